@@ -1,0 +1,1 @@
+"""Proof of the README's claims and micro-benchmarks; run from a checkout, not shipped."""

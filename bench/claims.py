@@ -1,0 +1,121 @@
+"""A claim: what was said, what was measured with its interval, the target, and whether it holds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from greenlane.demo.rows import Run, latencies_ms, within
+from greenlane.demo.samples import quantile, wilson
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One line of the proof."""
+
+    block: str
+    text: str
+    measured: float
+    # 95 %: Wilson's for shares, else a bootstrap over repetitions, both sides of a ratio drawn together.
+    low: float
+    high: float
+    relation: Literal["≥", "≤"]
+    target: float
+    # How many digits, and what follows the number.
+    digits: int = 3
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """The point estimate reaches the target."""
+        return self.measured >= self.target if self.relation == "≥" else self.measured <= self.target
+
+    @property
+    def verdict(self) -> str:
+        """In words: whether it holds, and whether the whole interval does."""
+        worst = self.low if self.relation == "≥" else self.high
+        best = self.high if self.relation == "≥" else self.low
+        beyond = worst >= self.target if self.relation == "≥" else worst <= self.target
+        short = best < self.target if self.relation == "≥" else best > self.target
+        if self.holds:
+            return "holds" if beyond else "holds (interval crosses)"
+        return "FAILS" if short else "FAILS (interval crosses)"
+
+
+Statistic = Callable[[Sequence[Run]], float]
+
+
+def of_p(share: float, endpoint: str) -> Statistic:
+    """A percentile of an endpoint's latency over pooled runs, in ms; NaN without samples."""
+
+    def statistic(runs: Sequence[Run]) -> float:
+        found = latencies_ms(sample for run in runs for sample in run.samples if sample.endpoint == endpoint)
+        return quantile(found, share) if found else math.nan
+
+    return statistic
+
+
+def done_per_s(runs: Sequence[Run]) -> float:
+    """Answers per second of load, a second of grace after it (rows.GRACE_S)."""
+    from greenlane.demo.rows import pooled
+
+    return next(row.done_per_s for row in pooled(runs) if row.endpoint == "all")
+
+
+def share_within(runs: Sequence[Run], endpoint: str, deadline_ms: float) -> tuple[float, float, float]:
+    """Share in time with its Wilson interval."""
+    samples = [sample for run in runs for sample in run.samples if sample.endpoint == endpoint]
+    hits = within(samples, deadline_ms)
+    return (hits / len(samples) if samples else 0.0, *wilson(hits, len(samples)))
+
+
+def ratio(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
+    """statistic(ours) ÷ statistic(theirs), and its 95 % bootstrap interval over repetitions.
+
+    Both had the same load in each repetition, so repetitions are drawn in pairs. With n of them there are only
+    C(2n-1, n) different draws (126 for 5): all are computed, with their probabilities, and nothing is random.
+    """
+    mine, other = _by_repetition(ours), _by_repetition(theirs)
+    shared = sorted(mine.keys() & other.keys())
+    point = _divided(statistic([mine[n] for n in shared]), statistic([other[n] for n in shared]))
+    draws = sorted(
+        (_divided(statistic([mine[n] for n in draw]), statistic([other[n] for n in draw])), weight)
+        for draw, weight in _draws(shared)
+    )
+    return point, _weighted(draws, 0.025), _weighted(draws, 0.975)
+
+
+def best(cells: dict[str, list[Run]], names: Sequence[str], statistic: Statistic, lowest: bool = True) -> str:
+    """The contender among `names` with the lowest (or highest) value."""
+    present = [name for name in names if cells.get(name)]
+    return (min if lowest else max)(present, key=lambda name: statistic(cells[name]))
+
+
+def _by_repetition(runs: Sequence[Run]) -> dict[int, Run]:
+    return {run.key.repetition: run for run in runs}
+
+
+def _draws(repetitions: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+    count = len(repetitions)
+    for draw in itertools.combinations_with_replacement(repetitions, count):
+        ways = math.factorial(count)
+        for one in set(draw):
+            ways //= math.factorial(draw.count(one))
+        yield draw, ways / count**count
+
+
+def _weighted(draws: Sequence[tuple[float, float]], share: float) -> float:
+    reached = 0.0
+    for value, weight in draws:
+        reached += weight
+        if reached >= share:
+            return value
+    return draws[-1][0]
+
+
+def _divided(above: float, below: float) -> float:
+    return above / below if below else math.inf

@@ -1,0 +1,1 @@
+"""A Django project with ORM and templates: bikes, tariffs, rides and their receipts."""

@@ -1,0 +1,18 @@
+//! Greenlane's decisions, each made in one place so that production and plan run the same code.
+//!
+//! Pure: no clock, no lock, no thread, no Python. Time comes in as integer nanoseconds of one monotonic clock; what
+//! goes out is a decision. The shells that wait, wake and count live in `greenlane-native` and in Python.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`burst`] | what CPU burst a phase is expected to have |
+//! | [`weight`] | whether a phase needs a CPU permit |
+//! | [`order`] | in which order waiters are granted |
+//! | [`queue`] | who holds a permit, who waits, who is granted next |
+//! | [`bounds`] | how long a wait and a hold may last |
+
+pub mod bounds;
+pub mod burst;
+pub mod order;
+pub mod queue;
+pub mod weight;

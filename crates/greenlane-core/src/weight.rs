@@ -1,0 +1,253 @@
+//! Whether a phase needs a CPU permit: learned from its bursts, pinned by its owner, or waived because it runs without
+//! the GIL.
+
+use crate::burst::BurstSketch;
+
+/// The rules by which a phase is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightRule {
+    /// A phase is heavy when its expected burst is over this, ns.
+    pub heavy_ns: u64,
+    /// The quantile of its recent bursts that counts as "expected" for that question. 0.9: heavy when more than about
+    /// a tenth of its bursts are over `heavy_ns`, so that a cache that misses once in five still takes turns.
+    pub quantile: f64,
+    /// The expected burst is multiplied by this first; over 1 takes more phases in, under 1 fewer.
+    pub margin: f64,
+    /// Bursts to see before judging; until then the phase runs free.
+    pub learn_after: u64,
+}
+
+/// What a phase is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Not seen often enough: runs free.
+    Unknown,
+    /// Runs free.
+    Light,
+    /// Takes turns.
+    Heavy,
+    /// Heavy, but it computes without the GIL (numpy, zlib): it has nothing to take turns for.
+    Native,
+}
+
+/// What the application or its owner said of a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// Nothing: learned.
+    #[default]
+    Auto,
+    /// Its phases take turns from the first request on, but for those learned to be trifles (a response's send).
+    Heavy,
+    /// Its phases never wait.
+    Light,
+}
+
+/// Samples in a row on the other side of `heavy_ns` after which the past is mostly forgotten: behaviour has changed.
+/// 32: a phase that is heavy one time in five gets there by chance once in 1,300 runs.
+const CHANGED_AFTER: u32 = 32;
+/// Looks at the GIL before a phase may count as native.
+const NATIVE_LOOKS: u32 = 8;
+/// Looks at which both counts are halved.
+const LOOKS_WINDOW: u32 = 64;
+/// One in this many runs of a native phase takes a permit all the same, so that a change is seen.
+const NATIVE_RECHECK: u64 = 16;
+
+/// What is known of one (route, phase).
+#[derive(Clone, Debug, Default)]
+pub struct PhaseProfile {
+    sketch: BurstSketch,
+    /// Looks by waiters at whether the GIL was free while this phase held a permit, and how often it was.
+    looks: u32,
+    free: u32,
+    /// Samples in a row that contradict the present weight.
+    contradicted: u32,
+    /// Decided at the last update, so that asking costs nothing.
+    over: bool,
+}
+
+impl PhaseProfile {
+    /// A profile from stored values.
+    pub fn restore(sketch: BurstSketch, looks: u32, free: u32, rule: &WeightRule) -> Self {
+        let mut profile = Self {
+            sketch,
+            looks: looks.min(LOOKS_WINDOW),
+            free: free.min(looks).min(LOOKS_WINDOW),
+            ..Self::default()
+        };
+        profile.judge(rule);
+        profile
+    }
+
+    /// Takes in the CPU burst (ns) of one run.
+    pub fn update(&mut self, burst_ns: u64, rule: &WeightRule) {
+        self.sketch.update(burst_ns);
+        let contradicts = (burst_ns > rule.heavy_ns) != self.over;
+        self.contradicted = if contradicts {
+            self.contradicted + 1
+        } else {
+            0
+        };
+        if self.contradicted >= CHANGED_AFTER {
+            self.contradicted = 0;
+            self.sketch.forget(3);
+        }
+        self.judge(rule);
+    }
+
+    /// Takes in one look by a waiter: was the GIL free while this phase was computing?
+    pub fn looked(&mut self, free: bool) {
+        self.looks += 1;
+        self.free += u32::from(free);
+        if self.looks >= LOOKS_WINDOW {
+            self.looks /= 2;
+            self.free /= 2;
+        }
+    }
+
+    /// What the phase is now.
+    pub fn weight(&self, rule: &WeightRule, pin: Pin) -> Weight {
+        match pin {
+            Pin::Light => Weight::Light,
+            Pin::Heavy if self.sketch.samples() < rule.learn_after => Weight::Heavy,
+            Pin::Heavy if self.sketch.quantile_ns(rule.quantile) > rule.heavy_ns / 4 => {
+                Weight::Heavy
+            }
+            Pin::Heavy => Weight::Light,
+            Pin::Auto if self.sketch.samples() < rule.learn_after => Weight::Unknown,
+            Pin::Auto if !self.over => Weight::Light,
+            Pin::Auto if self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7 => {
+                Weight::Native
+            }
+            Pin::Auto => Weight::Heavy,
+        }
+    }
+
+    /// Whether its next run asks for a permit.
+    pub fn needs_permit(&self, rule: &WeightRule, pin: Pin) -> bool {
+        match self.weight(rule, pin) {
+            Weight::Heavy => true,
+            Weight::Native => self.sketch.samples() % NATIVE_RECHECK == 0,
+            Weight::Unknown | Weight::Light => false,
+        }
+    }
+
+    /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
+    /// as long as it was ever found free, then one run in 16.
+    pub fn worth_a_look(&self) -> bool {
+        self.looks < NATIVE_LOOKS || self.free > 0 || self.sketch.samples() % NATIVE_RECHECK == 0
+    }
+
+    /// Expected burst, ns: the decayed mean.
+    pub fn expected_ns(&self) -> u64 {
+        self.sketch.mean_ns()
+    }
+
+    /// The bursts seen.
+    pub fn sketch(&self) -> &BurstSketch {
+        &self.sketch
+    }
+
+    /// (looks at the GIL, how often it was free), both decayed.
+    pub fn looks(&self) -> (u32, u32) {
+        (self.looks, self.free)
+    }
+
+    fn judge(&mut self, rule: &WeightRule) {
+        self.over =
+            self.sketch.quantile_ns(rule.quantile) as f64 * rule.margin > rule.heavy_ns as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: WeightRule = WeightRule {
+        heavy_ns: 2_000_000,
+        quantile: 0.9,
+        margin: 1.0,
+        learn_after: 3,
+    };
+
+    fn after(bursts_ns: &[u64]) -> PhaseProfile {
+        let mut profile = PhaseProfile::default();
+        for &burst in bursts_ns {
+            profile.update(burst, &RULE);
+        }
+        profile
+    }
+
+    #[test]
+    fn a_phase_is_unknown_until_learned() {
+        assert_eq!(
+            after(&[40_000_000; 2]).weight(&RULE, Pin::Auto),
+            Weight::Unknown
+        );
+        assert_eq!(
+            after(&[40_000_000; 3]).weight(&RULE, Pin::Auto),
+            Weight::Heavy
+        );
+        assert_eq!(
+            after(&[1_000_000; 3]).weight(&RULE, Pin::Auto),
+            Weight::Light
+        );
+    }
+
+    #[test]
+    fn a_cache_that_misses_once_in_five_takes_turns() {
+        let bursts: Vec<u64> = (0..60)
+            .map(|i| if i % 5 == 0 { 40_000_000 } else { 100_000 })
+            .collect();
+        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto), Weight::Heavy);
+    }
+
+    #[test]
+    fn a_rare_outlier_does_not() {
+        let bursts: Vec<u64> = (0..60)
+            .map(|i| if i == 30 { 40_000_000 } else { 100_000 })
+            .collect();
+        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto), Weight::Light);
+    }
+
+    #[test]
+    fn a_phase_that_became_light_is_light_again_within_forty_runs() {
+        let mut profile = after(&[40_000_000; 500]);
+        for _ in 0..64 {
+            profile.update(100_000, &RULE);
+        }
+        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Light);
+    }
+
+    #[test]
+    fn a_phase_that_became_heavy_is_heavy_within_ten_runs() {
+        let mut profile = after(&[100_000; 500]);
+        for _ in 0..10 {
+            profile.update(40_000_000, &RULE);
+        }
+        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Heavy);
+    }
+
+    #[test]
+    fn a_phase_found_without_the_gil_needs_no_permit_but_is_checked_now_and_then() {
+        let mut profile = after(&[40_000_000; 17]);
+        (0..10).for_each(|_| profile.looked(true));
+        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Native);
+        assert!(!profile.needs_permit(&RULE, Pin::Auto));
+        (0..15).for_each(|_| profile.update(40_000_000, &RULE));
+        assert!(profile.needs_permit(&RULE, Pin::Auto));
+    }
+
+    #[test]
+    fn pins_win_but_a_heavy_route_keeps_its_trifles_free() {
+        assert_eq!(after(&[]).weight(&RULE, Pin::Heavy), Weight::Heavy);
+        assert_eq!(after(&[50_000; 5]).weight(&RULE, Pin::Heavy), Weight::Light);
+        assert_eq!(
+            after(&[1_000_000; 5]).weight(&RULE, Pin::Heavy),
+            Weight::Heavy
+        );
+        assert_eq!(
+            after(&[40_000_000; 5]).weight(&RULE, Pin::Light),
+            Weight::Light
+        );
+    }
+}

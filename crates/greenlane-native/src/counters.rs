@@ -1,0 +1,70 @@
+//! Counters of one process. Relaxed: each is right by itself; a reader may see one event's counters half updated.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// See the module; the docs of the fields are the meanings of the metrics.
+        #[derive(Default)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: AtomicU64,)+
+        }
+
+        impl Counters {
+            /// (name, value) of each.
+            pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.load(Ordering::Relaxed)),)+]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Jobs opened.
+    jobs,
+    /// Jobs that ended after their deadline.
+    jobs_late,
+    /// CPU spent by jobs after their deadline, ns.
+    late_cpu_ns,
+    /// Phases ended.
+    phases,
+    /// Permits taken without waiting.
+    granted,
+    /// Phases that waited for a permit, whatever came of it.
+    waited,
+    /// Waits that ended with a permit.
+    waited_granted,
+    /// Holders whose thread stood still: blocked where no probe sees it.
+    lent_still,
+    /// Holders found computing without the GIL.
+    lent_released,
+    /// Holders that ran far beyond their expected burst.
+    lent_overrun,
+    /// Waits given up because they had lasted long enough.
+    skipped_timeout,
+    /// Heavy phases that ran free because their thread held a lock.
+    skipped_lock,
+    /// Phases that ran free because too little was known of them.
+    skipped_unknown,
+    /// Waits ended by switching Greenlane off.
+    skipped_switched,
+    /// In observe mode: heavy phases that would have waited.
+    would_wait,
+    /// Permits given back. Equal to `granted` + `waited_granted` when nobody holds one.
+    released,
+    /// Time spent waiting for permits, ns.
+    wait_ns,
+    /// Time permits were held, ns.
+    hold_ns,
+    /// Changes of the interpreter's switch interval.
+    interval_changes,
+    /// Looks at the GIL by waiters.
+    looks,
+    /// Routes beyond the cap, filed under "(other)".
+    routes_refused,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}

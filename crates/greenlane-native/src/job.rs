@@ -1,0 +1,284 @@
+//! One job on one thread: its phases, and the permit that its heavy phases hold.
+
+use crate::clock;
+use crate::counters::add;
+use crate::gate::{Answer, Asker, Ended};
+use crate::routes::Route;
+use crate::shared::{Mode, Shared};
+use crate::thread::ThreadFace;
+use greenlane_core::order::Claim;
+use pyo3::Python;
+use std::sync::Arc;
+
+/// A job that runs on a thread, or is paused between two.
+pub struct Job {
+    pub shared: Arc<Shared>,
+    face: Arc<ThreadFace>,
+    route: Option<Arc<Route>>,
+    phase: usize,
+    /// Calls of `leave` that no `enter` has answered yet; its phase runs while this is 0.
+    away: u32,
+    /// When the phase began, ns.
+    from_ns: u64,
+    /// The thread's CPU clock when it was last read, ns, and what the phases since then used at most.
+    cpu_read_ns: u64,
+    unread_ns: u64,
+    pub arrival_ns: u64,
+    /// When the answer is due, ns; 0 = never.
+    pub deadline_ns: u64,
+    /// The permit in hand.
+    ticket: Option<u64>,
+    totals: Totals,
+}
+
+/// What a job used. CPU is counted only in its phases: between open and close, and not inside blocking calls.
+#[derive(Clone, Copy, Default)]
+pub struct Totals {
+    pub cpu_ns: u64,
+    /// Waits for permits.
+    pub wait_ns: u64,
+    /// CPU used after the deadline.
+    pub late_cpu_ns: u64,
+    pub phases: u64,
+}
+
+impl Job {
+    /// Opens a job and begins its first phase, which may wait for a permit.
+    pub fn open(
+        py: Python<'_>,
+        shared: &Arc<Shared>,
+        face: Arc<ThreadFace>,
+        route: Option<Arc<Route>>,
+        arrival_ns: u64,
+        deadline_ns: u64,
+    ) -> Self {
+        add(&shared.counters.jobs, 1);
+        let mut job = Self {
+            shared: Arc::clone(shared),
+            face,
+            route,
+            phase: 0,
+            away: 0,
+            from_ns: 0,
+            cpu_read_ns: clock::thread_cpu_ns(),
+            unread_ns: 0,
+            arrival_ns,
+            deadline_ns,
+            ticket: None,
+            totals: Totals::default(),
+        };
+        job.begin(py);
+        job
+    }
+
+    /// Ends the phase, unless it has ended already: the thread is about to block.
+    pub fn leave(&mut self, py: Python<'_>) {
+        self.away += 1;
+        if self.away == 1 {
+            self.end(py);
+        }
+    }
+
+    /// Begins the next phase, if this answers the outermost `leave`.
+    pub fn enter(&mut self, py: Python<'_>) {
+        if self.away == 0 {
+            return;
+        }
+        self.away -= 1;
+        if self.away == 0 {
+            self.begin(py);
+        }
+    }
+
+    /// Files the rest of the job under `route`. Its present phase becomes that route's first.
+    pub fn name(&mut self, py: Python<'_>, route: Arc<Route>) {
+        if self
+            .route
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &route))
+        {
+            return;
+        }
+        self.route = Some(route);
+        self.phase = 0;
+        if self.away == 0 && self.ticket.is_none() {
+            let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
+            self.begin(py);
+            self.from_ns = self.from_ns.saturating_sub(spent_ns);
+        }
+    }
+
+    /// Ends the phase so that the job can go on on another thread; [`Job::resume`] answers it.
+    pub fn pause(&mut self, py: Python<'_>) {
+        if self.away == 0 {
+            self.end(py);
+        }
+        self.away = 0;
+    }
+
+    /// Begins the next phase on the calling thread.
+    pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
+        self.face = face;
+        self.cpu_read_ns = clock::thread_cpu_ns();
+        self.unread_ns = 0;
+        self.begin(py);
+    }
+
+    /// Ends the job.
+    pub fn close(mut self: Box<Self>, py: Python<'_>) -> Totals {
+        if self.away == 0 {
+            self.end(py);
+        }
+        if self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns {
+            add(&self.shared.counters.jobs_late, 1);
+        }
+        self.totals
+    }
+
+    /// Whether its deadline has passed.
+    pub fn is_late(&self) -> bool {
+        self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns
+    }
+
+    fn begin(&mut self, py: Python<'_>) {
+        if let Some(route) = &self.route {
+            let mode = self.shared.mode_of(route);
+            if mode != Mode::Off {
+                let route = Arc::clone(route);
+                self.ask_if_heavy(py, &route, mode);
+            }
+        }
+        self.from_ns = clock::monotonic_ns();
+    }
+
+    fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
+        let shared = Arc::clone(&self.shared);
+        let (rule, pin) = (&shared.rule, route.pin());
+        let (needs, unknown, expected_ns, worth_a_look) = route.with(self.phase, |profile| {
+            (
+                profile.needs_permit(rule, pin),
+                profile.sketch().samples() < rule.learn_after,
+                profile.expected_ns(),
+                profile.worth_a_look(),
+            )
+        });
+        if !needs {
+            if unknown {
+                add(&shared.counters.skipped_unknown, 1);
+            }
+            return;
+        }
+        if self.face.locks_held() > 0 {
+            add(&shared.counters.skipped_lock, 1);
+            return;
+        }
+        let asker = Asker {
+            claim: Claim {
+                arrival_ns: self.arrival_ns,
+                deadline_ns: self.deadline_ns,
+                expected_ns,
+            },
+            face: Arc::clone(&self.face),
+            route: Arc::clone(route),
+            phase: self.phase,
+            worth_a_look,
+        };
+        match shared.gate.ask(asker, mode == Mode::On) {
+            Some(Answer::Granted(ticket)) => {
+                add(&shared.counters.granted, 1);
+                self.hold(py, ticket, mode);
+            }
+            Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode),
+            None => add(&shared.counters.would_wait, 1),
+        }
+    }
+
+    fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
+        let shared = Arc::clone(&self.shared);
+        let from_ns = clock::monotonic_ns();
+        let ended = py.detach(|| shared.gate.wait(ticket, &shared.counters));
+        let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
+        self.totals.wait_ns += waited_ns;
+        add(&shared.counters.waited, 1);
+        add(&shared.counters.wait_ns, waited_ns);
+        match ended {
+            Ended::Granted => {
+                add(&shared.counters.waited_granted, 1);
+                self.hold(py, ticket, mode);
+            }
+            Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
+            Ended::LetGo => add(&shared.counters.skipped_switched, 1),
+        }
+    }
+
+    fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
+        self.ticket = Some(ticket);
+        if mode == Mode::On {
+            self.shared.shorten_interval(py);
+        }
+    }
+
+    fn end(&mut self, py: Python<'_>) {
+        let now_ns = clock::monotonic_ns();
+        let burst_ns = self.burst(now_ns);
+        if self.give_back() {
+            self.shared.restore_interval(py);
+        }
+        self.totals.cpu_ns += burst_ns;
+        self.totals.phases += 1;
+        add(&self.shared.counters.phases, 1);
+        if self.deadline_ns != 0 {
+            let late_ns = clock::monotonic_ns()
+                .saturating_sub(self.deadline_ns)
+                .min(burst_ns);
+            self.totals.late_cpu_ns += late_ns;
+            add(&self.shared.counters.late_cpu_ns, late_ns);
+        }
+        if let Some(route) = &self.route {
+            if self.shared.mode_of(route) != Mode::Off {
+                route.with(self.phase, |profile| {
+                    profile.update(burst_ns, &self.shared.rule)
+                });
+            }
+        }
+        self.phase = (self.phase + 1).min(self.shared.last_phase);
+    }
+
+    /// The CPU of the phase that ends now, ns; what its blocking call costs the kernel counts with the next one.
+    ///
+    /// Reading the thread's CPU clock is a system call, up to 1 us on a virtual machine, and would be most of the cost
+    /// of a phase. A phase that took a quarter of "heavy" by the wall clock cannot have used more CPU, so its wall time
+    /// stands for it, and the clock is read at the next longer one, less what the skipped ones took.
+    fn burst(&mut self, now_ns: u64) -> u64 {
+        let wall_ns = now_ns.saturating_sub(self.from_ns);
+        if wall_ns < self.shared.rule.heavy_ns / 4 {
+            self.unread_ns += wall_ns;
+            return wall_ns;
+        }
+        let cpu_ns = clock::thread_cpu_ns();
+        let burst_ns = cpu_ns
+            .saturating_sub(self.cpu_read_ns)
+            .saturating_sub(self.unread_ns);
+        self.cpu_read_ns = cpu_ns;
+        self.unread_ns = 0;
+        burst_ns.min(wall_ns)
+    }
+
+    /// Gives the permit back. True when nobody holds one now and this job did.
+    fn give_back(&mut self) -> bool {
+        let Some(ticket) = self.ticket.take() else {
+            return false;
+        };
+        let (held_ns, idle) = self.shared.gate.give_back(ticket);
+        add(&self.shared.counters.released, 1);
+        add(&self.shared.counters.hold_ns, held_ns);
+        idle
+    }
+}
+
+impl Drop for Job {
+    /// However a job ends, thread death included, its permit is given back. The interval is restored by the next event.
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,29 @@
+//! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
+
+mod clock;
+mod counters;
+mod gate;
+mod interval;
+mod job;
+mod locks;
+mod permits;
+mod reference;
+mod routes;
+mod shared;
+mod thread;
+
+/// `greenlane._native`.
+#[pyo3::pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)] // The name that Python expects.
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::locks::{Lock, RLock};
+    #[pymodule_export]
+    use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::reference::{BurstSketch, PermitQueue};
+    #[pymodule_export]
+    use super::shared::{after_fork_in_child, after_fork_in_parent, before_fork};
+}

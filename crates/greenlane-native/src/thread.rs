@@ -1,0 +1,69 @@
+//! What belongs to one OS thread: its CPU clock, the tracked locks that it holds, and the job that it runs.
+
+use crate::clock;
+use crate::job::Job;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+
+/// The part of a thread that other threads may look at.
+pub struct ThreadFace {
+    /// Readable by anybody while the thread lives.
+    pub cpu_clock: libc::clockid_t,
+    /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
+    locks: AtomicI64,
+}
+
+impl ThreadFace {
+    /// Counts one tracked lock more.
+    pub fn lock_taken(&self) {
+        self.locks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one tracked lock less.
+    pub fn lock_given(&self) {
+        self.locks.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Tracked locks held now.
+    pub fn locks_held(&self) -> i64 {
+        self.locks.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    static FACE: Arc<ThreadFace> = Arc::new(ThreadFace {
+        cpu_clock: clock::cpu_clock_of_this_thread(),
+        locks: AtomicI64::new(0),
+    });
+    /// Taken out while it is worked on, so that a re-entrant call (a signal handler) finds no job and does nothing.
+    /// Dropped with the thread: a permit never outlives the thread that holds it.
+    static JOB: Cell<Option<Box<Job>>> = const { Cell::new(None) };
+}
+
+/// This thread's face; None while the thread is being torn down.
+pub fn face() -> Option<Arc<ThreadFace>> {
+    FACE.try_with(Arc::clone).ok()
+}
+
+/// Takes this thread's job out; None without one, or while the thread is being torn down.
+pub fn take_job() -> Option<Box<Job>> {
+    JOB.try_with(Cell::take).ok().flatten()
+}
+
+/// Puts a job on this thread. A job that was there is dropped, which ends it.
+pub fn put_job(job: Box<Job>) {
+    // A failure means that the thread is being torn down; then the job is dropped here, which ends it.
+    let _ = JOB.try_with(|place| place.set(Some(job)));
+}
+
+/// Whether this thread runs a job.
+pub fn has_job() -> bool {
+    match take_job() {
+        Some(job) => {
+            put_job(job);
+            true
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,244 @@
+"""The only wiring: settings, probes, permits and control of one process, put together for its host.
+
+Hosts call `start` once a process and then `Running.open` and `Running.close` around each job. Everything else here is
+set-up and take-down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import platform
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from greenlane import deadline, phase, probes
+from greenlane.control import Server
+from greenlane.errors import LearnedFileError, PlatformError
+from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
+from greenlane.lanes.permits import survive_forks
+from greenlane.settings import Settings, load
+
+__all__ = ["Running", "check_platform", "running", "start"]
+
+#: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
+
+_lock = threading.Lock()
+_running: Running | None = None
+_fork_hooks_set = False
+
+
+def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
+    """Start Greenlane in this process, or give what runs already.
+
+    Args:
+        settings: None = `greenlane.toml`, environment. Ignored when Greenlane runs already.
+        host: who calls, for messages.
+        worker_index: which worker of its siblings this is, from 0: decides who is a canary.
+
+    Raises:
+        GreenlaneError: settings, platform, learned file, or a host that cannot work (gevent has patched it).
+
+    Cost: some milliseconds; starts up to two daemon threads, if `learned_file` or `control_dir` is set.
+    """
+    global _running
+    with _lock:
+        if _running is None:
+            check_platform()
+            _running = Running(load() if settings is None else settings, host=host, worker_index=worker_index)
+        return _running
+
+
+def running() -> Running | None:
+    """Give what runs in this process; None before `start` and after `stop`."""
+    return _running
+
+
+def check_platform() -> None:
+    """Raise PlatformError unless this is CPython 3.11 or later on Linux."""
+    if sys.platform != "linux" or platform.python_implementation() != "CPython" or sys.version_info < (3, 11):
+        found = f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"
+        raise PlatformError(
+            "start Greenlane",
+            name="platform",
+            value=found,
+            rule="CPython 3.11 or later on Linux",
+            hint="run the service without Greenlane there",
+        )
+
+
+class Running:
+    """Greenlane in this process. Made by `start`."""
+
+    def __init__(self, settings: Settings, *, host: str, worker_index: int) -> None:
+        """Wire everything; see `start`."""
+        self.settings = settings
+        self.host = host
+        self._rules = LaneRules(settings)
+        self.limits = LaneLimits(self._rules, settings)
+        self._deadline_names = deadline.environ_names(settings.deadline_headers)
+        self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self._learned_path = Path(settings.learned_file) if settings.learned_file else None
+        if self._learned_path is not None:
+            self._permits.restore(learned.load(self._learned_path))
+        self._observer = _Observer(self._permits, self._rules)
+        self._server = Server(self, settings.control_dir) if settings.control_dir else None
+        probes.install()
+        try:
+            if settings.deadline_out:
+                probes.install_deadline_out(settings.deadline_out_header)
+            if self._server is not None:
+                self._server.start()
+        except BaseException:
+            probes.uninstall()
+            raise
+        phase.subscribe(self._observer)
+        phase.provide(self._permits)
+        self._stopping = threading.Event()
+        self._start_saver()
+        _set_fork_hooks()
+        atexit.register(self._save_quietly)
+        self.close = self._permits.close
+        self.deadline_ns = self._permits.deadline_ns
+        self.pause = self._permits.pause
+        self.pressure = self._permits.pressure
+        self.counters = self._permits.counters
+
+    def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
+        """Open a job on this thread; its first phase may wait, bounded, for a permit.
+
+        Args:
+            environ: the WSGI environ: deadline headers, method and path are read.
+            arrival_ns: when the request arrived, monotonic.
+
+        Returns:
+            False: the thread runs a job already and this one belongs to it, or the mode is off. Do not close then.
+        """
+        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns)
+        if self._rules.any:
+            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
+            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        route = None if self._observer.framework_names else self._observer.known(_shape(environ))
+        return self._permits.open(arrival_ns, due_ns, route)
+
+    def mode(self) -> str:
+        """Give the mode of this process: "on", "observe" or "off"."""
+        return self._permits.mode()
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
+        self._permits.set_mode(mode, route)
+
+    def learned(self) -> list[LearnedRow]:
+        """Give what is known of each (route, phase)."""
+        return self._permits.learned()
+
+    def save(self) -> None:
+        """Write the learned file now, if there is one.
+
+        Raises:
+            LearnedFileError: it cannot be read or written.
+        """
+        if self._learned_path is not None:
+            learned.merge_into(self._learned_path, self._permits.stored())
+
+    def stop(self) -> None:
+        """Take Greenlane out of this process: nothing is patched afterwards, nobody waits. Never raises."""
+        global _running
+        with _lock:
+            if _running is self:
+                _running = None
+        self._permits.set_mode("off")
+        phase.unsubscribe(self._observer)
+        phase.provide(None)
+        probes.uninstall()
+        self._stopping.set()
+        self._save_quietly()
+        atexit.unregister(self._save_quietly)
+        if self._server is not None:
+            self._server.stop()
+
+    def _start_saver(self) -> None:
+        if self._learned_path is not None:
+            threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
+
+    def _save_now_and_then(self) -> None:
+        while not self._stopping.wait(self.settings.learned_save_s):
+            self._save_quietly()
+
+    def _save_quietly(self) -> None:
+        # A full disk must not end the service; the next write may succeed, and `greenlane check` names the trouble.
+        with contextlib.suppress(LearnedFileError):
+            self.save()
+
+    def _after_fork_in_child(self) -> None:
+        self._stopping = threading.Event()
+        self._start_saver()
+        if self._server is not None:
+            with contextlib.suppress(Exception):
+                self._server.start()
+
+
+class _Observer:
+    """Phase events to the permits; what lanes say of a route is applied when it is first named."""
+
+    def __init__(self, permits: Permits, rules: LaneRules) -> None:
+        self.leave = permits.leave
+        self.enter = permits.enter
+        self.pin = permits.pin
+        self.framework_names = False
+        self._permits = permits
+        self._rules = rules
+        self._seen: set[str] = set()
+        self._name = permits.name
+
+    def name(self, route: str, /) -> None:
+        """File this thread's job under the framework's route."""
+        self.framework_names = True
+        self._name(self.known(route))
+
+    def known(self, route: str) -> str:
+        """Give `route` back, after its lane's pin and mode have been applied if it is new."""
+        if self._rules.any and route not in self._seen:
+            self._seen.add(route)
+            self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
+        return route
+
+
+def _mode_of(settings: Settings, worker_index: int) -> str:
+    """Spread `canary_frac` of the workers evenly over their indices; the others observe."""
+    if settings.mode != "on":
+        return settings.mode
+    share = settings.canary_frac
+    chosen = int((worker_index + 1) * share + 1e-9) > int(worker_index * share + 1e-9)
+    return "on" if chosen else "observe"
+
+
+def _shape(environ: Mapping[str, object]) -> str:
+    """Name a request whose framework we do not know: method and first path segment, never the raw URL.
+
+    A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
+    """
+    method = environ.get("REQUEST_METHOD", "")
+    first, slash, _rest = str(environ.get("PATH_INFO", "")).lstrip("/").partition("/")
+    word = first if not first or _WORD.fullmatch(first) else "*"
+    return f"{method} /{word}/*" if slash else f"{method} /{word}"
+
+
+def _set_fork_hooks() -> None:
+    global _fork_hooks_set
+    if not _fork_hooks_set:
+        _fork_hooks_set = True
+        survive_forks()
+        os.register_at_fork(after_in_child=_restart_in_child)
+
+
+def _restart_in_child() -> None:
+    if _running is not None:
+        _running._after_fork_in_child()

@@ -1,0 +1,1 @@
+"""The command line, one file a command; `main.main` is the entry point. The only package that prints."""

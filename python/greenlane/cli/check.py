@@ -1,0 +1,117 @@
+"""`greenlane check`: would a service start here with these settings? Exit 2 when not."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.control import check_directory
+from greenlane.errors import GreenlaneError, HostError, SettingsError
+from greenlane.settings import DEFAULT, Settings
+
+__all__ = ["COMMAND"]
+
+# The newest CPython that is tested.
+PYTHON_NEWEST: Final = (3, 13)
+# The oldest gunicorn whose thread worker is built as `greenlane.hosts.gunicorn` expects.
+GUNICORN_OLDEST: Final = 27
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    declare_settings(parser)
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    rows = [_row("platform", check_platform), _row("gunicorn", check_gunicorn)]
+    try:
+        settings = settings_of(arguments)
+    except SettingsError as error:
+        rows.append(_failed("settings", error))
+    else:
+        rows.append(_row("settings", functools.partial(_changed, settings)))
+        rows.append(_row("learned file", functools.partial(check_learned_file, settings)))
+        rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
+    if arguments.json:
+        output.document("check", rows)
+    else:
+        for row in rows:
+            verdict = output.styled("ok  ", "green") if row["ok"] else output.styled("FAIL", "red")
+            output.line(f"{verdict}  {row['check']}: {row['found']}")
+    for row in rows:
+        if row["error"]:
+            output.say(f"greenlane: {row['error']}")
+    return 0 if all(row["ok"] for row in rows) else 2
+
+
+def _row(name: str, check: Callable[[], str]) -> dict[str, object]:
+    try:
+        return {"check": name, "ok": True, "found": check(), "error": None}
+    except GreenlaneError as error:
+        return _failed(name, error)
+
+
+def _failed(name: str, error: GreenlaneError) -> dict[str, object]:
+    return {"check": name, "ok": False, "found": "see stderr", "error": str(error)}
+
+
+def _changed(settings: Settings) -> str:
+    count = sum(row["origin"] != DEFAULT for row in settings.effective())
+    return f"{count} other than the default; `greenlane config` lists them"
+
+
+def check_platform() -> str:
+    """The interpreter and operating system in words; PlatformError where Greenlane cannot run."""
+    from greenlane import bootstrap
+
+    bootstrap.check_platform()
+    found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}"
+    newest = ".".join(map(str, PYTHON_NEWEST))
+    return f"{found} (newer than what is tested, {newest})" if sys.version_info[:2] > PYTHON_NEWEST else found
+
+
+def check_gunicorn() -> str:
+    """The installed gunicorn, if any; HostError where the worker does not support it."""
+    try:
+        found = importlib.metadata.version("gunicorn")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed; only `gunicorn -k greenlane.hosts.gunicorn.Worker` needs it"
+    major = re.match(r"\d+", found)
+    if not major or int(major[0]) < GUNICORN_OLDEST:
+        rule = f"gunicorn {GUNICORN_OLDEST} or later"
+        raise HostError(
+            "check the host", name="gunicorn", value=found, rule=rule, hint="pip install --upgrade gunicorn"
+        )
+    return found
+
+
+def check_learned_file(settings: Settings) -> str:
+    """What the learned file holds; LearnedFileError where it can be neither read nor made."""
+    if not settings.learned_file:
+        return "none set"
+    from greenlane.lanes import learned
+
+    path = Path(settings.learned_file)
+    routes = learned.load(path)
+    return f"{path}: {len(routes)} routes" if path.exists() else f"{path}: not there yet, will be made"
+
+
+def check_control_dir(settings: Settings) -> str:
+    """The control directory, unless a socket could not be made there; it is not made for the check."""
+    if not settings.control_dir:
+        return "none set: `greenlane top` and `greenlane mode` cannot reach the service"
+    check_directory(settings.control_dir)
+    return settings.control_dir
+
+
+COMMAND: Final = Command("check", "check settings, platform and hosts without starting anything", _declare, _run)

@@ -1,0 +1,144 @@
+"""`greenlane top`: what the running processes do and what they have learned, live."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.cli.running import answers, declare_running
+from greenlane.errors import ControlError
+
+__all__ = ["COMMAND", "phases", "totals"]
+
+PROCESS_COLUMNS: Final = (
+    *("pid", "mode", "jobs", "jobs_per_s", "late"),
+    *("granted", "waited", "wait_ms", "hold_ms", "lent", "skipped", "would_wait"),
+)
+PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
+
+Answer = Mapping[str, Any]
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="print once and end")
+    parser.add_argument("--json", action="store_true", help="one JSON object, once; a row a process")
+    parser.add_argument("--every", type=_seconds, default=1.0, metavar="S", help="seconds between looks (1)")
+    declare_running(parser)
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.1 <= float(text) <= 3600:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 0.1 to 3600 (s)")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    if arguments.json:
+        found, refused = answers(arguments, {"do": "show"}, output)
+        output.document("top", [_document_row(answer) for answer in found])
+        return 1 if refused else 0
+    found, refused = answers(arguments, {"do": "show"}, output)
+    earlier: dict[int, tuple[float, int]] = {}
+    _show(found, earlier, output, live=not arguments.once)
+    if arguments.once:
+        return 1 if refused else 0
+    while True:
+        time.sleep(arguments.every)
+        try:
+            found, _ = answers(arguments, {"do": "show"}, output)
+        except ControlError as error:  # a service that restarts comes back
+            output.say(f"greenlane: {error}")
+            continue
+        _show(found, earlier, output, live=True)
+
+
+def _document_row(answer: Answer) -> dict[str, object]:
+    return {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
+
+
+def _show(found: Sequence[Answer], earlier: dict[int, tuple[float, int]], output: Output, *, live: bool) -> None:
+    now = time.monotonic()
+    rows = []
+    for answer in found:
+        row = totals(answer)
+        jobs = int(answer["counters"].get("jobs", 0))
+        if answer["pid"] in earlier:
+            then, before = earlier[answer["pid"]]
+            row["jobs_per_s"] = round((jobs - before) / (now - then), 1)
+        earlier[answer["pid"]] = (now, jobs)
+        rows.append(row)
+    learned = phases(found)
+    if live and output.out.isatty():
+        output.out.write("\x1b[H\x1b[J")
+        learned = learned[: max(1, shutil.get_terminal_size().lines - len(rows) - 5)]
+    output.table(rows, PROCESS_COLUMNS)
+    output.line()
+    output.table(learned, PHASE_COLUMNS)
+    if live and not output.out.isatty():
+        output.line()
+    output.out.flush()
+
+
+def totals(answer: Answer) -> dict[str, object]:
+    """The line of one process: counters since its start, times in milliseconds."""
+    counters: Mapping[str, int] = answer["counters"]
+    return {
+        "pid": answer["pid"],
+        "mode": answer["mode"],
+        "jobs": counters.get("jobs", 0),
+        "late": counters.get("jobs_late", 0),
+        "granted": counters.get("granted", 0) + counters.get("waited_granted", 0),
+        "waited": counters.get("waited", 0),
+        "wait_ms": counters.get("wait_ns", 0) // 1_000_000,
+        "hold_ms": counters.get("hold_ns", 0) // 1_000_000,
+        "lent": _sum(counters, "lent_"),
+        "skipped": _sum(counters, "skipped_"),
+        "would_wait": counters.get("would_wait", 0),
+    }
+
+
+def phases(found: Iterable[Answer]) -> list[dict[str, object]]:
+    """One line a (route, phase) over all processes, the longest expected burst first.
+
+    `expected_ms` and `released_frac` are means weighted with the samples; `weight` is "mixed" where processes differ.
+    """
+    grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for answer in found:
+        for row in answer["learned"]:
+            grouped.setdefault((str(row["route"]), int(row["phase"])), []).append(row)
+    rows = [_merged(route, phase, of) for (route, phase), of in grouped.items()]
+    return sorted(rows, key=lambda row: (-float(str(row["expected_ms"])), str(row["route"]), int(str(row["phase"]))))
+
+
+def _merged(route: str, phase: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    weights = {str(row["weight"]) for row in rows}
+    return {
+        "route": route,
+        "phase": phase,
+        "samples": sum(row["samples"] for row in rows),
+        "expected_ms": round(_mean(rows, "expected_ms"), 2),
+        "weight": weights.pop() if len(weights) == 1 else "mixed",
+        "pinned": "yes" if any(row["pinned"] for row in rows) else "",
+        "released_frac": round(_mean(rows, "released_frac"), 2),
+    }
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+    samples = sum(int(row["samples"]) for row in rows)
+    if not samples:
+        return float(rows[0][name])
+    return sum(float(row[name]) * int(row["samples"]) for row in rows) / samples
+
+
+def _sum(counters: Mapping[str, int], prefix: str) -> int:
+    return sum(value for name, value in counters.items() if name.startswith(prefix))
+
+
+COMMAND: Final = Command("top", "show what running processes do and have learned, live", _declare, _run)

@@ -1,0 +1,73 @@
+"""Deadlines of jobs: read from request headers, checked at checkpoints.
+
+A deadline is a point of the monotonic clock, in nanoseconds; 0 = none. It counts from the job's arrival, not from when
+a thread had time for it: a caller's patience began when it sent the request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from greenlane import phase
+from greenlane.errors import DeadlineExceeded
+
+__all__ = ["checkpoint", "due_ns", "environ_names"]
+
+#: grpc-timeout's units in ns. Source: gRPC over HTTP/2, "Timeout": at most 8 digits and one unit letter.
+_GRPC_UNITS_NS: Final = {
+    "H": 3_600_000_000_000,
+    "M": 60_000_000_000,
+    "S": 1_000_000_000,
+    "m": 1_000_000,
+    "u": 1_000,
+    "n": 1,
+}
+_GRPC: Final = re.compile(r"(\d{1,8})([HMSmun])")
+_MILLISECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
+_GRPC_HEADER: Final = "HTTP_GRPC_TIMEOUT"
+
+
+def environ_names(headers: Iterable[str]) -> tuple[str, ...]:
+    """Give the WSGI environ keys of these header names."""
+    return tuple("HTTP_" + header.upper().replace("-", "_") for header in headers)
+
+
+def due_ns(environ: Mapping[str, object], names: Iterable[str], arrival_ns: int) -> int:
+    """Read the deadline that a request brings.
+
+    Args:
+        environ: the WSGI environ.
+        names: environ keys in order of preference; the first present one counts.
+        arrival_ns: when the request arrived, monotonic.
+
+    Returns:
+        The deadline, monotonic ns; 0 when there is none, or when its value makes no sense: a caller's malformed header
+        must not fail the request.
+    """
+    for name in names:
+        value = environ.get(name)
+        if isinstance(value, str):
+            span_ns = _grpc_ns(value) if name == _GRPC_HEADER else _milliseconds_ns(value)
+            return arrival_ns + span_ns if span_ns > 0 else 0
+    return 0
+
+
+def checkpoint() -> None:
+    """Raise DeadlineExceeded if this thread's job is past its deadline; nothing otherwise, or without a job.
+
+    For loops of pure computation that should not go on for a caller who has left. Cost: about 0.2 us.
+    """
+    if phase.remaining_ms() == 0:
+        raise DeadlineExceeded()
+
+
+def _grpc_ns(value: str) -> int:
+    match = _GRPC.fullmatch(value.strip())
+    return int(match[1]) * _GRPC_UNITS_NS[match[2]] if match else 0
+
+
+def _milliseconds_ns(value: str) -> int:
+    match = _MILLISECONDS.fullmatch(value.strip())
+    return int(float(match[0]) * 1_000_000) if match else 0

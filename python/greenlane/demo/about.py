@@ -1,0 +1,44 @@
+"""The machine and the versions that a result belongs to: `environment` of every `--json`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from greenlane.demo.arena import usable_cores
+
+
+def about(packages: Iterable[str]) -> dict[str, object]:
+    """Kernel, processor, cores, interpreter, versions of `packages`, the load average, and GREENLANE_* variables."""
+    return {
+        "kernel": platform.release(),
+        "processor": _processor(),
+        "cores": usable_cores(),
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        "switch_interval_ms": sys.getswitchinterval() * 1000,
+        "versions": {name: _version(name) for name in packages},
+        "load_average_1min": os.getloadavg()[0],
+        "greenlane_env": {name: value for name, value in os.environ.items() if name.startswith("GREENLANE_")},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,114 @@
+"""The demo's command line: `greenlane demo pricing [options]`. A wrong value is a SettingsError, exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from greenlane.demo.contenders import CONTENDERS
+from greenlane.demo.rates import MIXES
+from greenlane.errors import SettingsError
+
+_ATTEMPTED: Final = "run the pricing demo"
+_HINT: Final = "greenlane demo pricing --help lists every option"
+# Three utilisations × five contenders of these, with what stands around them, end within four minutes.
+_SECONDS: Final = 11.0
+_REPETITIONS: Final = 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be run."""
+
+    json: bool
+    # Load per cell, all its repetitions together.
+    seconds: float
+    utilisations_frac: tuple[float, ...]
+    contenders: tuple[str, ...]
+    mix: str
+    repetitions: int
+    seed: int
+    out: Path
+
+
+class _Help(Exception):
+    """The text of --help."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError("arguments", message, "options that exist, with a value each", _HINT, attempted=_ATTEMPTED)
+
+    def print_help(self, file: object = None) -> None:
+        raise _Help(self.format_help())
+
+
+def parse(argv: Sequence[str]) -> Options | str:
+    """The options, or the text of --help when that was asked for.
+
+    Raises:
+        SettingsError: an unknown option, or a value outside its rule.
+    """
+    try:
+        given = _parser().parse_args(argv)
+    except _Help as asked:
+        return str(asked)
+    return Options(
+        json=given.json,
+        seconds=_number("--seconds", given.seconds, 1, 3_600),
+        utilisations_frac=_numbers("--utilisation", given.utilisation, 0.05, 1.5),
+        contenders=_names("--contenders", given.contenders, tuple(CONTENDERS)),
+        mix=_names("--mix", given.mix, tuple(MIXES), at_most=1)[0],
+        repetitions=int(_number("--repetitions", given.repetitions, 1, 100, whole=True)),
+        seed=int(_number("--seed", given.seed, 0, 2**31, whole=True)),
+        out=Path(given.out),
+    )
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="greenlane demo pricing",
+        description="A Flask service under five servers, one worker each, the same open-loop load: who keeps its "
+        "I/O-heavy endpoints in time beside CPU-heavy ones. Ends by itself in under four minutes.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
+    add("--seconds", default=str(_SECONDS), help=f"load per cell, over all repetitions ({_SECONDS:g})")
+    add("--utilisation", default="0.6,0.8,0.9", help="shares of one worker's CPU, with commas (0.6,0.8,0.9)")
+    add("--contenders", default=",".join(CONTENDERS), help=f"some of {','.join(CONTENDERS)} (all)")
+    add("--mix", default="light10", help=f"one of {', '.join(MIXES)} (light10: light work is 10 %% of the CPU)")
+    add("--repetitions", default=str(_REPETITIONS), help=f"interleaved runs that make up a cell ({_REPETITIONS})")
+    add("--seed", default="1", help="of arrivals and amounts of work; the same for all contenders (1)")
+    add("--out", default="out/demo", help="folder for raw samples, rows and the page (out/demo)")
+    return parser
+
+
+def _number(flag: str, text: str, low: float, high: float, whole: bool = False) -> float:
+    try:
+        value = float(int(text)) if whole else float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        raise SettingsError(flag, text, f"{kind} from {low:g} to {high:g}", _HINT, attempted=_ATTEMPTED)
+    return value
+
+
+def _numbers(flag: str, text: str, low: float, high: float) -> tuple[float, ...]:
+    values = tuple(_number(flag, part.strip(), low, high) for part in text.split(","))
+    if len(set(values)) < len(values):
+        raise SettingsError(flag, text, "each value once", _HINT, attempted=_ATTEMPTED)
+    return values
+
+
+def _names(flag: str, text: str, known: tuple[str, ...], at_most: int = 0) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    rule = f"one of {', '.join(known)}" if at_most == 1 else f"some of {', '.join(known)}, each once, with commas"
+    if any(name not in known for name in names) or len(set(names)) < len(names) or (at_most and len(names) > at_most):
+        raise SettingsError(flag, text, rule, _HINT, attempted=_ATTEMPTED)
+    return names

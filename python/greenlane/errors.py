@@ -1,0 +1,142 @@
+"""What Greenlane raises.
+
+    GreenlaneError              greenlane      anything below; catch this one
+    ├── SettingsError           settings       a setting, flag, variable or file key is wrong
+    ├── PlatformError           platform       this interpreter or operating system cannot run it
+    ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
+    ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
+    ├── ControlError            control        a running process cannot be reached or refuses the request
+    └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
+
+Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
+`hint: <one action>`. `.code` never changes between releases; the words may.
+
+Internal failures are not in this tree: a broken invariant is an AssertionError and a bug of ours.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+# Arbitrary: a value longer than this would bury the rule and the hint that follow it.
+_VALUE_CHARACTERS: Final = 200
+
+
+class GreenlaneError(Exception):
+    """Something that the caller can act on went wrong.
+
+    Args:
+        attempted: what was being done, as a verb phrase: "read the settings", "start the worker".
+        name: the setting, argument or thing that is at fault; "" = the message is `attempted` alone.
+        value: what `name` was.
+        rule: what was expected of it, without the word "expected"; "" = left out.
+        hint: one action that helps; "" = no hint line.
+    """
+
+    code: ClassVar[str] = "greenlane"
+    # What the command line exits with: 2 = usage or set-up, 1 = the run failed.
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, attempted: str, *, name: str = "", value: object = None, rule: str = "", hint: str = "") -> None:
+        super().__init__(_message(attempted, name, value, rule, hint))
+        self.name = name
+        self.value = value
+        self.rule = rule
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Crosses processes as message and fields: the subclasses' arguments differ, what they hold does not."""
+        return _revived, (type(self), self.args, self.__dict__)
+
+
+class SettingsError(GreenlaneError):
+    """A setting has a value that it cannot have, or is none of ours.
+
+    Args:
+        setting: its name as the reader wrote it (`interval_ms`, `lanes.fast.weigth`, `GREENLANE_PERMITS`).
+        value: what it was set to.
+        rule: what it may be.
+        hint: one action.
+        attempted: what was being done.
+    """
+
+    code: ClassVar[str] = "settings"
+    exit_code: ClassVar[int] = 2
+
+    def __init__(
+        self, setting: str, value: object, rule: str, hint: str = "", *, attempted: str = "read the settings"
+    ) -> None:
+        super().__init__(attempted, name=setting, value=value, rule=rule, hint=hint)
+        self.setting = setting
+
+
+class PlatformError(GreenlaneError):
+    """This interpreter or operating system cannot run what was asked for."""
+
+    code: ClassVar[str] = "platform"
+    exit_code: ClassVar[int] = 2
+
+
+class LearnedFileError(GreenlaneError):
+    """The file of learned bursts cannot be read or written."""
+
+    code: ClassVar[str] = "learned-file"
+    exit_code: ClassVar[int] = 2
+
+
+class HostError(GreenlaneError):
+    """The host program is set up in a way that cannot work with Greenlane."""
+
+    code: ClassVar[str] = "host"
+    exit_code: ClassVar[int] = 2
+
+
+class ControlError(GreenlaneError):
+    """A running process cannot be reached over its control socket, or refuses the request."""
+
+    code: ClassVar[str] = "control"
+
+
+class DeadlineExceeded(GreenlaneError, TimeoutError):
+    """The current job is past its deadline.
+
+    Raised only at a job's own blocking calls (`deadline_cancel`) and at `greenlane.checkpoint()`, never between
+    two arbitrary instructions. It is a TimeoutError, so code that already meets socket time-outs meets this one.
+    """
+
+    code: ClassVar[str] = "deadline"
+
+    def __init__(
+        self,
+        attempted: str = "go on with a job past its deadline",
+        *,
+        name: str = "",
+        value: object = None,
+        rule: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(attempted, name=name, value=value, rule=rule, hint=hint)
+
+
+def _revived(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[str, object]) -> GreenlaneError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+def _message(attempted: str, name: str, value: object, rule: str, hint: str) -> str:
+    first = f"{attempted}: {name}={_shown(value)}" if name else attempted
+    if rule:
+        first += f", expected {rule}"
+    return f"{first}\nhint: {hint}" if hint else first
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # the value is a stranger's object: its repr must not hide our message
+        text = f"<{type(value).__name__} whose repr fails>"
+    if len(text) > _VALUE_CHARACTERS:
+        return f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
+    return text

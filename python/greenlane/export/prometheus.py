@@ -1,0 +1,104 @@
+"""Prometheus text exposition (format 0.0.4) of one process: a pure function from numbers to text.
+
+Why not prometheus_client: it would come into every guest process, with a registry that is global and a multi-process
+mode that writes files, for the fifty lines that the format takes. A service that has it already serves both: this text
+is one more body on one more path.
+
+Behind several workers a scrape reaches any one of them. Each process therefore says who it is in its labels (the host
+passes `worker` and `pid`): sum over them in the query; without them the counters of two workers look like one that
+keeps being reset.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from greenlane.metrics import COUNTERS, LEARNED, PROCESS, Learned, Metric
+
+__all__ = ["CONTENT_TYPE", "render"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = Mapping[str, str]
+Sample = tuple[Metric, Labels, float]
+
+
+def render(
+    counters: Mapping[str, int],
+    learned: Iterable[Learned] = (),
+    *,
+    mode: str = "",
+    pressure: tuple[int, int] | None = None,
+    labels: Labels | None = None,
+) -> str:
+    """The text of one scrape.
+
+    Args:
+        counters: as `Running.counters()` gives them; keys without a metric are left out.
+        learned: as `Running.learned()` gives it.
+        mode: the mode in force; "" = left out.
+        pressure: (heavy phases running, waiting); None = left out.
+        labels: put on every sample; say there which process it is.
+
+    Returns:
+        Lines in the order of `greenlane.metrics`, each metric once with its help and type; ends with a newline.
+
+    Cost: about 5 µs a line; no lock, no input or output.
+    """
+    families: dict[Metric, list[str]] = {}
+    for metric, own, value in _samples(counters, learned, mode, pressure):
+        line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
+        families.setdefault(metric, []).append(line)
+    return "".join(_family(metric, lines) for metric, lines in families.items())
+
+
+def _samples(
+    counters: Mapping[str, int], learned: Iterable[Learned], mode: str, pressure: tuple[int, int] | None
+) -> Iterator[Sample]:
+    for key, counter in COUNTERS.items():
+        if key in counters:
+            yield counter.metric, counter.labels, counters[key] * counter.scale
+    if mode:
+        yield PROCESS["mode"], {"mode": mode}, 1
+    if pressure is not None:
+        yield PROCESS["running"], {}, pressure[0]
+        yield PROCESS["waiting"], {}, pressure[1]
+    for row in learned:
+        yield from _learned(row)
+
+
+def _learned(row: Learned) -> Iterator[Sample]:
+    labels = {"route": row.route, "phase": str(row.phase)}
+    yield LEARNED["samples"], labels, row.samples
+    yield LEARNED["expected"], labels, row.expected_ms / 1000
+    if row.weight != "unknown":
+        yield LEARNED["heavy"], labels, int(row.weight == "heavy")
+    yield LEARNED["pinned"], labels, int(row.pinned)
+    yield LEARNED["released"], labels, row.released_frac
+
+
+def _family(metric: Metric, lines: list[str]) -> str:
+    head = f"# HELP {metric.name} {_escaped(metric.help)}\n# TYPE {metric.name} {metric.kind.value}\n"
+    return head + "\n".join(lines) + "\n"
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_quoted(value)}"' for name, value in labels.items()) + "}"
+
+
+def _quoted(text: str) -> str:
+    # A route may hold anything that a URL rule may, also bytes that were no text: they must not break the scrape.
+    return _escaped(text).replace('"', '\\"').encode("utf-8", "replace").decode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9f}"

@@ -1,0 +1,1 @@
+"""One file per host program; each is imported by its name."""

@@ -1,0 +1,35 @@
+"""What an application says of its own jobs: which are heavy, which are light.
+
+Both marks are optional: Greenlane learns the weight of each phase from its CPU bursts. A mark is for what cannot be
+learned in time (the first, very expensive request after a start) or must not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+__all__ = ["WEIGHT_MARK", "heavy", "light"]
+
+_View = TypeVar("_View", bound=Callable[..., object])
+
+#: The attribute that a mark leaves on a view function; the route probes read it.
+WEIGHT_MARK: Final = "__greenlane_weight__"
+
+
+def heavy(view: _View) -> _View:
+    """Mark a view whose phases take turns from its first request on, but for those learned to be trifles.
+
+    Example:
+        >>> @heavy
+        ... def quote():
+        ...     return "12.50"
+    """
+    setattr(view, WEIGHT_MARK, "heavy")
+    return view
+
+
+def light(view: _View) -> _View:
+    """Mark a view whose phases never wait for a permit, whatever they cost."""
+    setattr(view, WEIGHT_MARK, "light")
+    return view

@@ -1,0 +1,187 @@
+"""What is learned of the phases, kept over a restart in a small JSON file.
+
+Format, `greenlane.learned/1`:
+
+    {"schema": "greenlane.learned/1",
+     "routes": {"GET /quote": {"0": {"mean_ms": 40.1, "samples": 120, "weights": [...], "looks": 8, "free": 0}}}}
+
+`weights` are those of the burst histogram (`crates/greenlane-core/src/burst.rs`), `looks` and `free` the looks of
+waiters at the GIL. Several workers share one file: each write merges with what is there, the better-known phase wins,
+under a lock file and by an atomic rename, so that a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from greenlane.errors import LearnedFileError
+
+__all__ = ["SCHEMA", "LearnedRow", "StoredPhase", "load", "merge_into", "row_of"]
+
+SCHEMA: Final = "greenlane.learned/1"
+_NS_PER_MS: Final = 1_000_000
+#: A file beyond this is none of ours: 512 routes of 32 phases take about 3 MB.
+_LARGEST_BYTES: Final = 16 * 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredPhase:
+    """One phase of a route, as it is stored. `weights`: histogram, up to 34 values; `mean_ns`: decayed mean burst."""
+
+    phase: int
+    weights: tuple[int, ...]
+    mean_ns: int
+    samples: int
+    looks: int
+    free: int
+
+    @classmethod
+    def of(cls, row: tuple[int, list[int], int, int, int, int, str]) -> StoredPhase:
+        """Translate a row of `_native.Permits.learned`."""
+        phase, weights, mean_ns, samples, looks, free, _weight = row
+        return cls(phase, tuple(weights), mean_ns, samples, looks, free)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedRow:
+    """One phase of a route, as people read it."""
+
+    route: str
+    phase: int
+    samples: int
+    #: Decayed mean CPU burst.
+    expected_ms: float
+    #: "heavy", "light", "unknown" (too few samples) or "native" (heavy, but without the GIL).
+    weight: str
+    #: Whether the owner said so, rather than measurement.
+    pinned: bool
+    #: Share of looks at the GIL that found it free while this phase computed; 0 without looks.
+    released_frac: float
+
+
+def row_of(route: str, pin: str, stored: StoredPhase, *, weight: str) -> LearnedRow:
+    """Make the readable row of a phase."""
+    return LearnedRow(
+        route=route,
+        phase=stored.phase,
+        samples=stored.samples,
+        expected_ms=stored.mean_ns / _NS_PER_MS,
+        weight=weight,
+        pinned=pin != "auto",
+        released_frac=stored.free / stored.looks if stored.looks else 0.0,
+    )
+
+
+def load(path: Path) -> dict[str, list[StoredPhase]]:
+    """Read a file; an absent one is empty.
+
+    Raises:
+        LearnedFileError: unreadable, too large, not JSON, or not of this schema.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST_BYTES:
+            raise _wrong(path, f"at most {_LARGEST_BYTES} bytes (it has {size})")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        _check_folder(path)
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise _wrong(path, f"a readable UTF-8 file ({error})") from None
+    try:
+        return _parsed(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _wrong(path, f'JSON with "schema": "{SCHEMA}" ({type(error).__name__}: {error})') from None
+
+
+def merge_into(path: Path, ours: Mapping[str, list[StoredPhase]]) -> None:
+    """Write `ours` into the file, merged with what other processes have put there.
+
+    Raises:
+        LearnedFileError: it cannot be read or written.
+    """
+    try:
+        with _locked(path):
+            merged = _merged(load(path), ours)
+            text = json.dumps({"schema": SCHEMA, "routes": {route: _shown(merged[route]) for route in sorted(merged)}})
+            fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+            fresh.write_text(text + "\n", encoding="utf-8")
+            fresh.replace(path)
+    except OSError as error:
+        raise _wrong(path, f"a writable file ({error})") from None
+
+
+def _merged(
+    there: Mapping[str, list[StoredPhase]], ours: Mapping[str, list[StoredPhase]]
+) -> dict[str, list[StoredPhase]]:
+    merged: dict[str, list[StoredPhase]] = {}
+    for route in {**there, **ours}:
+        best: dict[int, StoredPhase] = {}
+        for one in [*there.get(route, ()), *ours.get(route, ())]:
+            if one.phase not in best or one.samples >= best[one.phase].samples:
+                best[one.phase] = one
+        merged[route] = [best[phase] for phase in sorted(best)]
+    return merged
+
+
+def _shown(phases: list[StoredPhase]) -> dict[str, dict[str, object]]:
+    return {
+        str(one.phase): {
+            "mean_ms": round(one.mean_ns / _NS_PER_MS, 6),
+            "samples": one.samples,
+            "weights": list(one.weights),
+            "looks": one.looks,
+            "free": one.free,
+        }
+        for one in phases
+    }
+
+
+def _parsed(document: Any) -> dict[str, list[StoredPhase]]:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"schema {document['schema']!r}")
+    return {
+        str(route): [_phase(int(number), values) for number, values in phases.items()]
+        for route, phases in document["routes"].items()
+    }
+
+
+def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
+    weights = tuple(int(weight) for weight in values["weights"])
+    mean_ns = round(float(values["mean_ms"]) * _NS_PER_MS)
+    counts = [int(values[name]) for name in ("samples", "looks", "free")]
+    if min(number, mean_ns, *counts, *weights) < 0 or max(*counts, *weights) >= 2**32:
+        raise ValueError(f"phase {number} has a value out of range")
+    return StoredPhase(number, weights, mean_ns, *counts)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_folder(path: Path) -> None:
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise _wrong(path, "a file in a folder that exists and is writable")
+
+
+def _wrong(path: Path, rule: str) -> LearnedFileError:
+    return LearnedFileError(
+        "use the learned file",
+        name="learned_file",
+        value=str(path),
+        rule=rule,
+        hint="delete the file to learn anew, or set learned_file to another",
+    )

@@ -1,0 +1,88 @@
+"""CPU permits of this process: the native permits under the project's rules, and what they have learned.
+
+The waiting, waking and watching are native (`crates/greenlane-native/src/gate.rs`): a waiter that polls its holder must
+not need the GIL for that. This shell gives them their rules and survives forks.
+"""
+
+from __future__ import annotations
+
+import os
+
+from greenlane import _native
+from greenlane.errors import DeadlineExceeded
+from greenlane.lanes.learned import LearnedRow, StoredPhase, row_of
+from greenlane.policy import PermitRule
+from greenlane.settings import Settings
+
+
+class Permits:
+    """An `Observer` of phases and the `Jobs` of this process.
+
+    The methods that stand on the path of every blocking call are the native ones themselves, as attributes.
+    """
+
+    def __init__(self, settings: Settings, *, mode: str) -> None:
+        """Make the permits of a process.
+
+        Args:
+            settings: the rules.
+            mode: "on", "observe" or "off" for this process; a canary's may differ from `settings.mode`.
+        """
+        rule = PermitRule.of(settings)
+        late_error = DeadlineExceeded if settings.deadline_cancel else None
+        self._native = _native.Permits(**vars(rule), mode=mode, late_error=late_error)
+        self.open = self._native.open
+        self.close = self._native.close
+        self.pause = self._native.pause
+        self.leave = self._native.leave
+        self.enter = self._native.enter
+        self.name = self._native.name
+        self.pin = self._native.pin
+        self.active = self._native.active
+        self.deadline_ns = self._native.deadline_ns
+        self.remaining_ms = self._native.remaining_ms
+        self.mode = self._native.mode
+        self.set_mode = self._native.set_mode
+        self.pressure = self._native.pressure
+
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; see `greenlane.metrics`."""
+        return dict(self._native.counters())
+
+    def learned(self) -> list[LearnedRow]:
+        """Give what is known of each (route, phase)."""
+        return [
+            row_of(route, pin, StoredPhase.of(row), weight=row[-1])
+            for route, pin, rows in self._native.learned()
+            for row in rows
+        ]
+
+    def stored(self) -> dict[str, list[StoredPhase]]:
+        """Give what is worth keeping over a restart, by route."""
+        kept = {
+            route: [StoredPhase.of(row) for row in rows if row[3] > 0] for route, _pin, rows in self._native.learned()
+        }
+        return {route: phases for route, phases in kept.items() if phases}
+
+    def restore(self, stored: dict[str, list[StoredPhase]]) -> None:
+        """Put back what `stored` gave."""
+        for route, phases in stored.items():
+            for one in phases:
+                self._native.restore(
+                    route,
+                    one.phase,
+                    weights=list(one.weights),
+                    mean_ns=one.mean_ns,
+                    samples=one.samples,
+                    looks=one.looks,
+                    free=one.free,
+                )
+
+
+def survive_forks() -> None:
+    """Make the permits of this process right in its forked children. Call once a process; hooks cannot be removed."""
+    os.register_at_fork(
+        before=_native.before_fork,
+        after_in_parent=_native.after_fork_in_parent,
+        after_in_child=_native.after_fork_in_child,
+    )

@@ -1,0 +1,142 @@
+"""Phase events: a job's CPU phase ends where it blocks, and the next begins where it comes back.
+
+Probes publish (`leave`, `enter`, `name`, `pin`); `record` and `lanes` subscribe; nobody else does. A job is opened and
+closed by its host, which tells the subscribers directly.
+
+Why module attributes and not an event object: these calls stand on the path of every socket call of a guest process.
+With one subscriber `phase.leave` *is* that subscriber's bound (native) method, so an event costs one call. Callers must
+therefore write `phase.leave(kind)`; a name bound by `from greenlane.phase import leave` would never see a subscriber.
+
+Contract for both sides: events never raise, and are cheap on a thread without a job. `leave`/`enter` may nest (a patched
+`recv` inside a patched `SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final, Protocol
+
+__all__ = [
+    "Jobs",
+    "Kind",
+    "Observer",
+    "active",
+    "enter",
+    "leave",
+    "name",
+    "pin",
+    "provide",
+    "remaining_ms",
+    "subscribe",
+    "subscribers",
+    "unsubscribe",
+]
+
+
+class Kind(enum.IntEnum):
+    """What a job blocks on. The numbers are part of the recording's format: append, never renumber."""
+
+    SOCKET = 0
+    SSL = 1
+    DNS = 2
+    SELECT = 3
+    SLEEP = 4
+    LOCK = 5
+    QUEUE = 6
+    FUTURE = 7
+    PROCESS = 8
+    DRIVER = 9
+    HOST = 10
+
+
+class Observer(Protocol):
+    """Who hears phase events; called on the thread that they happen on."""
+
+    def leave(self, kind: int, /) -> None:
+        """Take note that this thread's CPU phase ends: it is about to block on `kind`."""
+
+    def enter(self) -> None:
+        """Take note that the blocking call came back: the next phase begins. May wait, bounded."""
+
+    def name(self, route: str, /) -> None:
+        """Take note of the route that the framework resolved for this thread's job, such as `GET /bikes/<id>`."""
+
+    def pin(self, route: str, weight: str, /) -> None:
+        """Take note that the application's code pins `route` as `heavy` or `light`."""
+
+
+class Jobs(Protocol):
+    """Who knows the jobs of this process; one at a time."""
+
+    def active(self) -> bool:
+        """Whether this thread runs a job."""
+
+    def remaining_ms(self) -> int | None:
+        """Milliseconds until the deadline of this thread's job, 0 when past; None without job or deadline."""
+
+
+def _nothing(*_arguments: object) -> None:
+    """Stand in for an event that nobody hears."""
+
+
+def _no() -> bool:
+    return False
+
+
+def _none() -> int | None:
+    return None
+
+
+#: Published by probes. Rebound by `subscribe`; always call as `phase.leave(...)`.
+leave: Callable[[int], None] = _nothing
+enter: Callable[[], None] = _nothing
+name: Callable[[str], None] = _nothing
+pin: Callable[[str, str], None] = _nothing
+
+#: Asked by probes and hosts. Rebound by `provide`.
+active: Callable[[], bool] = _no
+remaining_ms: Callable[[], int | None] = _none
+
+_EVENTS: Final = ("leave", "enter", "name", "pin")
+_observers: list[Observer] = []
+
+
+def subscribe(observer: Observer) -> None:
+    """Send every later event to `observer`, after those who subscribed before it. Only `bootstrap` calls this."""
+    if not any(known is observer for known in _observers):
+        _observers.append(observer)
+        _bind()
+
+
+def unsubscribe(observer: Observer) -> None:
+    """Send `observer` no more events. Calls that are under way may still reach it."""
+    _observers[:] = [known for known in _observers if known is not observer]
+    _bind()
+
+
+def subscribers() -> tuple[Observer, ...]:
+    """Give those who are subscribed now, in the order in which they are called."""
+    return tuple(_observers)
+
+
+def provide(jobs: Jobs | None) -> None:
+    """Answer `active` and `remaining_ms` from `jobs`; None goes back to "there are no jobs"."""
+    bindings = globals()
+    bindings["active"] = _no if jobs is None else jobs.active
+    bindings["remaining_ms"] = _none if jobs is None else jobs.remaining_ms
+
+
+def _bind() -> None:
+    bindings = globals()
+    for event in _EVENTS:
+        heard = [getattr(observer, event) for observer in _observers]
+        bindings[event] = heard[0] if len(heard) == 1 else _all(heard) if heard else _nothing
+
+
+def _all(heard: list[Callable[..., None]]) -> Callable[..., None]:
+    def every(*arguments: object) -> None:
+        for call in heard:
+            call(*arguments)
+
+    return every

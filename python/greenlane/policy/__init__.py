@@ -1,0 +1,5 @@
+"""The typed face of greenlane-core's decisions; no rule of its own."""
+
+from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
+
+__all__ = ["WAIT_MIN_MS", "PermitRule", "permits_of"]

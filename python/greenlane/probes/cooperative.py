@@ -1,0 +1,52 @@
+"""Green threads under the service: said at the start, because permits on top of them would do nothing.
+
+Under `gevent.monkey.patch_all()` (and eventlet's) a blocking call switches greenlets inside one thread. A CPU permit is
+held by a thread, so every greenlet would share it: it would never be waited for and never mean anything.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from greenlane.errors import HostError
+
+__all__ = ["explain_gevent", "refuse_green_threads"]
+
+
+def explain_gevent() -> str | None:
+    """Say what to do when gevent or eventlet has replaced this process's sockets; None when neither has.
+
+    Imports neither of them.
+    """
+    patched_by = _patched_by()
+    if patched_by is None:
+        return None
+    return (
+        f"{patched_by} has replaced this process's sockets by cooperative ones, so its requests share one thread and a "
+        "CPU permit, which a thread holds, could not order them. Run the service in threads: remove the monkey patch "
+        "and start it with `gunicorn -k greenlane.hosts.gunicorn.Worker` (as many waiting requests, the same memory); "
+        "the gevent chapter of the documentation says what to check."
+    )
+
+
+def refuse_green_threads() -> None:
+    """Raise HostError with that explanation when the process is monkey-patched."""
+    why = explain_gevent()
+    if why is not None:
+        raise HostError(
+            "install the probes for threads",
+            name="monkey-patched by",
+            value=_patched_by(),
+            rule="a process whose sockets and threads are CPython's own",
+            hint=why,
+        )
+
+
+def _patched_by() -> str | None:
+    gevent = sys.modules.get("gevent.monkey")
+    if gevent is not None and gevent.is_module_patched("socket"):
+        return "gevent.monkey"
+    eventlet = sys.modules.get("eventlet.patcher")
+    if eventlet is not None and eventlet.is_monkey_patched("socket"):
+        return "eventlet.monkey_patch"
+    return None

@@ -1,0 +1,153 @@
+"""The ledger of what a group of probes replaced in the guest process, and how it gives it back.
+
+Rules that a guest can rely on:
+
+- `install` twice is `install` once; `uninstall` puts back the very object that stood there, and removes an attribute
+  that was only inherited before.
+- Whoever patches after us is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
+  theirs, becomes a pass-through. A later `install` wakes it again instead of wrapping a second time.
+- A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it.
+- A name that this version of a library does not have is skipped and listed by `absent`; nothing is raised into an
+  import of the guest. A name that only some versions have is asked for with `replace(..., optional=True)`.
+
+Post-import hooks stay registered after `uninstall` (wrapt has no way to take one back); they find the group uninstalled
+and do nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import wrapt
+
+from greenlane.probes.wrapping import Make, dress
+
+__all__ = ["Patches", "Place"]
+
+_ABSENT: Final = object()
+
+
+@dataclass(slots=True)
+class _Placed:
+    owner: Any
+    name: str
+    # What stood in the owner's own namespace; _ABSENT when the name was inherited.
+    before: object
+    ours: object
+    # Who had patched over us when we were last uninstalled; _ABSENT while nobody has.
+    overlay: object = _ABSENT
+
+    @property
+    def found(self) -> object:
+        return vars(self.owner).get(self.name, _ABSENT)
+
+
+class Patches:
+    """One group of probes that is installed and uninstalled together.
+
+    Args:
+        plan: module name -> the function that places this group's probes in it, called with this ledger and the module.
+    """
+
+    def __init__(self, plan: Mapping[str, Place]) -> None:
+        self._plan = dict(plan)
+        #: Read by every wrapper at its entry: empty = probing, not empty = pass straight through. A list because its
+        #: truth is the cheapest shared switch there is. Written by `install` and `uninstall` only.
+        self.silent: list[bool] = [True]
+        self._placed: dict[tuple[int, str], _Placed] = {}
+        self._buried: dict[tuple[int, str], _Placed] = {}
+        self._awaited: set[str] = set()
+        self._absent: list[str] = []
+        # Reentrant: placing probes may import a module that this group also waits for.
+        self._lock = threading.RLock()
+
+    @property
+    def installed(self) -> bool:
+        """Whether the group's probes are in place."""
+        return not self.silent
+
+    def install(self) -> None:
+        """Place the probes: at once in what is imported, at its import in what is not. Idempotent."""
+        with self._lock:
+            if self.installed:
+                return
+            self.silent.clear()
+            for name in self._plan:
+                self._attend(name)
+
+    def uninstall(self) -> None:
+        """Put back what stood there, wherever ours still stands. Idempotent. Calls under way end as they began."""
+        with self._lock:
+            if not self.installed:
+                return
+            self.silent.append(True)
+            for key, placed in reversed(self._placed.items()):
+                self._put_back(key, placed)
+            self._placed.clear()
+            self._absent.clear()
+
+    def absent(self) -> tuple[str, ...]:
+        """Names that the plan asked for and that the imported versions do not have, such as `grpc._channel.Gone`."""
+        return tuple(self._absent)
+
+    def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
+        """Put `make(original, self.silent)` in the place of `owner.name`; `owner` is a module or a class.
+
+        A function made this way carries the original's name, docstring and signature. A class is put in as it is.
+        """
+        key = id(owner), name
+        if key in self._placed:
+            return
+        original = getattr(owner, name, _ABSENT)
+        if original is _ABSENT:
+            if not optional:
+                self._absent.append(f"{getattr(owner, '__module__', '')}.{owner.__name__}.{name}".lstrip("."))
+            return
+        buried = self._buried.pop(key, None)
+        if buried is not None and buried.found in (buried.overlay, buried.ours):
+            self._placed[key] = buried
+            return
+        ours = make(original, self.silent)
+        if not isinstance(ours, type):
+            ours = dress(ours, original, owner)
+        placed = _Placed(owner, name, vars(owner).get(name, _ABSENT), ours)
+        setattr(owner, name, ours)
+        self._placed[key] = placed
+
+    def _attend(self, name: str) -> None:
+        module = sys.modules.get(name)
+        if module is not None:
+            self._place(name, module)
+        elif name not in self._awaited:
+            self._awaited.add(name)
+            wrapt.register_post_import_hook(self._imported, name)
+
+    def _imported(self, module: ModuleType) -> None:
+        with self._lock:
+            self._awaited.discard(module.__name__)
+            if self.installed:
+                self._place(module.__name__, module)
+
+    def _place(self, name: str, module: ModuleType) -> None:
+        try:
+            self._plan[name](self, module)
+        except Exception as error:
+            # We stand in an import of the guest: a library that looks different must not fail it.
+            self._absent.append(f"{name}: {error!r}")
+
+    def _put_back(self, key: tuple[int, str], placed: _Placed) -> None:
+        if placed.found is not placed.ours:
+            placed.overlay = placed.found
+            self._buried[key] = placed
+        elif placed.before is _ABSENT:
+            delattr(placed.owner, placed.name)
+        else:
+            setattr(placed.owner, placed.name, placed.before)
+
+
+Place: TypeAlias = Callable[[Patches, ModuleType], None]

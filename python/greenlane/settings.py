@@ -1,0 +1,333 @@
+"""Every setting, declared once, and where its value comes from.
+
+A setting is a field of `Settings`: its default, unit, range, meaning, reason for that default, environment name and
+flag all come from that one declaration, and so do the documentation (`describe`), the flags of the command line and the
+error messages. Values come from `greenlane.toml`, then `GREENLANE_*`, then flags; a later one wins.
+
+Why a closed set: a misspelt key that is silently ignored looks like a setting that does not work, in production.
+Unknown keys anywhere are a SettingsError with the nearest known one. The only exception are the variables that
+Kubernetes makes up for a service that happens to be called `greenlane` (`GREENLANE_PORT_80_TCP`).
+
+Nothing here raises anything but SettingsError, and nothing reads a file or the environment at import.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from greenlane.errors import SettingsError
+from greenlane.setting import Pattern, Setting, checked, declarations, declare
+from greenlane.settings_sources import from_environment, from_file, from_flags
+
+__all__ = ["LANE_KEYS", "SETTINGS", "Lane", "Setting", "Settings", "describe", "load"]
+
+DEFAULT: Final = "default"
+
+_ANY_FILE: Final[Pattern] = (r"[^\0]*", "a file path, or '' for none")
+_ANY_DIRECTORY: Final[Pattern] = (r"[^\0]*", "a directory, or '' for off")
+_URL_PATH: Final[Pattern] = (r"(/[^\s?#]*)?", "a path that starts with '/' and has no query, or '' for off")
+_HEADER: Final[Pattern] = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "an HTTP header name")
+_LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
+_GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lane:
+    """Jobs with a common rule, from a `[lanes.NAME]` table. The first lane that matches a job is its lane."""
+
+    name: str
+    match: tuple[str, ...] = declare(
+        (), "Globs (`*`, `?`, `[ab]`; case counts) on the route as the framework names it, or on the path.",
+        pattern=_GLOB, reason="A lane has no sensible default members: it must be given.",
+    )  # fmt: skip
+    weight: str = declare(
+        "auto", "Pins every phase of the lane's jobs; `auto` = as learned.",
+        choices=("heavy", "light", "auto"), reason="What is measured follows the code; a pin does not.",
+    )  # fmt: skip
+    deadline_ms: float = declare(
+        0.0, "Deadline from arrival, where the request brings none (a sooner one of its own holds); 0 = none.",
+        unit="ms", low=0, high=3_600_000, reason="Only the service's owner knows what its callers wait for.",
+    )  # fmt: skip
+    mode: str = declare(
+        "", "Mode of the lane's jobs; '' = that of the service.",
+        choices=("", "on", "observe", "off"), reason="One mode for all until somebody wants otherwise.",
+    )  # fmt: skip
+    limit: int = declare(
+        0, "Jobs of the lane in progress per process, over which requests are refused with 503; 0 = none.",
+        low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        lane = f"lanes.{self.name}"
+        if not isinstance(self.name, str) or not re.fullmatch(_LANE_NAME[0], self.name):
+            raise SettingsError(lane, self.name, "a name of " + _LANE_NAME[1], "rename the lane")
+        for key in LANE_KEYS.values():
+            value = checked(key, getattr(self, key.name), name=f"{lane}.{key.name}")
+            object.__setattr__(self, key.name, value)
+        if not self.match:
+            hint = f'add match = ["/path*"] to [{lane}]'
+            raise SettingsError(f"{lane}.match", [], "at least one glob", hint)
+
+    def matches(self, route: str, path: str) -> bool:
+        """Whether a job of this route ("GET /bikes/<id>"; "" = not resolved) or raw path belongs to the lane."""
+        return any(fnmatch.fnmatchcase(route, glob) or fnmatch.fnmatchcase(path, glob) for glob in self.match)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The effective settings of one process. Checked however it is made: `load(...)` or `Settings(permits=2)`."""
+
+    mode: str = declare(
+        "on", "`on` = permits are in force; `observe` = counts what it would do; `off` = plain threads.",
+        choices=("on", "observe", "off"), reason="Who installs it wants it to act; the worst case is plain threads.",
+    )  # fmt: skip
+    canary_frac: float = declare(
+        1.0, "Share of the workers in which `mode = on` is in force; the others observe.",
+        unit="frac", low=0, high=1, reason="All of them: lower it for a first rollout.",
+    )  # fmt: skip
+    permits: int = declare(
+        0, "CPU permits per process; 0 = one under the GIL, the usable cores on a free-threaded build.",
+        low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
+    )  # fmt: skip
+    interval_ms: float = declare(
+        0.5, "Switch interval of the interpreter while a permit is held and other threads exist.",
+        unit="ms", low=0.05, high=100,
+        reason="What wakes from I/O waits at most this. 0.1 ms gains little (p99 2.2, not 2.6 ms) for more switches.",
+    )  # fmt: skip
+    heavy_ms: float = declare(
+        2.0, "A phase whose expected CPU burst is over this needs a permit.",
+        unit="ms", low=0.1, high=1000,
+        reason="The value of our measurements, four intervals: phases of 1 ms pass freely, those of 16 ms queue.",
+    )  # fmt: skip
+    quantile: float = declare(
+        0.9, "Quantile of the learned bursts that is taken as expected.",
+        unit="frac", low=0.5, high=0.99,
+        reason="A mean calls a phase light that is heavy on every tenth call, a cache miss; a quantile does not.",
+    )  # fmt: skip
+    margin: float = declare(
+        1.0, "Factor on the expected burst before it is compared with `heavy_ms`.",
+        low=0.25, high=4, reason="1 = no bias: an error to either side costs little and is learned away.",
+    )  # fmt: skip
+    learn_after: int = declare(
+        3, "Samples of a (route, phase) before it is judged; until then it runs free.",
+        low=1, high=100, reason="The first call imports and fills caches; two more tell it from the rule.",
+    )  # fmt: skip
+    discipline: str = declare(
+        "fifo", "Who gets the next permit: first come, earliest deadline, or shortest expected burst.",
+        choices=("fifo", "deadline", "shortest"),
+        reason="First come first served has the best tail for work of one kind and needs no deadlines.",
+    )  # fmt: skip
+    ageing_ms: float = declare(
+        1000.0, "Wait after which a phase goes first, whatever the discipline says; 0 = never.",
+        unit="ms", low=0, high=3_600_000, reason="Arbitrary; as long as the longest wait, so that nobody starves.",
+    )  # fmt: skip
+    wait_factor: float = declare(
+        4.0, "A wait for a permit is bounded by this factor times the expected work ahead in the queue.",
+        low=0.1, high=1000, reason="Bursts vary; four times what was expected ahead says that the estimate was wrong.",
+    )  # fmt: skip
+    wait_max_ms: float = declare(
+        1000.0, "Upper bound of that wait; then the phase runs without a permit and is counted.",
+        unit="ms", low=1, high=60_000,
+        reason="Long enough for some twenty heavy phases of 40 ms to go in order; no client waits for ever.",
+    )  # fmt: skip
+    hold_factor: float = declare(
+        8.0, "A hold beyond this factor times its expected burst admits one more phase.",
+        low=1, high=1000,
+        reason="A spin wait or mislearned phase must not stop the others; rare under ordinary variance.",
+    )  # fmt: skip
+    hold_min_ms: float = declare(
+        50.0, "Holds up to this never admit one more.",
+        unit="ms", low=1, high=60_000, reason="Short bursts vary by large factors and end by themselves.",
+    )  # fmt: skip
+    max_routes: int = declare(
+        512, "Routes that are learned per process; further ones run free together.",
+        low=1, high=65_536, reason="Arbitrary; bounds memory where an application has no route names.",
+    )  # fmt: skip
+    max_phases: int = declare(
+        32, "Phases that are told apart per job; later ones share the last.",
+        low=1, high=1024, reason="Arbitrary; bounds memory where a job makes thousands of calls.",
+    )  # fmt: skip
+    learned_file: str = declare(
+        "", "File in which learned bursts survive a restart; '' = none.",
+        pattern=_ANY_FILE, reason="Greenlane writes nowhere that it was not told to.",
+    )  # fmt: skip
+    learned_save_s: float = declare(
+        30.0, "Seconds between two writes of `learned_file`.",
+        unit="s", low=0.1, high=86_400, reason="Arbitrary; a crash loses half a minute of what is learned in a second.",
+    )  # fmt: skip
+    deadline_headers: tuple[str, ...] = declare(
+        ("x-envoy-expected-rq-timeout-ms", "grpc-timeout"),
+        "Request headers that bring a deadline (in ms; `grpc-timeout` in its own units); the first present counts.",
+        pattern=_HEADER, reason="What Envoy and gRPC clients send already.",
+    )  # fmt: skip
+    deadline_out: bool = declare(
+        True, "Pass the time that is left on to upstream calls.",
+        reason="An upstream that knows the deadline can refuse what would come too late.",
+    )  # fmt: skip
+    deadline_out_header: str = declare(
+        "x-envoy-expected-rq-timeout-ms", "Header that carries it, in milliseconds.",
+        pattern=_HEADER, reason="Envoy and our own hosts read it.",
+    )  # fmt: skip
+    deadline_cancel: bool = declare(
+        False, "Blocking socket calls of a job past its deadline raise DeadlineExceeded (a TimeoutError).",
+        reason="It changes what application code sees; somebody has to want it.",
+    )  # fmt: skip
+    threads: int = declare(
+        64, "Most threads that the worker starts for requests; they are made on demand.",
+        low=1, high=4096, reason="Some 5 times the knee of a job of 5 ms CPU and 55 ms I/O; idle threads are not made.",
+    )  # fmt: skip
+    limit: int = declare(
+        0, "Requests in progress per process, over which the worker answers 503; 0 = none.",
+        low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
+    )  # fmt: skip
+    retry_after_s: int = declare(
+        1, "`Retry-After` of a refusal.",
+        unit="s", low=0, high=86_400, reason="The header's smallest step that still spreads the retries.",
+    )  # fmt: skip
+    health_path: str = declare(
+        "", "Path that the worker answers outside the application's threads; '' = off.",
+        pattern=_URL_PATH, reason="It would hide a path of the application.",
+    )  # fmt: skip
+    hung_after_s: float = declare(
+        30.0, "The health path answers 503 when requests wait and none has ended for this long.",
+        unit="s", low=0.1, high=86_400, reason="gunicorn's own time-out for a silent worker.",
+    )  # fmt: skip
+    metrics_path: str = declare(
+        "", "Path at which the worker gives Prometheus metrics; '' = off.",
+        pattern=_URL_PATH, reason="It would be readable by whoever reaches the service.",
+    )  # fmt: skip
+    head_timeout_s: float = declare(
+        10.0, "Time a client has to send request line and headers.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; ten times a slow mobile round trip, and a thread is not held.",
+    )  # fmt: skip
+    body_timeout_s: float = declare(
+        30.0, "Time between two pieces of a request's body.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; a phone that changes networks comes back within it.",
+    )  # fmt: skip
+    control_dir: str = declare(
+        "", "Directory of the control sockets that `greenlane top` and `greenlane mode` use; '' = off.",
+        pattern=_ANY_DIRECTORY, reason="Greenlane opens nothing that it was not told to.",
+    )  # fmt: skip
+    lanes: tuple[Lane, ...] = ()
+    # Setting or lanes.NAME.KEY -> where its value came from: "file PATH", "environment NAME" or "flag NAME". Absent =
+    # "default": ours, or what the code said that made the settings without `load`.
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for setting in SETTINGS.values():
+            object.__setattr__(self, setting.name, checked(setting, getattr(self, setting.name)))
+        if self.health_path and self.health_path == self.metrics_path:
+            raise SettingsError(
+                "metrics_path", self.metrics_path, "another path than health_path", "give each a path of its own"
+            )
+        lanes = self.lanes
+        if not isinstance(lanes, Iterable) or not all(isinstance(lane, Lane) for lane in lanes):
+            raise SettingsError("lanes", lanes, "Lane objects", 'make them with Lane(name, match=("/path*",))')
+        object.__setattr__(self, "lanes", tuple(lanes))
+        names = [lane.name for lane in self.lanes]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingsError(f"lanes.{name}", name, "one lane of a name", "rename one of them")
+
+    def lane(self, route: str, path: str) -> Lane | None:
+        """The first lane that matches, in the order of the file; None = no lane."""
+        return next((lane for lane in self.lanes if lane.matches(route, path)), None)
+
+    def effective(self) -> list[dict[str, object]]:
+        """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`."""
+        rows = []
+        for setting in SETTINGS.values():
+            rows.append(_effective(setting.name, getattr(self, setting.name), setting, self.origins))
+        for lane in self.lanes:
+            for key in LANE_KEYS.values():
+                rows.append(_effective(f"lanes.{lane.name}.{key.name}", getattr(lane, key.name), key, self.origins))
+        return rows
+
+
+# By name, in the order of the documentation.
+SETTINGS: Final[Mapping[str, Setting]] = declarations(Settings)
+LANE_KEYS: Final[Mapping[str, Setting]] = declarations(Lane)
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    file: Path | None = None,
+) -> Settings:
+    """The effective settings: defaults < file < environment < flags.
+
+    Args:
+        flags: setting's name -> value, typed or as text; None = not given. `lanes` takes {lane: {key: value}}.
+        environ: variables; `GREENLANE_CONFIG` names the file ("" = read none).
+        file: the settings file; None = as `GREENLANE_CONFIG` says, else `greenlane.toml` in the current directory if
+            there is one.
+
+    Raises:
+        SettingsError: anything unknown, malformed, out of range or unreadable.
+
+    Cost: reads at most one file of up to 1 MiB.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    sources = (
+        from_file(file, environ, SETTINGS, LANE_KEYS),
+        from_environment(environ, SETTINGS),
+        from_flags(flags or {}, SETTINGS, LANE_KEYS),
+    )
+    for source in sources:
+        for name, value, origin in source:
+            values[name] = value
+            origins[name] = origin
+    if "lanes" in values:
+        origin = origins.pop("lanes")
+        for name, keys in values["lanes"].items():
+            origins.update({f"lanes.{name}.{key}": origin for key in keys})
+        values["lanes"] = tuple(_lane(name, keys, origin) for name, keys in values["lanes"].items())
+    return Settings(**values, origins=origins)
+
+
+def _lane(name: str, keys: Mapping[str, Any], origin: str) -> Lane:
+    try:
+        return Lane(name, **keys)
+    except SettingsError as error:
+        attempted = f"read the {origin}"
+        raise SettingsError(error.setting, error.value, error.rule, error.hint, attempted=attempted) from None
+
+
+def describe() -> list[dict[str, object]]:
+    """One row a setting, for documentation.
+
+    Keys: `setting`, `kind`, `default`, `unit`, `rule`, `what`, `reason`, `environment`, `flag`. Lane keys follow as
+    `lanes.NAME.KEY`; they have neither environment name nor flag.
+    """
+    rows = [_described(setting.name, setting, setting.env, setting.flag) for setting in SETTINGS.values()]
+    return rows + [_described(f"lanes.NAME.{key.name}", key, "", "") for key in LANE_KEYS.values()]
+
+
+def _described(name: str, setting: Setting, env: str, flag: str) -> dict[str, object]:
+    return {
+        "setting": name,
+        "kind": setting.kind,
+        "default": _plain(setting.default),
+        "unit": setting.unit,
+        "rule": setting.rule,
+        "what": setting.what,
+        "reason": setting.reason,
+        "environment": env,
+        "flag": flag,
+    }
+
+
+def _effective(name: str, value: object, setting: Setting, origins: Mapping[str, str]) -> dict[str, object]:
+    return {"setting": name, "value": _plain(value), "unit": setting.unit, "origin": origins.get(name, DEFAULT)}
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,83 @@
+"""Writes docs/settings.md from the declarations in greenlane/settings.py; `--check` only tells whether it is stale.
+
+Exit 0: written, or up to date. Exit 1: stale (the remedy is printed).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from greenlane import settings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+
+HEAD = """\
+# Settings
+
+<!-- Written by `make docs` from the declarations in python/greenlane/settings.py: change them there. -->
+
+A value comes from `greenlane.toml` in the current directory (or the file that `GREENLANE_CONFIG` names), then from the
+environment, then from a flag; the later one wins. `greenlane config` prints what is in force and where each value came
+from. An unknown key, a value out of range or an unreadable file ends the program with exit code 2 and a message that
+names the setting, the value, the rule and one remedy.
+
+The environment variable of `interval_ms` is `GREENLANE_INTERVAL_MS`, its flag `--interval-ms`, and so for every
+setting. Lists are written comma separated there, and as lists in the file.
+
+```toml
+interval_ms = 0.5
+
+[lanes.search]
+match = ["GET /search*"]
+deadline_ms = 500
+```
+"""
+LANES = """
+## Lanes
+
+A lane is a table `[lanes.NAME]` of the file; the first lane that matches a job is its lane. Its keys have neither an
+environment variable nor a flag.
+"""
+COLUMNS = "\n| setting | default | expected | what it is, and why this default |\n|---|---|---|---|\n"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    rows = settings.describe()
+    own = [_row(row) for row in rows if not _of_lane(row)]
+    lanes = [_row(row) for row in rows if _of_lane(row)]
+    return HEAD + COLUMNS + "".join(own) + LANES + COLUMNS + "".join(lanes)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` compare it; the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: settings_page.py [--check]", file=sys.stderr)
+        return 2
+    if not arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
+    return 1
+
+
+def _of_lane(row: dict[str, object]) -> bool:
+    return str(row["setting"]).startswith("lanes.")
+
+
+def _row(row: dict[str, object]) -> str:
+    cells = (f"`{row['setting']}`", _default(row), str(row["rule"]), f"{row['what']} *{row['reason']}*")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _default(row: dict[str, object]) -> str:
+    unit = f" {row['unit']}" if row["unit"] in ("ms", "s") else ""
+    return f"`{json.dumps(row['default'])}`{unit}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

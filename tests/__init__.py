@@ -1,0 +1,1 @@
+"""Tests of the claims: a test's name says what holds."""

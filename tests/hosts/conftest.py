@@ -1,0 +1,7 @@
+"""Fixtures of the host tests."""
+
+from __future__ import annotations
+
+from tests.hosts.gunicorn_server import gunicorn
+
+__all__ = ["gunicorn"]

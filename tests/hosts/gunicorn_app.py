@@ -1,0 +1,138 @@
+"""The application that the gunicorn tests serve. Its paths are the cases; it prints `entered <query>` where it waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from greenlane import checkpoint
+
+if "READ_GEVENT" in os.environ:
+    import gevent.monkey
+
+    gevent.monkey.patch_all()
+
+
+def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    case = CASES.get(environ["PATH_INFO"], _hello)
+    return case(environ, start_response)
+
+
+def _answer(start_response: Any, body: bytes) -> list[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _hello(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    return _answer(start_response, b"hello\n")
+
+
+def _pid(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    return _answer(start_response, str(os.getpid()).encode())
+
+
+def _threads(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    names = [thread.name for thread in threading.enumerate()]
+    return _answer(start_response, str(sum(name.startswith("greenlane-") for name in names)).encode())
+
+
+def _hold(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Waits until the file that the query names exists."""
+    print(f"entered {environ['QUERY_STRING']} in {os.getpid()}", file=sys.stderr, flush=True)
+    wait_for(environ["QUERY_STRING"])
+    print(f"left {environ['QUERY_STRING']}", file=sys.stderr, flush=True)
+    return _answer(start_response, b"held\n")
+
+
+def _spin(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    end = time.thread_time() + float(environ["QUERY_STRING"])
+    while time.thread_time() < end:
+        pass
+    return _answer(start_response, b"spun\n")
+
+
+def _checkpoints(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    while True:
+        checkpoint()
+        time.sleep(0.001)
+
+
+def _length(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    size = 0
+    while piece := environ["wsgi.input"].read(65536):
+        size += len(piece)
+    return _answer(start_response, str(size).encode())
+
+
+def _unread(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    return _answer(start_response, b"not read\n")
+
+
+def _stream(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return (b"%d," % number for number in range(100))
+
+
+def _started(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+    """Sends a piece, then waits as `_hold` does."""
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    yield b"begun,"
+    wait_for(environ["QUERY_STRING"])
+    yield b"ended"
+
+
+def _endless(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    try:
+        while True:
+            yield b"x" * 65536
+    finally:
+        print("endless closed", file=sys.stderr, flush=True)
+
+
+def _file(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    path = Path(environ["QUERY_STRING"])
+    start_response("200 OK", [("Content-Length", str(path.stat().st_size))])
+    return environ["wsgi.file_wrapper"](path.open("rb"))
+
+
+def _raises(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    raise {"value": ValueError, "exit": SystemExit, "os": OSError, "base": BaseException}[environ["QUERY_STRING"]]("no")
+
+
+def _raises_later(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    yield b"begun,"
+    raise {"value": ValueError, "exit": SystemExit}[environ["QUERY_STRING"]]("no")
+
+
+def _environ(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    return _answer(start_response, repr({key: str(value) for key, value in environ.items()}).encode())
+
+
+def wait_for(name: str) -> None:
+    while not os.path.exists(name):
+        time.sleep(0.005)
+
+
+CASES = {
+    "/pid": _pid,
+    "/threads": _threads,
+    "/hold": _hold,
+    "/spin": _spin,
+    "/checkpoints": _checkpoints,
+    "/length": _length,
+    "/unread": _unread,
+    "/stream": _stream,
+    "/started": _started,
+    "/endless": _endless,
+    "/file": _file,
+    "/raises": _raises,
+    "/raises-later": _raises_later,
+    "/environ": _environ,
+}

@@ -1,0 +1,132 @@
+"""psycopg and psycopg2 against a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenlane import probes
+from greenlane.phase import Kind
+from tests import child
+from tests.probes.observer import Observer
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("initdb") is None, reason="needs PostgreSQL (apt: postgresql)"),
+]
+DRIVER = [Kind.DRIVER]
+
+
+@pytest.fixture(scope="module")
+def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL of our own on a free port; it does not run as root."""
+    folder, port = tmp_path_factory.mktemp("postgres") / "data", child.free_port()
+    account: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        account = {"user": "postgres" if "postgres" in known else "nobody", "group": "nogroup", "extra_groups": []}
+        folder.mkdir()
+        shutil.chown(folder, account["user"])
+        for parent in [*folder.parents][:2]:
+            parent.chmod(0o755)
+    quick = ["-c", "fsync=off", "-c", f"port={port}", "-c", "listen_addresses=127.0.0.1"]
+    subprocess.run(
+        ["initdb", "-D", folder, "-A", "trust", "-U", "tester", "--no-sync"], check=True, capture_output=True, **account
+    )
+    server = subprocess.Popen(
+        ["postgres", "-D", folder, "-k", folder, *quick],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **account,
+    )
+    try:
+        _await_port(port, server)
+        yield f"host=127.0.0.1 port={port} user=tester dbname=postgres"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _await_port(port: int, server: subprocess.Popen[bytes]) -> None:
+    ready = ["pg_isready", "-q", "-t", "20", "-h", "127.0.0.1", "-p", str(port)]
+    while subprocess.run(ready, check=False).returncode:
+        assert server.poll() is None, "PostgreSQL ended"
+
+
+def test_psycopg(dsn: str, seen: Observer) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    made: list[Any] = []
+    assert set(seen.during(lambda: made.append(psycopg.connect(dsn)))) >= {Kind.DRIVER}
+    with made[0] as connection:
+        connection.execute("select 1")
+        assert seen.during(connection.execute, "select 1") == DRIVER
+        cursor = connection.execute("select generate_series(1, 1000)")
+        assert seen.during(cursor.fetchall) == []
+        assert seen.during(connection.commit) == DRIVER
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            seen.during(connection.execute, "select 1 / 0")
+        assert seen.during(connection.rollback) == DRIVER
+        with connection.cursor("server_side") as named:
+            named.execute("select generate_series(1, 1000)")
+            assert seen.during(named.fetchmany, 10) == DRIVER
+
+
+def test_psycopg2(dsn: str, seen: Observer) -> None:
+    psycopg2 = pytest.importorskip("psycopg2")
+    from psycopg2 import extensions, extras
+
+    assert probes.absent() == ()
+    made: list[Any] = []
+    assert seen.during(lambda: made.append(psycopg2.connect(dsn))) == DRIVER
+    connection = made[0]
+    assert isinstance(connection, extensions.connection)
+    assert type(connection).__name__ == "connection"
+    cursor = connection.cursor()
+    assert isinstance(cursor, extensions.cursor)
+    assert seen.during(cursor.execute, "select %s", (1,)) == DRIVER
+    assert seen.during(cursor.fetchall) == []
+    assert seen.during(connection.commit) == DRIVER
+    with pytest.raises(psycopg2.errors.DivisionByZero):
+        seen.during(cursor.execute, "select 1 / 0")
+    assert seen.during(connection.rollback) == DRIVER
+    named = connection.cursor("server_side")
+    named.execute("select generate_series(1, 1000)")
+    assert seen.during(named.fetchmany, 10) == DRIVER
+    rows = connection.cursor(cursor_factory=extras.DictCursor)
+    assert isinstance(rows, extras.DictCursor)
+    assert seen.during(rows.execute, "select 1 as one") == DRIVER
+    assert rows.fetchone()["one"] == 1
+    positional = connection.cursor(None, extras.RealDictCursor)
+    assert seen.during(positional.execute, "select 1 as one") == DRIVER
+    connection.close()
+
+
+@pytest.mark.parametrize("factory", ["connection_factory", "cursor_factory"])
+def test_psycopg2_with_factories_of_the_caller(factory: str, dsn: str, seen: Observer) -> None:
+    psycopg2 = pytest.importorskip("psycopg2")
+    from psycopg2 import extras
+
+    chosen = extras.DictConnection if factory == "connection_factory" else extras.DictCursor
+    connection = psycopg2.connect(dsn, **{factory: chosen})
+    cursor = connection.cursor()
+    assert isinstance(cursor, extras.DictCursor)
+    assert seen.during(cursor.execute, "select 1 as one") == DRIVER
+    assert dict(cursor.fetchone()) == {"one": 1}
+    assert seen.during(connection.commit) == DRIVER
+    connection.close()
+
+
+def test_psycopg2_without_probes_makes_its_own_types(dsn: str, tmp_path: Path) -> None:
+    psycopg2 = pytest.importorskip("psycopg2")
+    probes.install()
+    probes.uninstall()
+    connection = psycopg2.connect(dsn)
+    assert type(connection) is psycopg2.extensions.connection
+    connection.close()

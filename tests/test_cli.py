@@ -1,0 +1,525 @@
+"""The command line: what it prints where, its exit codes, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenlane import __version__
+from greenlane.cli import check, top
+from greenlane.cli.main import COMMANDS, main
+from greenlane.control import Server
+from greenlane.settings import SETTINGS
+
+ENTRY = "import sys; from greenlane.cli.main import main; sys.exit(main())"
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `greenlane` in this process, in an empty folder, without settings from outside."""
+    for name in [name for name in os.environ if name.startswith("GREENLANE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def greenlane(*argv: str) -> Result:
+        try:
+            code = main(argv)
+        except SystemExit as ended:
+            assert isinstance(ended.code, int)
+            code = ended.code
+        said = capsys.readouterr()
+        return Result(code, said.out, said.err)
+
+    return greenlane
+
+
+@dataclass(frozen=True)
+class Row:
+    route: str
+    phase: int
+    samples: int
+    expected_ms: float
+    weight: str = "heavy"
+    pinned: bool = False
+    released_frac: float = 0.0
+
+
+class Running:
+    """A service as its control socket sees it."""
+
+    def __init__(self) -> None:
+        self.modes: dict[str | None, str] = {None: "on"}
+
+    def mode(self) -> str:
+        return self.modes[None]
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        self.modes[route] = mode
+
+    def counters(self) -> dict[str, int]:
+        return {"jobs": 7, "granted": 2, "waited_granted": 3, "wait_ns": 5_000_000, "lent_still": 1, "lent_overrun": 1}
+
+    def learned(self) -> list[Row]:
+        return [Row("GET /bikes", 0, 9, 1.2, "light"), Row("GET /quote\x1b[2J", 0, 4, 40.0, pinned=True)]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Running]:
+    """A service that listens in `<tmp_path>/control`."""
+    served = Running()
+    server = Server(served, tmp_path / "control")
+    server.start()
+    yield served
+    server.stop()
+
+
+def ended_process(folder: Path) -> int:
+    """Leaves the socket of a process that has ended; gives its id."""
+    with socket.socket(socket.AF_UNIX) as leftover:
+        leftover.bind(str(folder / "1.sock"))
+        leftover.listen()
+    return 1
+
+
+# --- the whole
+
+
+def test_without_a_command_it_explains_itself_and_exits_2(run: Run) -> None:
+    result = run()
+    assert (result.code, result.out) == (2, "")
+    for command in COMMANDS:
+        assert command.name in result.err
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_every_command_has_help_on_stdout(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"usage: greenlane {command}")
+
+
+@pytest.mark.parametrize(
+    ("argv", "says", "hint"),
+    [
+        (["confg"], "invalid choice: 'confg'", "did you mean 'config'?"),
+        (
+            ["config", "--intervall-ms", "1"],
+            "unrecognized arguments: --intervall-ms 1",
+            "did you mean '--interval-ms'?",
+        ),
+        (["config", "--interval-m=1"], "unrecognized arguments", "did you mean '--interval-ms'?"),
+        (["config", "extra"], "unrecognized arguments: extra", "see `greenlane config --help`"),
+        (["mode", "onn"], "invalid choice: 'onn'", "did you mean 'on'?"),
+        (["mode"], "required: mode", "see `greenlane mode --help`"),
+        (["top", "--every", "0"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
+        (["top", "--every", "nan"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
+        (["top", "--every", "x"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
+        (["mode", "on", "--pid", "x"], "invalid int value: 'x'", "see `greenlane mode --help`"),
+        (["demo", "prices"], "invalid choice: 'prices'", "did you mean 'pricing'?"),
+        (["learned"], "required: FILE", "see `greenlane learned --help`"),
+    ],
+)
+def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, hint: str) -> None:
+    result = run(*argv)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+    assert f"hint: {hint}" in result.err
+
+
+def test_every_json_has_schema_environment_and_rows(run: Run, service: Running, tmp_path: Path) -> None:
+    (tmp_path / "learned.json").write_text('{"schema": "greenlane.learned/1", "routes": {}}')
+    (tmp_path / "greenlane.toml").write_text('control_dir = "control"')
+    for argv in (["config"], ["check"], ["top"], ["mode", "off"], ["learned", "learned.json"], ["version"]):
+        document = run(*argv, "--json").document
+        assert list(document) == ["schema", "environment", "rows"]
+        assert document["schema"] == f"greenlane.{argv[0]}/1"
+        assert document["environment"]["greenlane"] == __version__
+        assert isinstance(document["rows"], list)
+
+
+# --- version, config
+
+
+def test_version_is_one_line(run: Run) -> None:
+    assert run("version") == run("--version") == Result(0, f"greenlane {__version__}\n", "")
+
+
+def test_config_prints_every_setting_with_its_origin(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greenlane.toml").write_text('heavy_ms = 3\n[lanes.fast]\nmatch = ["/a*"]\n')
+    monkeypatch.setenv("GREENLANE_PERMITS", "2")
+    rows = {row["setting"]: row for row in run("config", "--mode", "observe", "--json").document["rows"]}
+    assert set(SETTINGS) <= set(rows)
+    assert (rows["mode"]["value"], rows["mode"]["origin"]) == ("observe", "flag --mode")
+    assert (rows["permits"]["value"], rows["permits"]["origin"]) == (2, "environment GREENLANE_PERMITS")
+    assert (rows["heavy_ms"]["value"], rows["heavy_ms"]["origin"]) == (3.0, f"file {tmp_path}/greenlane.toml")
+    assert rows["lanes.fast.match"]["value"] == ["/a*"]
+    assert rows["limit"]["origin"] == "default"
+
+
+def test_config_is_a_table_for_people(run: Run) -> None:
+    lines = run("config").out.splitlines()
+    assert lines[0].split() == ["setting", "value", "unit", "origin"]
+    assert len(lines) == len(SETTINGS) + 1
+    assert "interval_ms          0.5" in run("config").out
+
+
+@pytest.mark.parametrize("command", ["config", "check"])
+def test_a_wrong_setting_exits_2_and_says_which(run: Run, command: str) -> None:
+    result = run(command, "--interval-ms", "fast")
+    assert result.code == 2
+    assert "read the flag --interval-ms: interval_ms='fast', expected a number from 0.05 to 100 (ms)" in result.err
+    assert "\nhint: leave it out for the default, 0.5" in result.err
+
+
+def test_another_settings_file_can_be_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("permits = 9")
+    rows = run("config", "--config", "other.toml", "--json").document["rows"]
+    assert {"setting": "permits", "value": 9, "unit": "", "origin": f"file {tmp_path}/other.toml"} in rows
+    assert "expected a file that exists" in run("config", "--config", "absent.toml").err
+
+
+# --- check
+
+
+def test_check_says_what_is_well(run: Run) -> None:
+    result = run("check")
+    assert (result.code, result.err) == (0, "")
+    assert all(line.startswith("ok") for line in result.out.splitlines())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other/1"}', '{"schema": "greenlane.learned/1"}'])
+def test_check_refuses_a_learned_file_that_cannot_be_read(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "learned.json").write_text(text)
+    result = run("check", "--learned-file", "learned.json")
+    assert result.code == 2
+    assert "FAIL  learned file" in result.out
+    assert "learned_file='learned.json', expected" in result.err
+    assert "\nhint: " in result.err
+
+
+def test_check_accepts_a_learned_file_that_is_not_there_yet(run: Run) -> None:
+    result = run("check", "--learned-file", "later.json")
+    assert (result.code, result.err) == (0, "")
+    assert "not there yet" in result.out
+
+
+def test_check_refuses_a_control_directory_that_is_too_long_and_makes_none(run: Run, tmp_path: Path) -> None:
+    result = run("check", "--control-dir", "/tmp/" + "d" * 200)
+    assert result.code == 2
+    assert "at most 107 bytes" in result.err
+    assert run("check", "--control-dir", "control").code == 0
+    assert not (tmp_path / "control").exists()
+
+
+def test_check_goes_on_after_the_first_thing_that_is_wrong(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "learned.json").write_text("{")
+    rows = run("check", "--learned-file", "learned.json", "--control-dir", "learned.json", "--json").document["rows"]
+    assert {row["check"] for row in rows if not row["ok"]} == {"learned file", "control directory"}
+
+
+def test_check_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "GUNICORN_OLDEST", 10_000)
+    result = run("check")
+    assert result.code == 2
+    assert "expected gunicorn 10000 or later\nhint: pip install --upgrade gunicorn" in result.err
+
+
+# --- learned
+
+
+def test_learned_shows_a_file(run: Run, tmp_path: Path) -> None:
+    stored = {"mean_ms": 40.1234, "samples": 12, "weights": [1, 2], "looks": 8, "free": 2}
+    routes = {"GET /quote": {"0": stored}}
+    (tmp_path / "l.json").write_text(json.dumps({"schema": "greenlane.learned/1", "routes": routes}))
+    assert run("learned", "l.json", "--json").document["rows"] == [
+        {"route": "GET /quote", "phase": 0, "samples": 12, "mean_ms": 40.123, "released_frac": 0.25}
+    ]
+    assert "GET /quote      0       12   40.123           0.25" in run("learned", "l.json").out
+
+
+@pytest.mark.parametrize("name", ["absent.json", ".", "bad.json"])
+def test_a_learned_file_that_cannot_be_shown_exits_2(run: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "bad.json").write_bytes(b"\xff")
+    result = run("learned", name)
+    assert (result.code, result.out) == (2, "")
+    assert "\nhint: " in result.err
+
+
+# --- top, mode
+
+
+@pytest.mark.parametrize("argv", [["top", "--once"], ["top", "--json"], ["mode", "off"]])
+def test_without_a_control_dir_it_says_what_to_set(run: Run, argv: list[str]) -> None:
+    result = run(*argv)
+    assert (result.code, result.out) == (2, "")
+    assert 'hint: set control_dir = "/run/greenlane" in greenlane.toml' in result.err
+    assert "GREENLANE_CONTROL_DIR" in result.err
+
+
+@pytest.mark.parametrize("argv", [["top", "--once"], ["mode", "off"]])
+def test_without_a_process_it_fails_and_says_so(run: Run, tmp_path: Path, argv: list[str]) -> None:
+    assert "No such file or directory" in run(*argv, "--control-dir", "absent").err
+    (tmp_path / "empty").mkdir()
+    result = run(*argv, "--control-dir", "empty")
+    assert (result.code, result.out) == (1, "")
+    assert "expected a process that listens there\nhint: start the service with this control_dir" in result.err
+
+
+def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Running) -> None:
+    result = run("top", "--once", "--control-dir", "control")
+    assert (result.code, result.err) == (0, "")
+    processes, phases = result.out.split("\n\n")
+    assert processes.splitlines()[1].split() == [
+        str(os.getpid()),
+        "on",
+        "7",
+        "-",
+        "0",
+        "5",
+        "0",
+        "5",
+        "0",
+        "2",
+        "0",
+        "0",
+    ]
+    assert [line.split()[1].partition("\\")[0] for line in phases.splitlines()[1:]] == ["/quote", "/bikes"]
+
+
+def test_a_route_cannot_steer_the_terminal(run: Run, service: Running) -> None:
+    out = run("top", "--once", "--control-dir", "control").out
+    assert "\x1b" not in out
+    assert "GET /quote\\x1b[2J" in out
+
+
+def test_top_as_json_has_a_row_a_process(run: Run, service: Running) -> None:
+    (row,) = run("top", "--json", "--control-dir", "control").document["rows"]
+    assert (row["pid"], row["mode"], row["counters"]["jobs"]) == (os.getpid(), "on", 7)
+    assert row["learned"][0]["route"] == "GET /bikes"
+
+
+def test_phases_are_pooled_over_processes() -> None:
+    quote = {
+        "route": "/q",
+        "phase": 0,
+        "samples": 1,
+        "expected_ms": 10,
+        "weight": "heavy",
+        "pinned": False,
+        "released_frac": 0,
+    }
+    other = {**quote, "samples": 3, "expected_ms": 30, "weight": "light"}
+    assert top.phases([{"learned": [quote]}, {"learned": [other]}]) == [
+        {
+            "route": "/q",
+            "phase": 0,
+            "samples": 4,
+            "expected_ms": 25,
+            "weight": "mixed",
+            "pinned": "",
+            "released_frac": 0,
+        }
+    ]
+
+
+def test_mode_switches_a_service_and_a_route(run: Run, service: Running) -> None:
+    assert run("mode", "observe", "--control-dir", "control").code == 0
+    assert run("mode", "off", "--route", "GET /bikes", "--pid", str(os.getpid()), "--control-dir", "control").code == 0
+    assert service.modes == {None: "observe", "GET /bikes": "off"}
+
+
+def test_an_unknown_process_id_is_named(run: Run, service: Running) -> None:
+    result = run("mode", "off", "--pid", "1", "--control-dir", "control")
+    assert (result.code, result.out) == (1, "")
+    assert "expected process 1 that listens there" in result.err
+    assert service.modes == {None: "on"}
+
+
+def test_a_process_that_has_ended_is_no_failure(run: Run, service: Running, tmp_path: Path) -> None:
+    ended = ended_process(tmp_path / "control")
+    result = run("mode", "off", "--control-dir", "control")
+    assert (result.code, result.err) == (0, "")
+    assert str(ended) not in result.out.split()
+    assert service.modes == {None: "off"}
+
+
+def test_a_process_that_answers_nonsense_is_named_and_the_others_are_switched(
+    run: Run, service: Running, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.bind(str(tmp_path / "control" / "1.sock"))
+        stranger.listen()
+
+        def answer() -> None:
+            for _ in range(2):  # first the look whether somebody listens, then the request
+                connection, _ = stranger.accept()
+                with connection:
+                    connection.recv(1000)
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"hello\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        result = run("mode", "off", "--control-dir", "control")
+        thread.join()
+    assert result.code == 1
+    assert "1.sock', expected an answer in JSON" in result.err
+    assert str(os.getpid()) in result.out
+    assert service.modes == {None: "off"}
+
+
+def test_a_route_that_no_process_has_met_is_refused(run: Run, service: Running) -> None:
+    result = run("mode", "off", "--route", "GET /bike", "--control-dir", "control")
+    assert (result.code, result.out) == (1, "")
+    assert "route='GET /bike', expected a route that a process has met\nhint: did you mean 'GET /bikes'?" in result.err
+    assert service.modes == {None: "on"}
+
+
+# --- demo
+
+
+def test_a_missing_package_of_the_demo_exits_2_with_the_command_that_installs_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Absent:
+        """An import path on which `greenlane.demo.runner` needs what is not there."""
+
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == "greenlane.demo.runner":
+                raise ModuleNotFoundError("No module named 'flask'", name="flask")
+
+    for name in [name for name in sys.modules if name.startswith("greenlane.demo")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    monkeypatch.delattr("greenlane.demo.runner", raising=False)
+    result = run("demo", "pricing")
+    assert (result.code, result.out) == (2, "")
+    assert "module='flask'" in result.err
+    assert "hint: pip install 'greenlane[demo]'" in result.err
+
+
+def test_the_demo_gets_its_own_arguments(run: Run) -> None:
+    result = run("demo", "pricing", "--help")
+    assert result.code == 0
+    assert "--utilisation" in result.out
+
+
+# --- as a program
+
+
+def program(*argv: str, cwd: Path, **options: Any) -> subprocess.Popen[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GREENLANE_")}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", ENTRY, *argv],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": cwd, "env": environ, **options},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [(["config"], 0), (["top", "--once", "--control-dir", "absent"], 1), (["config", "--permits", "x"], 2), (["x"], 2)],
+)
+def test_the_exit_codes_of_the_program(tmp_path: Path, argv: list[str], code: int) -> None:
+    with program(*argv, cwd=tmp_path) as running:
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == code
+    assert "Traceback" not in err
+    assert bool(out) == (code == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("service")
+def test_ctrl_c_ends_the_live_table_with_130_and_no_traceback(tmp_path: Path) -> None:
+    with program("top", "--every", "0.1", "--control-dir", "control", cwd=tmp_path) as running:
+        assert running.stdout is not None
+        tables = 0
+        for line in running.stdout:
+            tables += line.split()[:1] == ["pid"]
+            if tables == 2:
+                break
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (130, "")
+
+
+@pytest.mark.slow
+def test_the_live_table_waits_for_a_service_that_restarts(tmp_path: Path) -> None:
+    first = Server(Running(), tmp_path / "control")
+    first.start()
+    with program("top", "--every", "0.1", "--control-dir", "control", cwd=tmp_path) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        next(line for line in running.stdout if line.split()[:1] == ["route"])
+        first.stop()
+        next(line for line in running.stderr if "expected a process that listens there" in line)
+        first.start()
+        next(line for line in running.stdout if line.split()[:1] == ["pid"])
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    first.stop()
+    assert running.returncode == 130
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with contextlib.closing(os.fdopen(writer, "w")) as gone, program("config", cwd=tmp_path, stdout=gone) as running:
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_fails_with_its_reason(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full, program("config", cwd=tmp_path, stdout=full) as running:
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert err == "greenlane: write the output: No space left on device\nhint: make room where stdout goes\n"
+
+
+@pytest.mark.slow
+def test_colours_are_for_terminals_without_no_color(tmp_path: Path) -> None:
+    def shown(**environ: str) -> str:
+        terminal, end = os.openpty()
+        try:
+            options = {"stdout": end, "env": {**os.environ, "TERM": "xterm", "NO_COLOR": "", **environ}}
+            with program("check", cwd=tmp_path, **options) as running:
+                running.communicate(timeout=60)
+            return os.read(terminal, 65_536).decode()
+        finally:
+            os.close(terminal)
+            os.close(end)
+
+    assert "\x1b[32m" in shown()
+    assert "\x1b" not in shown(NO_COLOR="1")
+    assert "\x1b" not in shown(TERM="dumb")

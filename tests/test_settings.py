@@ -1,0 +1,298 @@
+"""Settings: one declaration, three sources, and an error with a remedy for everything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from greenlane.errors import SettingsError
+from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Setting, Settings, describe, load
+
+Load = Callable[..., Settings]
+
+
+@pytest.fixture
+def from_toml(tmp_path: Path) -> Load:
+    def read(text: str | bytes, environ: Mapping[str, str] | None = None, **flags: object) -> Settings:
+        file = tmp_path / "greenlane.toml"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return load(flags, environ=environ or {}, file=file)
+
+    return read
+
+
+def refused(load_it: Callable[[], object]) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        load_it()
+    assert caught.value.hint, "every refusal has a hint"
+    return caught.value
+
+
+# --- declarations
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS.values(), *LANE_KEYS.values()], ids=lambda setting: setting.name)
+def test_every_setting_says_what_it_is_and_why_its_default(setting: Setting) -> None:
+    assert setting.what.endswith(".")
+    assert setting.reason.endswith(".")
+    if setting.kind in ("int", "float"):
+        assert setting.low is not None
+        assert setting.high is not None
+        assert isinstance(setting.default, int | float)
+        assert setting.low <= setting.default <= setting.high
+    if setting.kind == "choice":
+        assert setting.default in setting.choices
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
+def test_a_unit_in_the_name_is_the_unit_of_the_setting(setting: Setting) -> None:
+    suffix = setting.name.rsplit("_", 1)[-1]
+    assert (suffix if suffix in ("ms", "s", "frac") else "") in ("", setting.unit)
+
+
+def test_describe_has_a_row_for_every_setting_and_lane_key() -> None:
+    rows = describe()
+    assert [row["setting"] for row in rows] == [*SETTINGS, *(f"lanes.NAME.{key}" for key in LANE_KEYS)]
+    interval = next(row for row in rows if row["setting"] == "interval_ms")
+    assert interval["environment"] == "GREENLANE_INTERVAL_MS"
+    assert interval["flag"] == "--interval-ms"
+    assert interval["rule"] == "a number from 0.05 to 100 (ms)"
+    assert interval["default"] == 0.5
+
+
+def test_defaults_need_no_source() -> None:
+    assert load(environ={"GREENLANE_CONFIG": ""}) == Settings()
+
+
+# --- sources
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(from_toml: Load) -> None:
+    settings = from_toml(
+        "permits = 1\nthreads = 10\nlimit = 100\n", {"GREENLANE_PERMITS": "2", "GREENLANE_THREADS": "20"}, permits=3
+    )
+    assert (settings.permits, settings.threads, settings.limit) == (3, 20, 100)
+    assert settings.origins["permits"] == "flag --permits"
+    assert settings.origins["threads"] == "environment GREENLANE_THREADS"
+    assert settings.origins["limit"].startswith("file /")
+
+
+def test_effective_names_the_origin_of_each_value(from_toml: Load) -> None:
+    rows = {row["setting"]: row for row in from_toml('permits = 2\n[lanes.fast]\nmatch = ["/a"]\n').effective()}
+    assert rows["permits"]["value"] == 2
+    assert str(rows["permits"]["origin"]).startswith("file ")
+    assert rows["heavy_ms"]["origin"] == "default"
+    assert rows["lanes.fast.match"]["value"] == ["/a"]
+    assert str(rows["lanes.fast.match"]["origin"]).startswith("file ")
+    assert rows["lanes.fast.weight"]["origin"] == "default"
+
+
+def test_greenlane_toml_is_found_in_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(environ={}).permits == 0
+    Path("greenlane.toml").write_text("permits = 7")
+    assert load(environ={}).permits == 7
+    assert load(environ={}).origins["permits"] == f"file {tmp_path}/greenlane.toml"
+
+
+def test_the_variable_names_another_file_and_empty_means_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("greenlane.toml").write_text("permits = 7")
+    Path("other.toml").write_text("permits = 8")
+    assert load(environ={"GREENLANE_CONFIG": "other.toml"}).permits == 8
+    assert load(environ={"GREENLANE_CONFIG": ""}).permits == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("INTERVAL_MS", " 0.25 ", "interval_ms", 0.25),
+        ("HEAVY_MS", "3", "heavy_ms", 3.0),
+        ("THREADS", "8", "threads", 8),
+        ("MODE", "Observe", "mode", "observe"),
+        ("DEADLINE_HEADERS", "x-deadline, grpc-timeout,", "deadline_headers", ("x-deadline", "grpc-timeout")),
+        ("DEADLINE_HEADERS", "", "deadline_headers", ()),
+        ("LEARNED_FILE", "", "learned_file", ""),
+    ],
+)
+def test_variables_are_texts_of_the_settings_type(variable: str, text: str, name: str, value: object) -> None:
+    settings = load(environ={"GREENLANE_CONFIG": "", f"GREENLANE_{variable}": text})
+    assert getattr(settings, name) == value
+    assert type(getattr(settings, name)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", True), ("true", True), ("on", True), ("TRUE", True), ("0", False), ("false", False), ("off", False)],
+)
+def test_switches_accept_the_usual_words(text: str, value: bool) -> None:
+    assert load(environ={"GREENLANE_CONFIG": "", "GREENLANE_DEADLINE_CANCEL": text}).deadline_cancel is value
+
+
+def test_variables_that_kubernetes_makes_up_are_not_ours() -> None:
+    names = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_ADDR"]
+    assert load(environ={"GREENLANE_CONFIG": "", **{f"GREENLANE_{name}": "x" for name in names}}) == Settings()
+
+
+def test_flags_that_were_not_given_count_as_absent() -> None:
+    assert load({"permits": None, "threads": "5"}, environ={"GREENLANE_CONFIG": ""}).threads == 5
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(from_toml: Load) -> None:
+    assert from_toml("\ufeffpermits = 2\r\nthreads = 3\r\n").threads == 3
+
+
+# --- lanes
+
+
+def test_lanes_come_in_the_order_of_the_file_and_the_first_match_counts(from_toml: Load) -> None:
+    settings = from_toml(
+        '[lanes.quotes]\nmatch = ["POST /quote*", "/q?"]\n'
+        'weight = "heavy"\ndeadline_ms = 250\nlimit = 4\nmode = "off"\n'
+        '[lanes.rest]\nmatch = ["*"]\n'
+    )
+    quotes, rest = settings.lanes
+    assert quotes == Lane("quotes", ("POST /quote*", "/q?"), "heavy", 250.0, "off", 4)
+    assert settings.lane("POST /quote", "/quote") is quotes
+    assert settings.lane("", "/q1") is quotes
+    assert settings.lane("GET /quote", "/quote") is rest
+
+
+def test_case_counts_in_lanes() -> None:
+    assert not Lane("a", ("/Quote",)).matches("", "/quote")
+
+
+def test_no_lane_matches_where_none_is_set() -> None:
+    assert Settings().lane("GET /", "/") is None
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("toml", "says", "hint"),
+    [
+        ('interval_ms = "fast"', "line 1: interval_ms='fast', expected a number from 0.05 to 100 (ms)", "default, 0.5"),
+        ('interval_ms = "0.5"', "expected a number", "without quotes"),
+        ("\n\ninterval_ms = -1", "line 3: interval_ms=-1", "default, 0.5"),
+        ("interval_ms = nan", "interval_ms=nan", "default"),
+        (f"interval_ms = 1{'0' * 400}", "(401 characters), expected a number", "default"),
+        ("interval_ms = inf", "interval_ms=inf", "default"),
+        ("permits = true", "permits=True, expected a whole number from 0 to 1024", "default, 0"),
+        ("permits = 2.0", "permits=2.0, expected a whole number", "default"),
+        ("deadline_out = 1", "deadline_out=1, expected true or false", "default, True"),
+        ("limit = 1000001", "expected a whole number from 0 to 1000000", "default"),
+        ('mode = "observer"', "expected one of on, observe, off", "did you mean 'observe'?"),
+        ("mode = false", "mode=False", "default, 'on'"),
+        ("interval-ms = 1", "interval-ms=1, expected a known name", "did you mean 'interval_ms'?"),
+        ("zzz = 1", "zzz=1, expected a known name", "greenlane config"),
+        ('[lane.fast]\nmatch = ["/"]', "line 1: [lane]='lane', expected no table but", "did you mean 'lanes'?"),
+        ("[greenlane]\npermits = 1", "expected no table but [lanes.NAME]", "top of the file"),
+        ("lanes = 3", "lanes=3, expected tables", "write [lanes.fast]"),
+        ("[[lanes]]\nx = 1", "expected tables", "write [lanes.fast]"),
+        ("lanes.fast = 3", "lanes.fast=3, expected a table", "write [lanes.fast]"),
+        ("[lanes.fast]\nmatch = ['/']\nweigth = 'light'", "line 3: lanes.fast.weigth='light'", "mean 'weight'?"),
+        ("[lanes.fast]\nq = 1", "lanes.fast.q=1, expected a known name", "a lane has match, weight"),
+        ("[lanes.fast]\nmatch = '/a'", "expected a list, each a glob", "write it as a list: ['/a']"),
+        ("[lanes.fast]\nweight = 'light'", "lanes.fast.match=[], expected at least one glob", "add match ="),
+        ("[lanes.fast]\nmatch = ['/']\nlimit = true", "lanes.fast.limit=True", "default, 0"),
+        ("[lanes.fast]\nmatch = ['/']\nmode = 'of'", "one of '', on, observe, off", "did you mean 'off'?"),
+        ("[lanes.'a b']\nmatch = ['/']", "lanes.a b='a b', expected a name of 1 to 64", "rename the lane"),
+        ('deadline_headers = "x"', "expected a list, each an HTTP header name", "as a list: ['x']"),
+        ('deadline_headers = ["a b"]', "expected a list, each an HTTP header name", "default"),
+        ('health_path = "health"', "a path that starts with '/'", "default, ''"),
+        ('health_path = "/h"\nmetrics_path = "/h"', "another path than health_path", "a path of its own"),
+        ("permits = = 3", "expected TOML: Invalid value (at line 1", "correct line 1"),
+        ("permits = 1\nx = 'abc", "expected TOML:", "correct line 2"),
+        (b"permits = 1\nx = '\xff'", "expected UTF-8 (line 2 is not)", "save it as UTF-8"),
+        ("x = " + "[" * 5000, "expected TOML", "correct"),
+        ("permits = " + "1" * 5000, "expected TOML", "correct"),
+        ("#" * (1 << 20) + "\npermits = 1", "a file of at most 1048576 bytes", "name the settings file"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_place_rule_and_hint(from_toml: Load, toml: str, says: str, hint: str) -> None:
+    error = refused(lambda: from_toml(toml))
+    first, last = str(error).split("\nhint: ")
+    assert says in first
+    assert hint in last
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says", "hint"),
+    [
+        ("GREENLANE_INTERVAL_MS", "fast", "GREENLANE_INTERVAL_MS: interval_ms='fast'", "default, 0.5"),
+        ("GREENLANE_INTERVAL_MS", "", "interval_ms='', expected a number", "default, 0.5"),
+        ("GREENLANE_THREADS", "1e3", "threads='1e3', expected a whole number", "default, 64"),
+        ("GREENLANE_DEADLINE_OUT", "maybe", "deadline_out='maybe', expected true or false", "default, True"),
+        ("GREENLANE_INTERVALL_MS", "1", "GREENLANE_INTERVALL_MS='1'", "did you mean 'GREENLANE_INTERVAL_MS'?"),
+        ("GREENLANE_LANES", "x", "GREENLANE_LANES='x', expected a known name", "greenlane config"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_its_name(variable: str, text: str, says: str, hint: str) -> None:
+    error = refused(lambda: load(environ={"GREENLANE_CONFIG": "", variable: text}))
+    first, last = str(error).split("\nhint: ")
+    assert says in first
+    assert hint in last
+
+
+def test_a_wrong_flag_is_refused_by_its_name() -> None:
+    environ = {"GREENLANE_CONFIG": ""}
+    assert "read the flag --threads: threads=" in str(refused(lambda: load({"threads": object()}, environ=environ)))
+    assert "did you mean 'threads'?" in str(refused(lambda: load({"thread": 1}, environ=environ)))
+
+
+@pytest.mark.parametrize("name", ["absent.toml", ".", "nul\0nul", "/dev/zero"])
+def test_a_file_that_cannot_be_read_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = refused(lambda: load(environ={"GREENLANE_CONFIG": name}))
+    assert str(error).startswith("read the settings file: file=")
+    assert "unset GREENLANE_CONFIG" in error.hint
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "greenlane.toml"
+    file.write_text("permits = 1")
+    file.chmod(0)
+    assert "Permission denied" in str(refused(lambda: load(environ={}, file=file)))
+
+
+def test_settings_made_in_code_are_checked_too() -> None:
+    assert refused(lambda: Settings(interval_ms=1e6)).setting == "interval_ms"
+    assert refused(lambda: Settings(lanes=("fast",))).setting == "lanes"  # type: ignore[arg-type]
+    twice = (Lane("a", ("/x",)), Lane("a", ("/y",)))
+    assert refused(lambda: Settings(lanes=twice)).setting == "lanes.a"
+    assert Settings(heavy_ms=3).heavy_ms == 3.0
+
+
+# Letters of words that mean something, and what trips parsers; a lone surrogate is what an undecodable byte becomes.
+TEXTS = st.sampled_from(["on", "heavy", "1e3", "GET /*", "inf"]) | st.text("a01.-,/ \0\n'[é\u0663\udcff", max_size=12)
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@hypothesis_settings(derandomize=True, deadline=None)
+@given(flags=st.dictionaries(st.sampled_from([*SETTINGS, "lanes", "other"]), ANY, max_size=4))
+def test_whatever_the_flags_are_only_a_settings_error_comes_out(flags: dict[str, object]) -> None:
+    try:
+        load(flags, environ={"GREENLANE_CONFIG": ""})
+    except SettingsError as error:
+        assert error.hint
+
+
+@hypothesis_settings(derandomize=True, deadline=None)
+@given(text=TEXTS, name=st.sampled_from([setting.env for setting in SETTINGS.values()]))
+def test_whatever_the_environment_is_only_a_settings_error_comes_out(name: str, text: str) -> None:
+    try:
+        load(environ={"GREENLANE_CONFIG": "", name: text})
+    except SettingsError as error:
+        assert error.hint
