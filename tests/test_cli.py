@@ -19,7 +19,8 @@ import pytest
 
 from greenlane import __version__
 from greenlane.cli import check, top
-from greenlane.cli.main import COMMANDS, main
+from greenlane.cli.main import main
+from greenlane.cli.program import COMMANDS
 from greenlane.control import Server
 from greenlane.settings import SETTINGS
 

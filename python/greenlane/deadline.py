@@ -24,8 +24,8 @@ _GRPC_UNITS_NS: Final = {
     "u": 1_000,
     "n": 1,
 }
-_GRPC: Final = re.compile(r"(\d{1,8})([HMSmun])")
-_MILLISECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
+_GRPC: Final = re.compile(r"([0-9]{1,8})([HMSmun])")
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _GRPC_HEADER: Final = "HTTP_GRPC_TIMEOUT"
 
 

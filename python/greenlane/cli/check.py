@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.metadata
 import platform
 import re
 import sys
@@ -82,6 +81,8 @@ def check_platform() -> str:
 
 def check_gunicorn() -> str:
     """The installed gunicorn, if any; HostError where the worker does not support it."""
+    import importlib.metadata
+
     try:
         found = importlib.metadata.version("gunicorn")
     except importlib.metadata.PackageNotFoundError:

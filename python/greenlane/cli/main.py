@@ -1,114 +1,23 @@
-"""`greenlane`: reads the arguments, runs the command, turns what happened into an exit code.
+"""`greenlane`, the entry point.
 
-0 = well, 1 = the run failed, 2 = usage, settings or set-up, 130 = Ctrl-C. A reader that closes the pipe early
-(`greenlane config | head -1`) has what it wanted: 0.
+Exit codes: 0 = well, 1 = the run failed, 2 = usage, settings or set-up, 130 = Ctrl-C. A reader that closes the pipe
+early (`greenlane config | head -1`) has what it wanted: 0.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
-import os
-import re
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn, TextIO
-
-from greenlane import __version__
-from greenlane.cli import check, config, demo, learned, mode, top, version
-from greenlane.cli.command import Command
-from greenlane.cli.output import Output
-from greenlane.errors import GreenlaneError
-from greenlane.setting import nearest
 
 __all__ = ["main"]
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    demo.COMMAND,
-    config.COMMAND,
-    check.COMMAND,
-    top.COMMAND,
-    mode.COMMAND,
-    learned.COMMAND,
-    version.COMMAND,
-)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code. Raises SystemExit for `--help` and usage errors, as argparse does."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    output = Output.standard()
+    """Runs one command; gives the exit code. Raises SystemExit for `--help` and usage errors, as argparse does."""
     try:
-        code = _run(sys.argv[1:] if argv is None else argv, output)
-        output.out.flush()
-    except GreenlaneError as error:
-        output.say(f"greenlane: {error}")
-        return error.exit_code
+        # Here, so that Ctrl-C while the commands load ends as quietly as later.
+        from greenlane.cli import program
+
+        return program.run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
-        _silence(output.out)
         return 130
-    except BrokenPipeError:
-        _silence(output.out)
-        return 0
-    except OSError as error:
-        if error.filename is not None:
-            raise  # a file that some command did not expect to fail: a bug, with its traceback
-        _silence(output.out)
-        output.say(f"greenlane: write the output: {error.strerror}\nhint: make room where stdout goes")
-        return 1
-    return code
-
-
-def _run(argv: Sequence[str], output: Output) -> int:
-    parser = _parser()
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if arguments.command is None:
-        parser.print_help(output.err)
-        return 2
-    chosen: Command = arguments.command
-    return chosen.run(arguments, output)
-
-
-class _Parser(argparse.ArgumentParser):
-    """Usage errors in the form of our other errors: what is wrong, then one hint."""
-
-    def error(self, message: str) -> NoReturn:
-        hint = self._nearest(message) or f"see `{self.prog} --help`"
-        self.exit(2, f"{self.prog}: {message}\nhint: {hint}\n")
-
-    def _nearest(self, message: str) -> str:
-        found = re.search(r"invalid choice: '([^']+)'|unrecognized arguments: ([^\s=]+)", message)
-        if not found:
-            return ""
-        choices = [str(choice) for action in self._actions for choice in action.choices or ()]
-        return nearest(found[1], choices) if found[1] else nearest(found[2], self._option_string_actions)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="greenlane",
-        description="Keeps Python services fast when they mix CPU work and I/O in one process.",
-        epilog="Exit codes: 0 well, 1 the run failed, 2 usage or settings.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"greenlane {__version__}")
-    parser.set_defaults(command=None, parser=parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for command in COMMANDS:
-        sub = commands.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
-        command.declare(sub)
-        sub.set_defaults(command=command, parser=sub)
-    return parser
-
-
-def _silence(stream: TextIO) -> None:
-    """Lets what is still buffered go nowhere, or the interpreter would complain of it when it flushes at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from greenlane import __version__
+from greenlane._native import __version__
 
 __all__ = ["Output", "environment"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from greenlane import __version__
+from greenlane._native import __version__
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output, environment
 

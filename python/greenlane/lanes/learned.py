@@ -97,7 +97,7 @@ def load(path: Path) -> dict[str, list[StoredPhase]]:
         raise _wrong(path, f"a readable UTF-8 file ({error})") from None
     try:
         return _parsed(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _wrong(path, f'JSON with "schema": "{SCHEMA}" ({type(error).__name__}: {error})') from None
 
 

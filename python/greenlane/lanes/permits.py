@@ -55,6 +55,7 @@ class Permits:
             row_of(route, pin, StoredPhase.of(row), weight=row[-1])
             for route, pin, rows in self._native.learned()
             for row in rows
+            if row[3] > 0  # a row without samples has only been asked about
         ]
 
     def stored(self) -> dict[str, list[StoredPhase]]:
