@@ -221,7 +221,7 @@ def _claims_of(block: Block, cells: dict[str, list[Run]], name: str, heavy: str,
             for at_share in (0.5, 0.99):
                 against(endpoint, rivals, 1.0, at_share)
     else:
-        if block.utilisation_frac >= 0.9:
+        if all(other in cells for other in _GTHREADS):
             against("bikes", _GTHREADS, 0.85)
         against("bikes", ("dedicated",), 1.05)
         against(heavy, _GTHREADS, 1.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import platform
 import re
@@ -28,6 +29,9 @@ __all__ = ["Running", "check_platform", "running", "start"]
 
 #: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
+
+#: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
+_REMEMBERED_PATHS: Final = 1024
 
 _lock = threading.Lock()
 _running: Running | None = None
@@ -124,7 +128,11 @@ class Running:
         if self._rules.any:
             lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
             due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
-        route = None if self._observer.framework_names else self._observer.known(_shape(environ))
+        route = (
+            None
+            if self._observer.framework_names
+            else self._observer.known(_shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+        )
         return self._permits.open(arrival_ns, due_ns, route)
 
     def mode(self) -> str:
@@ -220,13 +228,13 @@ def _mode_of(settings: Settings, worker_index: int) -> str:
     return "on" if chosen else "observe"
 
 
-def _shape(environ: Mapping[str, object]) -> str:
+@functools.lru_cache(_REMEMBERED_PATHS)
+def _shape(method: str, path: str) -> str:
     """Name a request whose framework we do not know: method and first path segment, never the raw URL.
 
     A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
     """
-    method = environ.get("REQUEST_METHOD", "")
-    first, slash, _rest = str(environ.get("PATH_INFO", "")).lstrip("/").partition("/")
+    first, slash, _rest = path.lstrip("/").partition("/")
     word = first if not first or _WORD.fullmatch(first) else "*"
     return f"{method} /{word}/*" if slash else f"{method} /{word}"
 

@@ -7,8 +7,9 @@ Why module attributes and not an event object: these calls stand on the path of 
 With one subscriber `phase.leave` *is* that subscriber's bound (native) method, so an event costs one call. Callers must
 therefore write `phase.leave(kind)`; a name bound by `from greenlane.phase import leave` would never see a subscriber.
 
-Contract for both sides: events never raise, and are cheap on a thread without a job. `leave`/`enter` may nest (a patched
-`recv` inside a patched `SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
+Contract for both sides: events are cheap on a thread without a job and never raise, but for `leave` on a socket's kind
+in a late job whose owner asked for that (`deadline_cancel`). `leave`/`enter` may nest (a patched `recv` inside a patched
+`SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
 """
 
 from __future__ import annotations

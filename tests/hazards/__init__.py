@@ -1,0 +1,1 @@
+"""What real threads survive, they survive with permits."""

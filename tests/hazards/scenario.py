@@ -235,5 +235,12 @@ def run_jobs(
 
 
 def settled(running: "bootstrap.Running") -> None:
-    """Every permit is back and nobody waits."""
-    until(lambda: running.pressure() == (0, 0), within_s=5.0)
+    """Every permit is back and nobody waits: by the queue, and by the counters of grants and returns."""
+
+    def is_settled() -> bool:
+        counted = running.counters()
+        accounted = counted["granted"] + counted["waited_granted"] == counted["released"]
+        return accounted and running.pressure() == (0, 0)
+
+    # A thread's end is seen by `join` before its native part has given its permit back.
+    until(is_settled, within_s=5.0)

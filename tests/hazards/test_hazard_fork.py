@@ -53,7 +53,7 @@ def test_a_child_serves_jobs_of_its_own_while_the_parents_threads_hold_and_wait(
             try:
                 assert running.pressure() == (0, 0), running.pressure()
                 assert run_jobs(running, [lambda: burn(1) or "served"] * 4) == ["served"] * 4
-                settled(running)
+                assert running.pressure() == (0, 0), running.pressure()
                 code = 0
             except BaseException as error:
                 print("child:", repr(error), flush=True)

@@ -50,9 +50,10 @@ def test_a_lock_held_across_io_is_handed_on(run_jobs, echo):
     assert len(entered) == 18
 
 
-@pytest.mark.parametrize("make", [threading.Lock, threading.RLock, threading.Semaphore, threading.Condition])
-def test_a_lock_taken_before_a_heavy_phase_does_not_stop_the_holder_of_the_permit(running, make):
-    lock = make()
+# By name: what `threading` holds is patched after this module is imported.
+@pytest.mark.parametrize("name", ["Lock", "RLock", "Semaphore", "Condition"])
+def test_a_lock_taken_before_a_heavy_phase_does_not_stop_the_holder_of_the_permit(running, name):
+    lock = getattr(threading, name)()
     has_lock, computes = Flag(), Flag()
     done = []
 
@@ -366,6 +367,35 @@ def test_two_heavy_jobs_do_contend_for_the_permit(running, mode):
     threads.join()
     waited = running.counters()["waited"] - before["waited"]
     assert waited >= 1 if mode == "on" else waited == 0
+
+
+@pytest.mark.parametrize("name", ["Lock", "RLock"])
+def test_a_phase_that_begins_inside_a_drivers_lock_takes_its_turn_when_that_is_released(running, mode, name):
+    """psycopg and redis-py wait for their server inside a lock of their own; what follows must still take turns."""
+    begun, ready, done = Flag(), Flag(), Flag()
+    lock = getattr(threading, name)()
+
+    def query() -> int:
+        with job(running):
+            with lock:
+                begun.set()
+                ready.wait()  # the driver's wait: the phase after it begins with the lock held
+                before = running.counters()["waited"]
+            waited = running.counters()["waited"] - before
+            done.set()
+            return waited
+
+    def hold() -> int:
+        begun.wait()
+        with job(running):
+            ready.set()
+            spin_until(lambda: done)
+            return 0
+
+    threads = Threads()
+    threads.start(query)
+    threads.start(hold)
+    assert threads.join() == [1 if mode == "on" else 0, 0]
 
 
 def test_light_jobs_pass_while_the_permit_is_held(running):

@@ -44,7 +44,7 @@ def test_a_rotating_file_loses_no_line(run_jobs, logger, tmp_path):
     assert len(list(tmp_path.iterdir())) > 5
 
 
-@pytest.mark.parametrize("make", [queue.Queue, queue.SimpleQueue, lambda: queue.Queue(4)])
+@pytest.mark.parametrize("make", [lambda: queue.Queue(), lambda: queue.SimpleQueue(), lambda: queue.Queue(4)])
 def test_a_queue_listener_gets_every_record(run_jobs, logger, make):
     class Line(logging.handlers.QueueHandler):
         def enqueue(self, record: logging.LogRecord) -> None:

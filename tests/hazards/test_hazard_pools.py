@@ -15,9 +15,9 @@ from tests.hazards.scenario import Flag, Threads, burn, job
 JOBS = 8
 
 
-@pytest.mark.parametrize("make", [queue.Queue, queue.LifoQueue, queue.SimpleQueue])
-def test_one_connection_in_a_queue_serves_eight_heavy_jobs(run_jobs, make):
-    connections = make()
+@pytest.mark.parametrize("name", ["Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"])
+def test_one_connection_in_a_queue_serves_eight_heavy_jobs(run_jobs, name):
+    connections = getattr(queue, name)()
     connections.put("connection")
     in_use, most = [], []
 

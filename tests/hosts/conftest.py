@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.hosts.gunicorn_server import gunicorn
+from tests.hosts.gunicorn_server import gunicorn, gunicorn_refused
 
-__all__ = ["gunicorn"]
+__all__ = ["gunicorn", "gunicorn_refused"]

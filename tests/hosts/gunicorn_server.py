@@ -123,7 +123,7 @@ def read_all(sock: socket.socket) -> bytes:
 
 @pytest.fixture
 def gunicorn(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start servers: `gunicorn("--workers", "2", limit=3)`; keywords are Greenlane's settings. All end with the test."""
+    """Start servers: `gunicorn("--workers", "2", limit=3)`, keywords are Greenlane's settings; all end with the test."""
     with contextlib.ExitStack() as running:
 
         def start(
@@ -134,14 +134,33 @@ def gunicorn(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             config: str = "",
             **settings: object,
         ) -> Server:
-            port = child.free_port()
+            address = bind.removeprefix("unix:") if bind else ("127.0.0.1", child.free_port())
             (tmp_path / "gunicorn.conf.py").write_text(config)
-            variables = {f"GREENLANE_{name.upper()}": str(value) for name, value in settings.items()}
-            command = [sys.executable, "-m", "gunicorn", "-k", WORKER, "--no-control-socket", "--chdir", str(tmp_path)]
-            command += ["--pythonpath", str(HERE), "-b", bind or f"127.0.0.1:{port}", *arguments, "gunicorn_app:app"]
-            process = running.enter_context(child.Child(command, env={**variables, **(env or {})}, cwd=tmp_path))
+            command = [*_command(tmp_path), "-b", bind or "{}:{}".format(*address), *arguments, "gunicorn_app:app"]
+            variables = {**_variables(settings), **(env or {})}
+            process = running.enter_context(child.Child(command, env=variables, cwd=tmp_path))
             process.wait_output("Booting worker")
-            address: Any = bind.removeprefix("unix:") if bind else ("127.0.0.1", port)
             return Server(process, address, tmp_path, *([wrap] if wrap else []))
 
         yield start
+
+
+@pytest.fixture
+def gunicorn_refused(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """Start a server that must end by itself; its exit code and output."""
+
+    def start(*arguments: str, env: Mapping[str, str] | None = None, **settings: object) -> tuple[int, str]:
+        command = [*_command(tmp_path), "-b", f"127.0.0.1:{child.free_port()}", *arguments, "gunicorn_app:app"]
+        with child.Child(command, env={**_variables(settings), **(env or {})}, cwd=tmp_path) as process:
+            return process.wait_exit(), process.output
+
+    return start
+
+
+def _command(folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "gunicorn", "-k", WORKER, "--no-control-socket", "--chdir", str(folder)]
+    return [*command, "--pythonpath", str(HERE)]
+
+
+def _variables(settings: Mapping[str, object]) -> dict[str, str]:
+    return {f"GREENLANE_{name.upper()}": str(value) for name, value in settings.items()}

@@ -107,9 +107,9 @@ def test_every_request_of_many_with_a_deadline_is_answered_exactly_once(gunicorn
 
 
 def test_work_that_stops_at_a_checkpoint_after_its_deadline_leaves_no_trace(gunicorn) -> None:
-    server = gunicorn("--log-level", "debug")
-    assert server.get("/checkpoints", headers={DEADLINE: "50"}).status == 504
-    server.process.wait_output("Late work ended")
+    server = gunicorn("--threads", "2")
+    for _ in range(5):
+        assert server.get("/checkpoints", headers={DEADLINE: "20"}).status == 504
     assert "Traceback" not in server.process.output
 
 
@@ -126,10 +126,10 @@ def test_health_is_answered_while_every_thread_is_busy_and_tells_when_they_hang(
     assert (server.get("/healthz").status, server.get("/healthz").body) == (200, b"ok\n")
     held = server.held("gate", 2)
     answer = server.get("/healthz")
-    while answer.status == 200:
+    while not answer.text.startswith("hung: 2 requests run longer than 0.5 s"):
+        assert answer.status == 200 or answer.text.startswith("hung: 1 ")
         answer = server.get("/healthz?probe")
     assert answer.status == 503
-    assert answer.text.startswith("hung: 2 requests run longer than 0.5 s")
     assert server.get("/healthz", method="HEAD").body == b""
     server.release("gate")
     assert [request.result().status for request in held] == [200, 200]

@@ -79,7 +79,7 @@ GOOD_PHASE = {"mean_ms": 1.0, "samples": 1, "weights": [256], "looks": 0, "free"
 def test_a_broken_file_is_named_with_a_hint_and_not_overwritten(tmp_path: Path, text: str) -> None:
     path = tmp_path / "learned.json"
     path.write_text(text)
-    with pytest.raises(LearnedFileError, match="learned_file='.*learned.json'.*\nhint: delete the file"):
+    with pytest.raises(LearnedFileError, match=r"learned_file='.*learned\.json'.*\nhint: delete the file"):
         learned.load(path)
     with pytest.raises(LearnedFileError):
         learned.merge_into(path, {"GET /a": [phase()]})

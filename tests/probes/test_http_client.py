@@ -129,9 +129,9 @@ def test_redis_waits_on_python_sockets(seen: Observer) -> None:
                 connection.sendall(b"+PONG\r\n" if b"PING" in received else b"+OK\r\n" * received.count(b"*"))
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener,))
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
         thread.start()
-        client = redis.Redis(port=listener.getsockname()[1], protocol=2, lib_name=None, lib_version=None)
+        client = redis.Redis(port=listener.getsockname()[1], protocol=2)
         client.ping()
         ends = seen.during(client.ping)
         assert ends and set(ends) <= {Kind.SOCKET, Kind.SELECT}

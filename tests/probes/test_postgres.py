@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from greenlane import probes
 from greenlane.phase import Kind
-from tests import child
 from tests.probes.observer import Observer
+from tests.system.conftest import postgres  # noqa: F401 (a fixture)
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif(shutil.which("initdb") is None, reason="needs PostgreSQL (apt: postgresql)"),
-]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
 DRIVER = [Kind.DRIVER]
 
 
-@pytest.fixture(scope="module")
-def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL of our own on a free port; it does not run as root."""
-    folder, port = tmp_path_factory.mktemp("postgres") / "data", child.free_port()
-    account: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        known = {entry.pw_name for entry in pwd.getpwall()}
-        account = {"user": "postgres" if "postgres" in known else "nobody", "group": "nogroup", "extra_groups": []}
-        folder.mkdir()
-        shutil.chown(folder, account["user"])
-        for parent in [*folder.parents][:2]:
-            parent.chmod(0o755)
-    quick = ["-c", "fsync=off", "-c", f"port={port}", "-c", "listen_addresses=127.0.0.1"]
-    subprocess.run(
-        ["initdb", "-D", folder, "-A", "trust", "-U", "tester", "--no-sync"], check=True, capture_output=True, **account
-    )
-    server = subprocess.Popen(
-        ["postgres", "-D", folder, "-k", folder, *quick],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        **account,
-    )
-    try:
-        _await_port(port, server)
-        yield f"host=127.0.0.1 port={port} user=tester dbname=postgres"
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def _await_port(port: int, server: subprocess.Popen[bytes]) -> None:
-    ready = ["pg_isready", "-q", "-t", "20", "-h", "127.0.0.1", "-p", str(port)]
-    while subprocess.run(ready, check=False).returncode:
-        assert server.poll() is None, "PostgreSQL ended"
+@pytest.fixture
+def dsn(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue("postgres")
+    return url
 
 
 def test_psycopg(dsn: str, seen: Observer) -> None:
@@ -123,7 +84,7 @@ def test_psycopg2_with_factories_of_the_caller(factory: str, dsn: str, seen: Obs
     connection.close()
 
 
-def test_psycopg2_without_probes_makes_its_own_types(dsn: str, tmp_path: Path) -> None:
+def test_psycopg2_without_probes_makes_its_own_types(dsn: str) -> None:
     psycopg2 = pytest.importorskip("psycopg2")
     probes.install()
     probes.uninstall()

@@ -1,0 +1,1 @@
+"""Reference twins: the slow obvious Python beside each Rust algorithm."""

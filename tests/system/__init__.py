@@ -1,0 +1,1 @@
+"""Real servers, real databases: Greenlane under what people run."""

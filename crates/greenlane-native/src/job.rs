@@ -125,7 +125,7 @@ impl Job {
     }
 
     /// Ends the job.
-    pub fn close(mut self: Box<Self>, py: Python<'_>) -> Totals {
+    pub fn close(mut self, py: Python<'_>) -> Totals {
         if self.away == 0 {
             self.end(py);
         }

@@ -5,7 +5,9 @@
 //! such a lock never queues for a permit, so nobody who waits for a permit holds one: no priority inversion.
 
 use crate::thread::{self, ThreadFace};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +74,29 @@ fn truth(py: Python<'_>, result: &PyResult<Py<PyAny>>) -> bool {
         .is_ok_and(|value| value.is_truthy(py).unwrap_or(false))
 }
 
+/// The interpreter's own maker of a kind of lock, looked up once a process.
+struct Factory {
+    name: &'static str,
+    found: PyOnceLock<Py<PyAny>>,
+}
+
+static LOCK: Factory = Factory::named("allocate_lock");
+static RLOCK: Factory = Factory::named("RLock");
+
+impl Factory {
+    const fn named(name: &'static str) -> Self {
+        Self {
+            name,
+            found: PyOnceLock::new(),
+        }
+    }
+
+    fn made<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        let look_up = || Ok::<_, PyErr>(py.import("_thread")?.getattr(self.name)?.unbind());
+        Ok(self.found.get_or_try_init(py, look_up)?.bind(py))
+    }
+}
+
 /// The inner lock's methods, bound once.
 struct Inner {
     lock: Py<PyAny>,
@@ -80,11 +105,11 @@ struct Inner {
 }
 
 impl Inner {
-    fn new(py: Python<'_>, factory: &str) -> PyResult<Self> {
-        let lock = py.import("_thread")?.getattr(factory)?.call0()?;
+    fn new(py: Python<'_>, factory: &Factory) -> PyResult<Self> {
+        let lock = factory.made(py)?.call0()?;
         Ok(Self {
-            acquire: lock.getattr("acquire")?.unbind(),
-            release: lock.getattr("release")?.unbind(),
+            acquire: lock.getattr(intern!(py, "acquire"))?.unbind(),
+            release: lock.getattr(intern!(py, "release"))?.unbind(),
             lock: lock.unbind(),
         })
     }
@@ -146,7 +171,7 @@ impl Lock {
     #[new]
     fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(Self {
-            inner: Inner::new(py, "allocate_lock")?,
+            inner: Inner::new(py, &LOCK)?,
             owner: Owner::default(),
         })
     }
@@ -221,7 +246,7 @@ impl RLock {
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         Ok(Self {
-            inner: Inner::new(py, "RLock")?,
+            inner: Inner::new(py, &RLOCK)?,
             owner: Owner::default(),
             depth: AtomicUsize::new(0),
         })

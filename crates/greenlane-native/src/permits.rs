@@ -13,7 +13,7 @@ use greenlane_core::order::Discipline;
 use greenlane_core::weight::{Pin, Weight, WeightRule};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Blocking calls of kinds up to this may raise in a late job: socket, TLS, DNS. They can time out anyway.
@@ -86,6 +86,7 @@ impl Permits {
             interval: Interval::new(py, interval_s)?,
             late_error,
             mode: AtomicU8::new(parse_mode(mode)? as u8),
+            own_modes: AtomicBool::new(false),
         });
         shared::register(&shared);
         Ok(Self { shared })
@@ -93,9 +94,8 @@ impl Permits {
 
     #[pyo3(signature = (arrival_ns, deadline_ns=0, route=None))]
     fn open(&self, py: Python<'_>, arrival_ns: u64, deadline_ns: u64, route: Option<&str>) -> bool {
-        if thread::has_job()
-            || self.shared.mode.load(Ordering::Relaxed) == Mode::Off as u8 && !self.any_route_mode()
-        {
+        let off = self.shared.mode.load(Ordering::Relaxed) == Mode::Off as u8;
+        if thread::has_job() || off && !self.shared.own_modes.load(Ordering::Relaxed) {
             return false;
         }
         let Some(face) = thread::face() else {
@@ -196,7 +196,10 @@ impl Permits {
     fn set_mode(&self, mode: &str, route: Option<&str>) -> PyResult<()> {
         match route {
             Some(name) if mode == "inherit" => self.route(name).set_mode(INHERIT),
-            Some(name) => self.route(name).set_mode(parse_mode(mode)? as u8),
+            Some(name) => {
+                self.route(name).set_mode(parse_mode(mode)? as u8);
+                self.shared.own_modes.store(true, Ordering::Relaxed);
+            }
             None => self
                 .shared
                 .mode
@@ -277,15 +280,6 @@ impl Permits {
             add(&self.shared.counters.routes_refused, 1);
         }
         route
-    }
-
-    fn any_route_mode(&self) -> bool {
-        let off = Mode::Off as u8;
-        self.shared
-            .routes
-            .all()
-            .iter()
-            .any(|route| route.mode_or(off) != off)
     }
 }
 

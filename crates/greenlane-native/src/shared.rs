@@ -7,7 +7,7 @@ use crate::routes::{Route, Routes};
 use greenlane_core::weight::WeightRule;
 use pyo3::prelude::*;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What Greenlane does with a phase.
@@ -63,6 +63,8 @@ pub struct Shared {
     /// Raised by blocking calls of late jobs; None = never.
     pub late_error: Option<Py<PyAny>>,
     pub mode: AtomicU8,
+    /// Whether any route was ever given a mode of its own: with the process off, only then are jobs opened.
+    pub own_modes: AtomicBool,
 }
 
 impl Shared {

@@ -67,13 +67,23 @@ class StripPlace:
     row: Final = 30
 
 
-def strips(ticks: Mapping[str, Sequence[tuple[float, bool]]], seconds: float) -> str:
-    """One row a contender: a tick for each bike request at its time (s), green when its offer came within 500 ms."""
+def strips(ticks: Mapping[str, Sequence[tuple[float, bool]]], seconds: float, begins_s: Mapping[float, float]) -> str:
+    """One row a contender: a tick for each bike request at its time (s), green when its offer came within 500 ms.
+
+    Args:
+        ticks: (time, late) by contender.
+        seconds: length of the axis.
+        begins_s: where on it the load of each utilisation begins.
+    """
     place = StripPlace
-    bottom = place.row * len(ticks) + 8
+    top, bottom = 16, place.row * len(ticks) + 22
     parts = []
+    for utilisation, begin_s in begins_s.items():
+        x = place.left + begin_s / seconds * place.width
+        parts.append(f'<text class="soft" x="{x + 4:.0f}" y="9">{utilisation:g} CPU</text>')
+        parts.append(f'<line class="base" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{bottom}"/>')
     for number, (name, marks) in enumerate(ticks.items()):
-        y = 4 + place.row * number
+        y = top + place.row * number
         parts.append(f'<text {_ours(name)}x="0" y="{y + 17}">{escape(name)}</text>')
         for late in (False, True):
             path = "".join(

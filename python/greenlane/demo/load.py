@@ -83,6 +83,8 @@ class _Generator:
             next_s = arrivals[position].at_s if position < len(arrivals) else math.inf
             self._give_up(now_s)
             self._wait(min(next_s - now_s, _LOOK_S))
+        for connection in [one for idle in self._idle.values() for one in idle]:
+            connection.close()
         self._poll.close()
         return self._samples
 

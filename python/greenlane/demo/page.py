@@ -53,19 +53,28 @@ def page(rows: Sequence[Row], runs: Sequence[Run], conclusion: str, environment:
     return f"{head}<body><main>{''.join(body)}</main><script>{script}</script></body></html>\n"
 
 
-def last_seconds(runs: Sequence[Run], contender: str, seconds: float = _STRIP_S) -> list[tuple[float, Sample]]:
-    """A contender's bike requests in the last `seconds` of its load at the highest utilisation, as (s, sample).
-
-    Repetitions stand one after another, oldest first; time counts from the start of what is shown.
-    """
-    highest = max((run.key.utilisation_frac for run in runs), default=0.0)
-    mine = [run for run in runs if run.key.contender == contender and run.key.utilisation_frac == highest]
+def in_turn(runs: Sequence[Run], contender: str) -> list[tuple[float, Run]]:
+    """A contender's runs as one stretch of load, rising: (start in s, run), by utilisation, then repetition."""
+    mine = [run for run in runs if run.key.contender == contender]
+    mine.sort(key=lambda run: (run.key.utilisation_frac, run.key.repetition))
     found, began_s = [], 0.0
     for run in mine:
-        found += [(began_s + one.scheduled_ns / 1e9, one) for one in run.samples if one.endpoint == "bikes"]
+        found.append((began_s, run))
         began_s += run.seconds
-    from_s = max(0.0, began_s - seconds)
-    return [(at - from_s, sample) for at, sample in found if at >= from_s]
+    return found
+
+
+def last_seconds(runs: Sequence[Run], contender: str, seconds: float = _STRIP_S) -> list[tuple[float, Sample]]:
+    """A contender's bike requests in the last `seconds` of `in_turn`: (s from the start of what is shown, sample)."""
+    stretch = in_turn(runs, contender)
+    from_s = max(0.0, sum(run.seconds for _, run in stretch) - seconds)
+    found = [
+        (began_s + one.scheduled_ns / 1e9 - from_s, one)
+        for began_s, run in stretch
+        for one in run.samples
+        if one.endpoint == "bikes"
+    ]
+    return [(at, sample) for at, sample in found if at >= 0]
 
 
 def _flicker(runs: Sequence[Run], contenders: Sequence[str]) -> str:
@@ -73,10 +82,10 @@ def _flicker(runs: Sequence[Run], contenders: Sequence[str]) -> str:
     marks = {name: found for name, found in marks.items() if found}
     if not marks:
         return '<script type="application/json" id="strips">{"polls": []}</script>'
-    highest = max(run.key.utilisation_frac for run in runs)
-    shown = [run for run in runs if run.key.utilisation_frac == highest]
-    length = max(sum(run.seconds for run in shown if run.key.contender == name) for name in marks)
+    longest = max((in_turn(runs, name) for name in marks), key=lambda stretch: sum(run.seconds for _, run in stretch))
+    length = sum(run.seconds for _, run in longest)
     seconds = min(_STRIP_S, length)
+    begins = {run.key.utilisation_frac: max(0.0, at - length + seconds) for at, run in reversed(longest)}
     ticks = {name: [(at, _late(sample)) for at, sample in found] for name, found in marks.items()}
     replay = {
         "seconds": seconds,
@@ -86,10 +95,10 @@ def _flicker(runs: Sequence[Run], contenders: Sequence[str]) -> str:
     }
     phones = "".join(_phone(name, marks[name]) for name in marks)
     return (
-        f"<section><h2>What a rider sees at {highest:g} of the CPU</h2><p class='note'>The app asks for every mode and "
+        f"<section><h2>What a rider sees as the load rises</h2><p class='note'>The app asks for every mode and "
         f"drops what is not there after {OFFER_DEADLINE_MS:.0f} ms. Above: one rider asking once a second, replayed. "
         f"Below: every bike request of the last {seconds:.0f} s of load; red is an offer that flickered away.</p>"
-        f'<div class="phones">{phones}</div><div class="wide">{charts.strips(ticks, seconds)}</div>'
+        f'<div class="phones">{phones}</div><div class="wide">{charts.strips(ticks, seconds, begins)}</div>'
         f'<script type="application/json" id="strips">{json.dumps(replay)}</script></section>'
     )
 

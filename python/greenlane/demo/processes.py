@@ -28,18 +28,26 @@ _PORTS: Final = range(20_000, 32_000)
 # A gunicorn that was asked to end may finish what it has; more is not waited for.
 _END_S: Final = 3.0
 
+# Ports given by this process: two servers that start at the same time get different ones.
+_given: Final[set[int]] = set()
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 below 32768 on which nobody listens now. It is not reserved."""
+    """A port of 127.0.0.1 below 32768 on which nobody listens now; each call of a process gives another.
+
+    It is not reserved: another process may take it first.
+    """
     source = random.SystemRandom()
     while True:
         port = source.choice(_PORTS)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
+                _given.add(port)
                 return port
 
 

@@ -12,15 +12,18 @@ import os
 import time
 from typing import Final
 
-__all__ = ["Board", "Place", "shared"]
+__all__ = ["AWAY", "Board", "Place", "shared"]
 
-# Lines. A worker's line is its age modulo this; two live workers whose ages are that far apart do not occur in practice,
-# and would only blur each other's figures.
+# Lines. A worker's line is its age modulo this; two live workers whose ages are that far apart do not occur in
+# practice, and would only blur each other's figures.
 LINES: Final = 1024
 # A beat older than this is that of a dead or hung worker. Over twice the longest pause between two beats (1 s).
 STALE_MS: Final = 2500
 # How often the set of live workers is looked up anew.
 _LOOK_UP_MS: Final = 250
+
+# Capacity of a worker that does not serve: it boots or drains.
+AWAY: Final = -1
 
 _PID, _BEAT, _PROGRESS, _CAPACITY = range(4)
 _WORDS: Final = 4
@@ -51,7 +54,7 @@ class Place:
     def enter(self) -> None:
         """Claim the line for this process. Call after the fork."""
         self.progress[0] = 0
-        self._cells[self._base + _CAPACITY] = 0
+        self._cells[self._base + _CAPACITY] = AWAY
         self.beat()
         self._cells[self._base + _PID] = os.getpid()
 
@@ -60,7 +63,7 @@ class Place:
         self._cells[self._base + _BEAT] = _now_ms()
 
     def show(self, capacity: int) -> None:
-        """Show how many requests in progress count as full; 0 = no room for any."""
+        """Show how many requests in progress count as full; 0 = no room just now, AWAY = does not serve."""
         self._cells[self._base + _CAPACITY] = capacity
 
     def leave(self) -> None:
@@ -69,8 +72,8 @@ class Place:
             self._cells[self._base + _PID] = 0
 
     def alone(self) -> bool:
-        """Whether no other worker is alive."""
-        return not self._live()
+        """Whether no other worker serves."""
+        return all(self._cells[base + _CAPACITY] == AWAY for base in self._live())
 
     def least_busy(self) -> int | None:
         """Requests in progress in the least busy other worker that has room; None: no other has room.

@@ -30,6 +30,7 @@ WAITING: Final = 0  # the front: for the first byte, or the rest, of a head
 BUSY: Final = 1  # a pool thread
 LEAVING: Final = 2  # the front: the write side is closed, for the client to close too
 CLOSED: Final = 3
+DOUBTED: Final = 4  # the front: with a request over the limit, about to be refused
 
 _send = RawSocket.send
 _DONTWAIT: Final = socket.MSG_DONTWAIT
@@ -42,11 +43,14 @@ class Claim:
     closes the socket, so that the front never writes to a descriptor that has become another's.
     """
 
-    __slots__ = ("_token", "answered", "answering", "conn", "deadline_ns", "over")
+    __slots__ = ("_token", "answered", "answering", "conn", "deadline_ns", "over", "queued")
 
-    def __init__(self, conn: Conn, deadline_ns: int) -> None:
-        self.conn = conn
+    def __init__(self, conn: Conn, deadline_ns: int, *, queued: bool = False) -> None:
+        # None once the request is over: the claim itself stays with the deadlines until its time.
+        self.conn: Conn | None = conn
         self.deadline_ns = deadline_ns
+        # No thread has begun with the request. Written by its thread when it does.
+        self.queued = queued
         # The request has ended, whoever answered. Written by its thread.
         self.over = False
         # The front has answered it. Written by the front under `answering`.
@@ -131,51 +135,57 @@ class Conn(TConn):  # type: ignore[misc]
         body_timeout_s: most seconds between two pieces of a body.
     """
 
+    # gthread's own, and gunicorn's.
+    parser: Any = None
+    timeout: float | None = None
+    initialized = False
+    is_http2 = False
+    data_ready = False
+
+    # One of WAITING ... above. Written by the owner as it hands over.
+    stage = WAITING
+    # time.monotonic() at which the front gives up waiting.
+    expires_s = 0.0
+    # Bytes of the next head so far, and when its first byte was seen.
+    head = b""
+    arrival_ns = 0
+    # Requests begun on this connection.
+    requests = 0
+    # Whether the poller knows the descriptor.
+    polled = False
+    tls = False
+    # The connection does not begin with a plain HTTP/1 head: a pool thread opens it.
+    opens_in_thread = False
+    # An idle HTTP/2 connection whose time is over: a pool thread says GOAWAY.
+    farewell = False
+    # Thrown away after the last answer.
+    thrown_bytes = 0
+    # A next request is not expected: the client asked to close and its request has been read to the end.
+    clean = False
+    # Answer of the current request, once made, and its claim if it has a deadline.
+    response: Any = None
+    claim: Claim | None = None
+    # Over TLS only, made with it: held while the thread is inside the TLS library, which must not be entered twice.
+    io: LockType
+    _bounded = False
+
     def __init__(self, cfg: Any, sock: socket.socket, client: Any, server: Any, body_timeout_s: float) -> None:
         # Not TConn's own: it would switch the socket's mode.
         self.cfg = cfg
         self.sock = sock
         self.client = client
         self.server = server
-        self.timeout: float | None = None
-        self.parser: Any = None
-        self.initialized = False
-        self.is_http2 = False
-        self.data_ready = False
-
         self.fd = sock.fileno()
         self.body_timeout_s = body_timeout_s
-        # WAITING, BUSY, LEAVING or CLOSED. Written by the owner as it hands over.
-        self.stage = WAITING
-        # time.monotonic() at which the front gives up waiting.
-        self.expires_s = 0.0
-        # Bytes of the next head so far, and when its first byte was seen.
-        self.head = b""
-        self.arrival_ns = 0
-        # Requests begun on this connection.
-        self.requests = 0
-        # Whether the poller knows the descriptor.
-        self.polled = False
-        self.tls = False
-        # The connection does not begin with a plain HTTP/1 head: a pool thread opens it.
-        self.opens_in_thread = False
-        # An idle HTTP/2 connection whose time is over: a pool thread says GOAWAY.
-        self.farewell = False
-        # Thrown away after the last answer.
-        self.thrown_bytes = 0
-        # A next request is not expected: the client asked to close and its request has been read to the end.
-        self.clean = False
-        # Answer of the current request, once made, and its claim if it has a deadline.
-        self.response: Any = None
-        self.claim: Claim | None = None
-        # Only over TLS: held while the thread is inside the TLS library, which must not be entered twice.
-        self.io: LockType = allocate_lock()
-        self._bounded = False
 
     def make_parser(self, parser: Any) -> None:
         """Let `parser` read what the front has read first."""
         parser.unreader = AheadUnreader(self)
         self.parser = parser
+
+    def nothing_left(self) -> bool:
+        """Whether the request has been read to its end, and nothing behind it."""
+        return bool(self.parser.finish_body(deadline=0.0)) and not self.parser.unreader.left()
 
     def bound_body(self) -> None:
         """From now on a plain socket's blocking read gives up after `body_timeout_s`. Once per connection."""

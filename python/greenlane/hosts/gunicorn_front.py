@@ -10,13 +10,12 @@ future, callback, pipe write, pipe read, register and two or more mode switches.
 
 from __future__ import annotations
 
-import errno
-import heapq
 import os
 import socket
 import time
 from _socket import socket as RawSocket
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Sequence
 from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
 from typing import Any, Final, Protocol
@@ -24,8 +23,10 @@ from typing import Any, Final, Protocol
 from gunicorn.workers import gthread
 
 from greenlane.hosts import gunicorn_answers as answers
-from greenlane.hosts.gunicorn_board import Place
-from greenlane.hosts.gunicorn_conn import BUSY, CLOSED, LEAVING, WAITING, Claim, Conn
+from greenlane.hosts.gunicorn_board import AWAY, Place
+from greenlane.hosts.gunicorn_conn import BUSY, CLOSED, DOUBTED, LEAVING, WAITING, Claim, Conn
+from greenlane.hosts.gunicorn_deadlines import Deadlines
+from greenlane.hosts.gunicorn_doors import Doors
 from greenlane.hosts.gunicorn_head import PARTIAL, Judge
 from greenlane.hosts.gunicorn_pool import Pool
 from greenlane.settings import Settings
@@ -44,15 +45,12 @@ _LINGER_S: Final = float(getattr(gthread, "STOP_KEEPALIVE_LINGER", 2.0))
 # Pause between two looks at time-outs, parent and heartbeat: at most so late is an idle connection closed.
 _TICK_S: Final = 0.5
 _DRAIN_TICK_S: Final = 0.1
-# Accepts a turn where no other worker competes for them.
-_BURST: Final = 32
-# A worker for which another is better placed looks again after this, and takes the connection when the other has not
-# done so within the patience: it may be descheduled, or starved by its own work.
-_YIELD_S: Final = 0.001
-_PATIENCE_S: Final = 0.005
-_PATIENCE_FULL_S: Final = 0.05
-# Pause after an accept that failed for want of descriptors or memory.
-_SHORTAGE_S: Final = 0.2
+# A request over the limit is looked at again for so long: a client that has just read the answer to another one can be
+# here before that one's thread has counted it out.
+_DOUBT_NS: Final = 2_000_000
+_DOUBT_LOOK_S: Final = 0.001
+# Failed turns in a row after which the worker ends and the arbiter starts another. Arbitrary.
+_MOST_FAILURES: Final = 20
 # A deadline that could not be answered because the thread was inside the TLS library is tried again after this.
 _RETRY_NS: Final = 5_000_000
 
@@ -60,8 +58,6 @@ _recv = RawSocket.recv
 _recv_into = RawSocket.recv_into
 _shutdown = RawSocket.shutdown
 _DONTWAIT: Final = socket.MSG_DONTWAIT
-_ARMED: Final = EPOLLIN | EPOLLONESHOT
-_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Served(Protocol):
@@ -69,6 +65,7 @@ class Served(Protocol):
 
     cfg: Any
     log: Any
+    # Told to stop when False.
     alive: bool
     sockets: Sequence[Any]
     # The worker is at its `max_requests` and its successor does not run yet.
@@ -88,6 +85,9 @@ class Served(Protocol):
 
     def note(self, what: str) -> None:
         """Count an event by its name."""
+
+    def due_ns(self, head: bytes, arrival_ns: int) -> int:
+        """The deadline of a request that no thread has looked at; 0 = none."""
 
 
 class Front:
@@ -123,39 +123,44 @@ class Front:
         self._body_s = settings.body_timeout_s
         cfg = worker.cfg
         self._keepalive_s = float(cfg.keepalive)
-        self._most_connections = cfg.worker_connections
+        self._most_connections = int(cfg.worker_connections)
         # Bytes that are no plain HTTP/1 head: a pool thread opens the connection.
         self._opens_in_thread = cfg.is_ssl or (cfg.http2_cleartext != "off" and "h2" in cfg.http_protocols)
-        self._burst = 1 if cfg.workers > 1 else _BURST
-
         self._epoll = epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, EPOLLIN)
-        self._doors = {door.fileno(): (door, door.getsockname()) for door in worker.sockets}
-        self._listening = False
-        self._paused_until_s = 0.0
-        self._yield_since_s = 0.0
+        self._doors = Doors(
+            worker.sockets,
+            self._epoll,
+            place,
+            reuse_port=bool(cfg.reuse_port),
+            competes=cfg.workers > 1,
+            load=self._load,
+            welcome=self._welcome,
+            failed=self._not_accepted,
+        )
         self._next_tick_s = 0.0
         self._stopping_s = 0.0
         self._closed = False
-        self._competes = not cfg.reuse_port
         self._scratch = bytearray(65536)
         # Held while a pool thread parks a connection, and while the main thread takes an expired one: the one moment
         # at which both could think that they own it.
         self._handing = allocate_lock()
-        self._deadlines: list[Claim] = []
-        self._wake_at_ns = 0
-        self._timing = allocate_lock()
+        # (connection, when it is refused); anybody appends, the main thread takes.
+        self._doubted: deque[tuple[Conn, int]] = deque()
+        self._deadlines = Deadlines(self.wake)
+        self.watch = self._deadlines.watch
         self._warned = False
+        self._failures = 0
 
-    # -- called by the main thread ----------------------------------------------------------------------------------
+    # -- called by the main thread
 
     def run(self) -> None:
         """Serve until the worker is not alive any more, then drain."""
         self._place.beat()
         self._show()
         while self.worker.alive:
-            self._turn(_TICK_S)
+            self._turn_on(_TICK_S)
         self._drain()
 
     def wake(self) -> None:
@@ -165,41 +170,53 @@ class Front:
         except OSError:  # closed: there is nobody to wake
             return
 
+    def _turn_on(self, tick_s: float) -> None:
+        """A turn that survives a failure of ours, unless it fails again and again."""
+        try:
+            self._turn(tick_s)
+        except Exception:
+            self._failures += 1
+            if self._failures > _MOST_FAILURES:
+                raise
+            self._warn("a turn of the front failed", trace=True)
+        else:
+            self._failures = 0
+
     def _turn(self, tick_s: float) -> None:
         """One wait, and everything that it brought."""
         now_s = time.monotonic()
-        self._review_doors(now_s)
+        self._doors.review(self._wants_connections(now_s), now_s)
         try:
             events = self._epoll.poll(self._pause(now_s, tick_s), 256)
         except InterruptedError:
             return
         now_ns = time.monotonic_ns()
+        if self._doubted:
+            self._judge_doubted(now_ns)
         for fd, _ in events:
             conn = self.connections.get(fd)
             try:
                 if conn is not None:
                     self._readable(conn, now_ns)
                 elif fd in self._doors:
-                    self._accept(fd, now_ns)
+                    self._doors.come(fd, now_ns)
+                    self._show()
                 else:
                     self._clear_wake()
             except Exception:
                 self._rescue(conn)
-        if self._deadlines and self._deadlines[0].deadline_ns <= now_ns:
-            self._answer_deadlines(now_ns)
+        self._answer_deadlines(now_ns)
         if now_ns >= self._next_tick_s * 1e9:
             self._tick(now_ns / 1e9, tick_s)
 
     def _pause(self, now_s: float, tick_s: float) -> float:
         """Seconds to wait in the poller."""
         until_s = min(self._next_tick_s, now_s + tick_s)
-        if self._paused_until_s > now_s:
-            until_s = min(until_s, self._paused_until_s)
-        with self._timing:
-            if self._deadlines:
-                until_s = min(until_s, self._deadlines[0].deadline_ns / 1e9)
-            self._wake_at_ns = int(until_s * 1e9)
-        return max(until_s - now_s, 0.0)
+        if self._doors.paused_until_s > now_s:
+            until_s = min(until_s, self._doors.paused_until_s)
+        if self._doubted:
+            until_s = min(until_s, now_s + _DOUBT_LOOK_S)
+        return max(self._deadlines.first(int(until_s * 1e9)) / 1e9 - now_s, 0.0)
 
     def _clear_wake(self) -> None:
         try:
@@ -216,99 +233,47 @@ class Front:
         if worker.alive and not worker.is_parent_alive():
             worker.alive = False
         for conn in list(self.connections.values()):
-            if conn.stage in (WAITING, LEAVING):
+            if conn.stage in (WAITING, LEAVING) and (conn.expires_s <= now_s or self._stopping_s):
                 try:
                     self._expire(conn, now_s)
                 except Exception:
                     self._rescue(conn)
 
     def _show(self) -> None:
-        self._place.show(self.worker.capacity() if self.worker.alive else 0)
+        self._place.show(self.worker.capacity() if self.worker.alive else AWAY)
 
-    # -- doors ------------------------------------------------------------------------------------------------------
+    # -- doors
 
-    def _review_doors(self, now_s: float) -> None:
-        """Listen if there may be new connections now."""
-        wanted = (
-            (self.worker.alive or self._takes_over(now_s))
-            and len(self.connections) < self._most_connections
-            and self._paused_until_s <= now_s
-        )
-        if wanted != self._listening:
-            self._listen(wanted)
+    def _wants_connections(self, now_s: float) -> bool:
+        """Whether there may be new connections now.
 
-    def _takes_over(self, now_s: float) -> bool:
-        """A recycled worker that is alone keeps its door open while it lingers: its successor starts at its end."""
-        return self.worker.recycling and now_s < self._stopping_s + _LINGER_S and self._place.alone()
+        A recycled worker that is alone goes on accepting while it lingers: its successor starts at its end.
+        """
+        if not self.worker.alive:
+            lingers = self.worker.recycling and now_s < self._stopping_s + _LINGER_S
+            if not (lingers and self._place.alone()):
+                return False
+        return len(self.connections) < self._most_connections
 
-    def _listen(self, wanted: bool) -> None:
-        for fd in self._doors:
-            if wanted:
-                self._epoll.register(fd, EPOLLIN)
-            else:
-                self._epoll.unregister(fd)
-        self._listening = wanted
+    def _load(self) -> tuple[int, int]:
+        return self.pool.in_progress, self.worker.capacity()
 
-    def _accept(self, door_fd: int, now_ns: int) -> None:
-        if not self._listening:
-            return
-        now_s = now_ns / 1e9
-        if self._yields(now_s):
-            self._paused_until_s = now_s + _YIELD_S
-            self._listen(False)
-            return
-        self._admit(door_fd, now_ns, self._burst)
-        if self._burst == 1:
-            self._show()
+    def _welcome(self, sock: socket.socket, client: Any, address: Any, now_ns: int) -> bool:
+        conn = Conn(self.worker.cfg, sock, client, address, self._body_s)
+        conn.expires_s = now_ns / 1e9 + self._head_s
+        conn.opens_in_thread = self._opens_in_thread
+        self.connections[conn.fd] = conn
+        try:
+            self._readable(conn, now_ns)
+        except Exception:
+            self._rescue(conn)
+        return len(self.connections) < self._most_connections
 
-    def _admit(self, door_fd: int, now_ns: int, most: int) -> None:
-        """Accept up to `most` connections."""
-        door, address = self._doors[door_fd]
-        now_s = now_ns / 1e9
-        for _ in range(most):
-            try:
-                sock, client = door.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._not_accepted(error, now_s)
-                return
-            conn = Conn(self.worker.cfg, sock, client, address, self._body_s)
-            conn.expires_s = now_s + self._head_s
-            conn.opens_in_thread = self._opens_in_thread
-            self.connections[conn.fd] = conn
-            try:
-                self._readable(conn, now_ns)
-            except Exception:
-                self._rescue(conn)
-            if len(self.connections) >= self._most_connections:
-                return
+    def _not_accepted(self, error: OSError) -> None:
+        self.worker.note("accepts_failed")
+        self._warn(f"cannot accept connections: {error}")
 
-    def _not_accepted(self, error: OSError, now_s: float) -> None:
-        if error.errno in _SHORTAGES:
-            self.worker.note("accepts_failed")
-            self._warn("cannot accept connections: %s" % error)
-            self._paused_until_s = now_s + _SHORTAGE_S
-            self._listen(False)
-        elif error.errno not in (errno.ECONNABORTED, errno.EPROTO, errno.EPERM):
-            raise error
-
-    def _yields(self, now_s: float) -> bool:
-        """Whether the connection at the door is better left to another worker."""
-        if not self._competes:
-            return False
-        least = self._place.least_busy()
-        if least is None:
-            return False  # nobody else has room: all accept
-        mine = self.pool.in_progress
-        room = mine < self.worker.capacity()
-        if room and mine <= least:
-            return False
-        if now_s - self._paused_until_s > _YIELD_S:  # not the connection that we left alone a moment ago
-            self._yield_since_s = now_s
-        return now_s - self._yield_since_s < (_PATIENCE_S if room else _PATIENCE_FULL_S)
-
-    # -- connections that the front owns ------------------------------------------------------------------------------
+    # -- connections that the front owns
 
     def _readable(self, conn: Conn, now_ns: int) -> None:
         """Look at a connection that has bytes, or may have."""
@@ -405,7 +370,7 @@ class Front:
         if conn is None or conn.stage in (BUSY, CLOSED):
             return
         try:
-            if conn.stage == WAITING:
+            if conn.stage in (WAITING, DOUBTED):
                 self._submit(conn)
                 return
         except Exception:
@@ -418,7 +383,7 @@ class Front:
             self._warned = True
             self.worker.log.warning("greenlane: %s (told once)", message, exc_info=trace)
 
-    # -- called by whoever owns the connection --------------------------------------------------------------------------
+    # -- called by whoever owns the connection
 
     def dispatch(self, conn: Conn, own: int) -> None:
         """Pass on a connection whose head is whole: answered here, refused, or served by the pool.
@@ -433,8 +398,10 @@ class Front:
                 self._answer(conn, message)
                 return
         if self._limit and self.pool.in_progress - own >= self._limit:
-            self.worker.note("refused")
-            self._answer(conn, self._refusal)
+            conn.stage = DOUBTED
+            self._doubted.append((conn, time.monotonic_ns() + _DOUBT_NS))
+            if own:
+                self.wake()
             return
         self._submit(conn)
 
@@ -445,8 +412,10 @@ class Front:
             if message is not None:
                 return message
         if self._limit and self.pool.in_progress > self._limit:
-            self.worker.note("refused")
-            return self._refusal
+            time.sleep(_DOUBT_NS / 1e9)
+            if self.pool.in_progress > self._limit:
+                self.worker.note("refused")
+                return self._refusal
         return None
 
     def park(self, conn: Conn, head: bytes, *, writable: bool = False) -> None:
@@ -510,19 +479,16 @@ class Front:
             conn.sock.close()
         except OSError:
             pass
-        if not self._listening:
-            self.wake()
-
-    def watch(self, claim: Claim) -> None:
-        """Answer 504 at the claim's deadline unless its thread has claimed the answer."""
-        with self._timing:
-            heapq.heappush(self._deadlines, claim)
-            earlier = claim.deadline_ns < self._wake_at_ns
-        if earlier:
+        if not self._doors.listening:
             self.wake()
 
     def _submit(self, conn: Conn) -> None:
         conn.stage = BUSY
+        if conn.head and self.pool.in_progress >= self.pool.ceiling:  # it will wait: its deadline is kept from here
+            due_ns = self.worker.due_ns(conn.head, conn.arrival_ns)
+            if due_ns:
+                conn.claim = Claim(conn, due_ns, queued=True)
+                self.watch(conn.claim)
         try:
             self.pool.submit(conn)
         except RuntimeError as error:
@@ -545,28 +511,37 @@ class Front:
         else:
             self._epoll.register(conn.fd, event | EPOLLONESHOT)
 
-    # -- deadlines --------------------------------------------------------------------------------------------------
+    def _judge_doubted(self, now_ns: int) -> None:
+        """Serve who is within the limit after all, refuse whose time is over."""
+        for _ in range(len(self._doubted)):
+            conn, until_ns = self._doubted.popleft()
+            if self.pool.in_progress < self._limit:
+                self._submit(conn)
+            elif now_ns >= until_ns:
+                self.worker.note("refused")
+                self._answer(conn, self._refusal)
+            else:
+                self._doubted.append((conn, until_ns))
+
+    # -- deadlines
 
     def _answer_deadlines(self, now_ns: int) -> None:
-        while True:
-            with self._timing:
-                heap = self._deadlines
-                if not heap or heap[0].deadline_ns > now_ns:
-                    return
-                claim = heapq.heappop(heap)
-                if len(heap) > 1024 and len(heap) > 4 * self.pool.in_progress:
-                    self._deadlines = [kept for kept in heap if not kept.over]
-                    heapq.heapify(self._deadlines)
-            if not claim.over and not self._answered(claim):
+        while (claim := self._deadlines.take(now_ns)) is not None:
+            if not self._answered(claim):
                 claim.deadline_ns = now_ns + _RETRY_NS
-                with self._timing:
-                    heapq.heappush(self._deadlines, claim)
+                self.watch(claim)
 
     def _answered(self, claim: Claim) -> bool:
         """Whether the request is answered, by us or by its thread; False = not possible just now."""
-        conn = claim.conn
         with claim.answering:
-            if claim.over:
+            conn = claim.conn
+            if claim.over or conn is None:
+                return True
+            if claim.queued and self.pool.withdraw(conn):
+                claim.over = claim.answered = True
+                conn.claim = None
+                self.worker.note("deadline_answers")
+                self._answer(conn, answers.DEADLINE)
                 return True
             if conn.tls and not conn.io.acquire(blocking=False):
                 return False
@@ -584,7 +559,7 @@ class Front:
                     conn.io.release()
         return True
 
-    # -- the end ------------------------------------------------------------------------------------------------------
+    # -- the end
 
     def _drain(self) -> None:
         """Serve what is here or on its way, each answer with `Connection: close`, then close the rest.
@@ -593,31 +568,20 @@ class Front:
         it stays open for the time of the linger if no other worker is there.
         """
         self._stopping_s = time.monotonic()
-        self._place.show(0)
-        if not self.worker.recycling:
-            self._shut_doors()
+        self._place.show(AWAY)
+        if not (self.worker.recycling and self._doors.shared):
+            self._doors.shut(let_in=True)
         until_s = self._stopping_s + self.worker.cfg.graceful_timeout
         self._next_tick_s = 0.0
         while self.connections and time.monotonic() < until_s:
-            self._turn(_DRAIN_TICK_S)
-        self._shut_doors()
+            if not (self.worker.recycling and self._doors.shared):
+                self._doors.shut(let_in=True)
+            self._turn_on(_DRAIN_TICK_S)
+        self._doors.shut(let_in=False)  # who stands there waits for the successor, which has the same door
         self._place.leave()
         self.pool.shutdown(wait=False)
         for conn in list(self.connections.values()):
-            if conn.stage in (WAITING, LEAVING):
+            if conn.stage in (WAITING, LEAVING, DOUBTED):
                 self.close(conn)
         self._closed = True
         self._epoll.close()
-
-    def _shut_doors(self) -> None:
-        """Close the doors. Who has connected already is let in first: the last process to close would reset them.
-
-        Not when a successor follows: the door stays open in the arbiter, and they wait for it.
-        """
-        if self._listening:
-            self._listen(False)
-        for fd in list(self._doors):
-            if not (self.worker.recycling and self._competes):
-                self._admit(fd, time.monotonic_ns(), self._most_connections)
-            door, _ = self._doors.pop(fd)
-            door.close()

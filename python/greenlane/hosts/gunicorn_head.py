@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-__all__ = ["ENDED", "HOPELESS", "PARTIAL", "Judge", "judge_for", "method_and_target"]
+from gunicorn.util import unquote_to_wsgi_str
+
+__all__ = ["ENDED", "HOPELESS", "PARTIAL", "Judge", "environ_of", "judge_for", "method_and_target", "prefixes"]
 
 # What is to be done with the bytes of a head so far.
 PARTIAL: Final = 0  # wait for more
@@ -45,6 +47,27 @@ def method_and_target(head: bytes) -> tuple[bytes, bytes]:
     return (parts[0], parts[1]) if len(parts) == 3 else (b"", b"")
 
 
+def environ_of(head: bytes, headers: Sequence[str]) -> dict[str, str]:
+    """The path and these headers of a head, as a WSGI environ has them; no path when the connection is to change hands.
+
+    For requests that wait for a thread only: the parser reads them again.
+    """
+    wanted = {header.lower().encode("latin-1"): "HTTP_" + header.upper().replace("-", "_") for header in headers}
+    method, target = method_and_target(head)
+    path = unquote_to_wsgi_str(target.partition(b"?")[0].decode("latin-1"))
+    environ = {"PATH_INFO": "" if method == b"CONNECT" else path}
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if not line:
+            break
+        if name == b"upgrade":
+            environ["PATH_INFO"] = ""
+        elif name in wanted:
+            environ[wanted[name]] = value.strip(b" \t").decode("latin-1")
+    return environ
+
+
 def _judge_http(longest_line: int, longest_head: int) -> Judge:
     def judge(head: bytes, judged: int, _first: bool) -> int:
         if head.find(b"\r\n\r\n", max(judged - 3, 0)) >= 0:
@@ -52,9 +75,8 @@ def _judge_http(longest_line: int, longest_head: int) -> Judge:
         news = head[judged - 1 :] if judged and head[judged - 1] == _CR else head[judged:]
         if len(head) > longest_head or news.count(b"\n") != news.count(b"\r\n"):
             return HOPELESS
-        if 0 < longest_line < len(head) - 2 and not 0 <= head.find(b"\r\n", 2) <= longest_line + 2:
-            return HOPELESS
-        return PARTIAL
+        too_long = 0 < longest_line < len(head) - 2 and not 0 <= head.find(b"\r\n", 2) <= longest_line + 2
+        return HOPELESS if too_long else PARTIAL
 
     return judge
 

@@ -7,6 +7,7 @@ poller. So a client that trickles its handshake or, behind TLS, its head holds n
 from __future__ import annotations
 
 import ssl
+from _thread import allocate_lock
 from typing import Any, Final
 
 from gunicorn import http
@@ -103,10 +104,11 @@ def _wrap(conn: Conn) -> None:
         suppress_ragged_eofs=cfg.suppress_ragged_eofs,
         do_handshake_on_connect=False,
     )
+    conn.io = allocate_lock()
     conn.tls = True
 
 
 def _begin_http2(conn: Conn) -> None:
-    conn.is_http2 = True
+    conn.is_http2 = conn.opens_in_thread = True
     conn.parser = http.get_parser(conn.cfg, conn.sock, conn.client, http2_connection=True)
     conn.parser.initiate_connection()

@@ -57,13 +57,13 @@ class Pool(Generic[T]):
         serve: Callable[[T], object],
         *,
         idle_s: float = IDLE_S,
-        progress: MutableSequence[int] | None = None,
+        progress: MutableSequence[int] | memoryview[int] | None = None,
     ) -> None:
         self.ceiling = ceiling
         self.threads = 0
         self._serve = serve
         self._idle_s = idle_s
-        self._progress: MutableSequence[int] = [0] if progress is None else progress
+        self._progress: MutableSequence[int] | memoryview[int] = [0] if progress is None else progress
         self._progress[0] = 0
         self._guard = allocate_lock()
         self._idle: list[_Seat[T]] = []

@@ -21,9 +21,12 @@ class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no t
     a client that has gone raises, and the application ends the way it does then.
     """
 
-    def __init__(self, req: Any, sock: Any, cfg: Any, conn: Conn) -> None:
+    headers_sent: bool
+
+    def __init__(self, req: Any, sock: Any, cfg: Any, conn: Conn, worker: Any) -> None:
         super().__init__(req, sock, cfg)
         self.conn = conn
+        self._worker = worker
         # None: no deadline, nobody else can answer.
         self.claim: Claim | None = None
         self._joins = False
@@ -35,6 +38,8 @@ class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no t
             return
         if self.claim is not None and not self.claim.take():
             raise too_late()
+        if not self._worker.alive:  # told to stop since the request began
+            self.force_close()
         lines = self.default_headers()
         lines.extend([f"{name}: {value}\r\n" for name, value in self.headers])
         lines.append("\r\n")

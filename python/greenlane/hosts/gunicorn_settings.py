@@ -200,9 +200,7 @@ def check(cfg: Any, log: Any) -> Settings:
             settings.threads,
         )
     elif cfg.keepalive and most_kept_alive(cfg, settings) <= 0:
-        log.warning(
-            "No keepalived connections can be handled. Check the number of worker connections and threads."
-        )
+        log.warning("No keepalived connections can be handled. Check the number of worker connections and threads.")
     if cfg.preload_app:
         log.info("greenlane: preload_app: %s", MEANING["preload_app"].partition(". ")[2])
     return settings
@@ -214,7 +212,7 @@ def ceiling(cfg: Any, settings: Settings) -> int:
 
 
 def most_kept_alive(cfg: Any, settings: Settings) -> int:
-    """How many connections may be kept idle. gthread's rule, with at most half of the connections for our own default."""
+    """How many connections may be kept idle: gthread's rule; our own default ceiling reserves at most half of them."""
     reserved = ceiling(cfg, settings)
     if cfg.threads <= 1:
         reserved = min(reserved, cfg.worker_connections // 2)

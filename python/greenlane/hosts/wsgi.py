@@ -34,6 +34,10 @@ _LATE: Final = b"deadline exceeded\n"
 _REFUSED: Final = b"too many requests in progress\n"
 
 
+class _NoWrapper:
+    """Stands in where the server offers no `wsgi.file_wrapper`: nothing is one."""
+
+
 class Greenlane:
     """The middleware. Call it like the application that it wraps."""
 
@@ -87,7 +91,8 @@ class Greenlane:
         if isinstance(body, (list, tuple)):
             running.close()
             return body
-        if isinstance(body, environ.get("wsgi.file_wrapper", ())):
+        file_wrapper: type = environ.get("wsgi.file_wrapper", _NoWrapper)
+        if isinstance(body, file_wrapper):
             running.close()  # The server sends it by itself, possibly with sendfile.
             return body
         paused = running.pause()

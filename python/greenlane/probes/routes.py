@@ -13,7 +13,7 @@ The rule and the method bound the number of names: a method that HTTP does not k
 Pins: a view function, or the class behind it, with the attribute `__greenlane_weight__` (`"heavy"` or `"light"`, set by
 `@greenlane.heavy` and `@greenlane.light`) pins its route by one `phase.pin`, before the route's first `phase.name`.
 
-Cost: 0.5-1.0 us a request (Flask 0.7, Django 0.6, beyond the subscriber); 60 ns on a thread without a job.
+Cost: 0.7 us a request on Flask, 0.45 on Django, `phase.name` included; 0.05-0.13 us on a thread without a job.
 """
 
 from __future__ import annotations

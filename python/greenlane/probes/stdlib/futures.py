@@ -6,15 +6,12 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
-from greenlane.probes.wrapping import when
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from greenlane.probes.wrapping import timed
 
 __all__ = ["place"]
 
@@ -22,8 +19,4 @@ __all__ = ["place"]
 def place(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `concurrent.futures._base`."""
     for name in ("result", "exception"):
-        patches.replace(module.Future, name, when(Kind.FUTURE, _waits))
-
-
-def _waits(self: Future[Any], timeout: float | None = None) -> bool:
-    return (timeout is None or timeout > 0) and not self.done()
+        patches.replace(module.Future, name, timed(Kind.FUTURE, done=methodcaller("done")))

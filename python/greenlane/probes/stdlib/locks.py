@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from operator import methodcaller
 from types import ModuleType
 from typing import Any
 
 from greenlane import _native
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
-from greenlane.probes.wrapping import always, when
+from greenlane.probes.wrapping import timed, when
 
 __all__ = ["place"]
 
@@ -29,31 +30,23 @@ def place(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `threading`."""
     patches.replace(module, "Lock", _tracked(_native.Lock))
     patches.replace(module, "RLock", _tracked(_native.RLock))
-    patches.replace(module.Condition, "wait", when(Kind.LOCK, _waits))
-    patches.replace(module.Event, "wait", when(Kind.LOCK, _event_waits))
+    patches.replace(module.Condition, "wait", timed(Kind.LOCK))
+    patches.replace(module.Event, "wait", timed(Kind.LOCK, done=methodcaller("is_set")))
     # `with semaphore` calls `__enter__`, an alias that was taken of `acquire` when the class was defined.
     for name in ("acquire", "__enter__"):
         patches.replace(module.Semaphore, name, when(Kind.LOCK, _semaphore_waits))
-    patches.replace(module.Barrier, "wait", always(Kind.LOCK))
-    patches.replace(module.Thread, "join", when(Kind.FUTURE, _join_waits))
+    patches.replace(module.Barrier, "wait", timed(Kind.LOCK))
+    patches.replace(module.Thread, "join", timed(Kind.FUTURE, done=_over))
 
 
 def _tracked(lock: type) -> Callable[[Any, list[bool]], type]:
     return lambda _original, _silent: lock
 
 
-def _waits(self: threading.Condition, timeout: float | None = None) -> bool:
-    return timeout is None or timeout > 0
-
-
-def _event_waits(self: threading.Event, timeout: float | None = None) -> bool:
-    return (timeout is None or timeout > 0) and not self.is_set()
-
-
 def _semaphore_waits(self: threading.Semaphore, blocking: bool = True, timeout: float | None = None) -> bool:
     return blocking and (timeout is None or timeout > 0) and not self._value
 
 
-def _join_waits(self: threading.Thread, timeout: float | None = None) -> bool:
+def _over(self: threading.Thread) -> bool:
     # `_initialized` first: `is_alive` asserts it, and `join` has a better message.
-    return (timeout is None or timeout > 0) and self._initialized and self.is_alive()  # type: ignore[attr-defined]
+    return not (self._initialized and self.is_alive())  # type: ignore[attr-defined]

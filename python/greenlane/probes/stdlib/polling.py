@@ -15,6 +15,7 @@ from typing import Any, Final
 from greenlane import phase
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
+from greenlane.probes.wrapping import timed
 
 __all__ = ["place", "place_selectors"]
 
@@ -31,7 +32,8 @@ def place(patches: Patches, module: ModuleType) -> None:
 def place_selectors(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `selectors`."""
     for name in ("SelectSelector", "PollSelector", "EpollSelector"):
-        patches.replace(getattr(module, name), "select", _selector)
+        # A selector does not wait when its timeout is negative; the C types below wait for ever.
+        patches.replace(getattr(module, name), "select", timed(Kind.SELECT))
 
 
 def _select(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -41,20 +43,6 @@ def _select(original: Callable[..., Any], silent: list[bool]) -> Callable[..., A
         try:
             phase.leave(_SELECT)
             return original(rlist, wlist, xlist, timeout)
-        finally:
-            phase.enter()
-
-    return wait
-
-
-def _selector(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    def wait(self: Any, timeout: float | None = None) -> Any:
-        # A selector takes a negative timeout for "do not wait".
-        if silent or (timeout is not None and timeout <= 0):
-            return original(self, timeout)
-        try:
-            phase.leave(_SELECT)
-            return original(self, timeout)
         finally:
             phase.enter()
 

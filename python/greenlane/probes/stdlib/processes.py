@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
-from greenlane.probes.wrapping import always, when
+from greenlane.probes.wrapping import always, timed, when
 
 if TYPE_CHECKING:
     import subprocess
@@ -55,7 +55,7 @@ def place_fcntl(patches: Patches, module: ModuleType) -> None:
 
 def place_subprocess(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `subprocess`: one phase end for a wait, which inside polls, sleeps and takes a lock."""
-    patches.replace(module.Popen, "wait", when(Kind.PROCESS, _child_waits))
+    patches.replace(module.Popen, "wait", timed(Kind.PROCESS, done=_reaped))
     patches.replace(module.Popen, "communicate", always(Kind.PROCESS))
 
 
@@ -71,16 +71,12 @@ def place_connection(patches: Patches, module: ModuleType) -> None:
 
 def place_synchronize(patches: Patches, module: ModuleType) -> None:
     """Place the probe in `multiprocessing.synchronize`; its Event and Barrier wait on its Condition."""
-    patches.replace(module.Condition, "wait", when(Kind.LOCK, _condition_waits))
+    patches.replace(module.Condition, "wait", timed(Kind.LOCK))
 
 
 def _file_lock_waits(fd: Any, operation: int, *_more: Any) -> bool:
     return not operation & _TRY_OR_UNLOCK
 
 
-def _child_waits(self: subprocess.Popen[Any], timeout: float | None = None) -> bool:
-    return self.returncode is None and (timeout is None or timeout > 0)
-
-
-def _condition_waits(self: Any, timeout: float | None = None) -> bool:
-    return timeout is None or timeout > 0
+def _reaped(self: subprocess.Popen[Any]) -> bool:
+    return self.returncode is not None

@@ -7,6 +7,7 @@ later (`ThreadPoolExecutor`) have it, and what was made before still counts as a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,18 +26,37 @@ _QUEUE: Final = int(Kind.QUEUE)
 
 def place(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `queue`."""
-    patches.replace(module.Queue, "get", when(Kind.QUEUE, _get_waits))
-    patches.replace(module.Queue, "put", when(Kind.QUEUE, _put_waits))
+    patches.replace(module.Queue, "get", _get)
+    patches.replace(module.Queue, "put", _put)
     patches.replace(module.Queue, "join", when(Kind.QUEUE, _join_waits))
     patches.replace(module, "SimpleQueue", _simple_queue)
 
 
-def _get_waits(self: queue.Queue[Any], block: bool = True, timeout: float | None = None) -> bool:
-    return block and (timeout is None or timeout > 0) and not self._qsize()
+def _get(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def get(self: queue.Queue[Any], block: bool = True, timeout: float | None = None) -> Any:
+        if silent or not block or (timeout is not None and timeout <= 0) or self._qsize():
+            return original(self, block, timeout)
+        try:
+            phase.leave(_QUEUE)
+            return original(self, block, timeout)
+        finally:
+            phase.enter()
+
+    return get
 
 
-def _put_waits(self: queue.Queue[Any], item: object, block: bool = True, timeout: float | None = None) -> bool:
-    return 0 < self.maxsize <= self._qsize() and block and (timeout is None or timeout > 0)
+def _put(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def put(self: queue.Queue[Any], item: Any, block: bool = True, timeout: float | None = None) -> Any:
+        size = self.maxsize
+        if silent or not block or size <= 0 or (timeout is not None and timeout <= 0) or self._qsize() < size:
+            return original(self, item, block, timeout)
+        try:
+            phase.leave(_QUEUE)
+            return original(self, item, block, timeout)
+        finally:
+            phase.enter()
+
+    return put
 
 
 def _join_waits(self: queue.Queue[Any]) -> bool:

@@ -1,0 +1,104 @@
+"""Rows: pooled over repetitions, percentiles by nearest rank, shares with Wilson's interval."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+from pathlib import Path
+
+import pytest
+
+from greenlane.demo.rows import Row, find, pooled
+from greenlane.demo.samples import UNANSWERED, RunKey, Sample, keep, quantile, read_samples, wilson
+from tests.demo.made import run, sample
+
+# DESIGN: one name for one thing, in every `--json`, table and plot.
+FIELDS = {
+    "contender", "endpoint", "stage", "lane", "utilisation_frac", "offered_per_s", "done_per_s",
+    "within_deadline_frac", "within_deadline_low_frac", "within_deadline_high_frac",
+    "p50_ms", "p95_ms", "p99_ms", "p999_ms", "samples", "cpu_ms_per_job", "cpu_utilisation_frac", "pss_mb",
+    "errors", "lost", "effects_doubled", "calls_repeated",
+}  # fmt: skip
+
+
+def bikes(rows: list[Row]) -> Row:
+    row = find(rows, "greenlane", "bikes", 0.9)
+    assert row is not None
+    return row
+
+
+def test_a_row_has_the_fields_that_all_results_share() -> None:
+    assert {field.name for field in dataclasses.fields(Row)} == FIELDS
+
+
+def test_repetitions_are_pooled_into_one_row() -> None:
+    rows = pooled([run([sample(300.0)] * 3), run([sample(700.0)], repetition=1)])
+    row = bikes(rows)
+    assert (row.samples, row.p50_ms, row.p99_ms) == (4, 300.0, 700.0)
+    assert row.within_deadline_frac == 0.75
+    assert row.offered_per_s == pytest.approx(4 / 20)
+    assert [one.endpoint for one in rows] == ["bikes", "all"]
+
+
+def test_cells_of_other_contenders_and_utilisations_stay_apart() -> None:
+    rows = pooled([run([sample(1.0)]), run([sample(2.0)], "gevent"), run([sample(3.0)], utilisation_frac=0.6)])
+    assert [(row.utilisation_frac, row.contender) for row in rows if row.endpoint == "bikes"] == [
+        (0.6, "greenlane"),
+        (0.9, "greenlane"),
+        (0.9, "gevent"),
+    ]
+
+
+def test_a_failed_request_is_an_error_is_not_in_time_and_is_no_latency() -> None:
+    row = bikes(pooled([run([sample(300.0), sample(1.0, status=503), sample(2.0, status=0)])]))
+    assert (row.errors, row.lost, row.samples, row.within_deadline_frac) == (2, 0, 1, 1 / 3)
+
+
+def test_an_unanswered_request_counts_in_the_percentiles_with_the_time_it_was_waited_for() -> None:
+    row = bikes(pooled([run([sample(300.0), sample(10_000.0, status=UNANSWERED)])]))
+    assert (row.errors, row.lost, row.p99_ms) == (0, 1, 10_000.0)
+
+
+def test_an_answer_long_after_the_load_is_not_done_at_its_rate() -> None:
+    row = bikes(pooled([run([sample(300.0, at_s=9.9), sample(2_000.0, at_s=9.9)])]))
+    assert row.done_per_s == pytest.approx(1 / 10)
+
+
+def test_an_endpoint_without_a_deadline_has_no_share() -> None:
+    row = find(pooled([run([sample(50.0, "quote")])]), "greenlane", "quote", 0.9)
+    assert row is not None and row.within_deadline_frac is None and row.lane == "heavy"
+
+
+def test_cpu_per_job_is_of_all_jobs_that_were_answered() -> None:
+    row = bikes(pooled([run([sample(1.0)] * 4 + [sample(1.0, "quote")], cpu_ms=500.0)]))
+    assert row.cpu_ms_per_job == pytest.approx(100.0)
+    assert row.cpu_utilisation_frac == pytest.approx(0.05)
+
+
+def test_p999_needs_ten_thousand_samples() -> None:
+    assert bikes(pooled([run([sample(1.0)] * 9_999)])).p999_ms is None
+    assert bikes(pooled([run([sample(1.0)] * 10_000)])).p999_ms == 1.0
+
+
+def test_wilson_is_the_textbook_interval() -> None:
+    assert wilson(8, 10) == pytest.approx((0.4902, 0.9433), abs=2e-4)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=2e-4)
+    assert wilson(3_000, 3_000) == pytest.approx((0.99872, 1.0), abs=2e-5)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_quantile_is_the_nearest_rank() -> None:
+    values = [float(n) for n in range(1, 101)]
+    assert (quantile(values, 0.5), quantile(values, 0.99), quantile([7.0], 0.99)) == (50.0, 99.0, 7.0)
+
+
+def test_kept_samples_of_several_runs_read_back_as_one_table(tmp_path: Path) -> None:
+    path = tmp_path / "samples.csv.gz"
+    samples = [Sample("bikes", 1, 2, 3, 200), Sample("quote", 4, 0, 5, -1)]
+    for repetition in range(2):
+        keep(path, RunKey("gevent", "light10", 0.9, repetition), samples)
+    with gzip.open(path, "rt") as lines:
+        head, *rest = list(lines)
+    assert head.count(",") == rest[0].count(",") == 8
+    assert [line.split(",")[3] for line in rest] == ["0", "0", "1", "1"]
+    assert read_samples(line.split(",", 4)[4] for line in rest) == samples * 2
