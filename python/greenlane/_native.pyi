@@ -89,6 +89,9 @@ class Permits:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch live. Anything but "on" lets everybody who waits go. "inherit" makes a route follow the process."""
 
+    def forked(self) -> None:
+        """Call in a forked child: restores the switch interval. It has permits of its own without this."""
+
     def set_permits(self, permits: int) -> None:
         """Change the number of permits; fewer take effect as holds end."""
 
@@ -144,15 +147,6 @@ class RLock:
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
-
-def before_fork() -> None:
-    """Hook of `os.register_at_fork`: hold what a fork must not copy half done."""
-
-def after_fork_in_parent() -> None:
-    """Hook of `os.register_at_fork`: let it go."""
-
-def after_fork_in_child() -> None:
-    """Hook of `os.register_at_fork`: let it go, and forget the permits of threads that the child does not have."""
 
 @final
 class PermitQueue:

@@ -22,7 +22,6 @@ from greenlane import deadline, phase, probes
 from greenlane.control import Server
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
-from greenlane.lanes.permits import survive_forks
 from greenlane.settings import Settings, load
 
 __all__ = ["Running", "check_platform", "running", "start"]
@@ -186,6 +185,7 @@ class Running:
             self.save()
 
     def _after_fork_in_child(self) -> None:
+        self._permits.forked()
         self._stopping = threading.Event()
         self._start_saver()
         if self._server is not None:
@@ -243,7 +243,6 @@ def _set_fork_hooks() -> None:
     global _fork_hooks_set
     if not _fork_hooks_set:
         _fork_hooks_set = True
-        survive_forks()
         os.register_at_fork(after_in_child=_restart_in_child)
 
 

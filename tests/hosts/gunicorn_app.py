@@ -1,4 +1,4 @@
-"""The application that the gunicorn tests serve: its paths are the cases; it prints `entered <query>` where it waits."""
+"""The application that the gunicorn tests serve: its paths are the cases; it prints `entered ...` where it waits."""
 
 from __future__ import annotations
 

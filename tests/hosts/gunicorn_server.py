@@ -123,7 +123,7 @@ def read_all(sock: socket.socket) -> bytes:
 
 @pytest.fixture
 def gunicorn(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start servers: `gunicorn("--workers", "2", limit=3)`, keywords are Greenlane's settings; all end with the test."""
+    """Start servers: `gunicorn("--workers", "2", limit=3)`, keywords are our settings; all end with the test."""
     with contextlib.ExitStack() as running:
 
         def start(

@@ -17,7 +17,7 @@ use greenlane_core::order::{Claim, Discipline};
 use greenlane_core::queue::PermitQueue;
 use pyo3::Python;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -99,6 +99,9 @@ pub enum Ended {
 /// See the module.
 pub struct Gate {
     state: Mutex<State>,
+    permits: AtomicUsize,
+    discipline: Discipline,
+    ageing_ns: u64,
     bounds: Bounds,
     /// False on free-threaded builds: there is no GIL to look at.
     gil: bool,
@@ -106,9 +109,6 @@ pub struct Gate {
     /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
     held: AtomicBool,
 }
-
-/// Keeps the gate's mutex over a fork; see [`Gate::before_fork`].
-pub type ForkGuard = Box<dyn FnOnce(bool)>;
 
 impl Gate {
     pub fn new(
@@ -124,6 +124,9 @@ impl Gate {
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
             }),
+            permits: AtomicUsize::new(permits),
+            discipline,
+            ageing_ns,
             bounds,
             gil,
             tickets: AtomicU64::new(1),
@@ -228,36 +231,26 @@ impl Gate {
 
     /// Changes the number of permits.
     pub fn set_permits(&self, permits: usize) {
+        self.permits.store(permits, Ordering::Relaxed);
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked();
         let granted = state.queue.set_permits(now_ns, permits);
         self.settle(state, granted, now_ns);
     }
 
-    /// Takes the mutex, so that a fork cannot copy it locked by a thread that the child does not have. The result must
-    /// be called on the same thread: with true in the child, which forgets every other thread's tickets, else false.
-    pub fn before_fork(self: &Arc<Self>) -> ForkGuard {
-        let gate = Arc::clone(self);
-        let guard = self.locked();
-        // SAFETY: `gate` keeps the mutex alive for as long as the guard lives: the closure owns both, and the guard is
-        // consumed or dropped before `gate` is.
-        let guard: MutexGuard<'static, State> = unsafe { std::mem::transmute(guard) };
-        Box::new(move |in_child| {
-            let mut state = guard;
-            if in_child {
-                let everybody = state.queue.release_waiters();
-                let holders: Vec<u64> = state.holders.keys().copied().collect();
-                for ticket in holders {
-                    state.queue.release(0, ticket);
-                }
-                drop(everybody);
-                state.waiters.clear();
-                state.holders.clear();
-                gate.held.store(false, Ordering::Relaxed);
-            }
-            drop(state);
-            drop(gate);
-        })
+    /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
+    /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
+    pub fn renewed(&self) -> Self {
+        let (permits, discipline, ageing_ns) = (
+            self.permits.load(Ordering::Relaxed),
+            self.discipline,
+            self.ageing_ns,
+        );
+        let renewed = Self::new(permits, discipline, ageing_ns, self.bounds, self.gil);
+        renewed
+            .tickets
+            .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);
+        renewed
     }
 
     /// Ends the wait of `ticket`; false when it was granted or let go meanwhile.

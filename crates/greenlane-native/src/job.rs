@@ -183,7 +183,7 @@ impl Job {
             phase: self.phase,
             worth_a_look,
         };
-        match shared.gate.ask(asker, mode == Mode::On) {
+        match shared.gate().ask(asker, mode == Mode::On) {
             Some(Answer::Granted(ticket)) => {
                 add(&shared.counters.granted, 1);
                 self.hold(py, ticket, mode);
@@ -196,7 +196,7 @@ impl Job {
     fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let from_ns = clock::monotonic_ns();
-        let ended = py.detach(|| shared.gate.wait(ticket, &shared.counters));
+        let ended = py.detach(|| shared.gate().wait(ticket, &shared.counters));
         let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
         self.totals.wait_ns += waited_ns;
         add(&shared.counters.waited, 1);
@@ -269,7 +269,7 @@ impl Job {
         let Some(ticket) = self.ticket.take() else {
             return false;
         };
-        let (held_ns, idle) = self.shared.gate.give_back(ticket);
+        let (held_ns, idle) = self.shared.gate().give_back(ticket);
         add(&self.shared.counters.released, 1);
         add(&self.shared.counters.hold_ns, held_ns);
         idle

@@ -2,6 +2,7 @@
 
 mod clock;
 mod counters;
+mod forks;
 mod gate;
 mod interval;
 mod job;
@@ -24,6 +25,4 @@ mod _native {
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
-    #[pymodule_export]
-    use super::shared::{after_fork_in_child, after_fork_in_parent, before_fork};
 }

@@ -2,11 +2,12 @@
 
 use crate::clock;
 use crate::counters::{add, Counters};
+use crate::forks::ForkedGate;
 use crate::gate::Gate;
 use crate::interval::{gil_enabled, Interval};
 use crate::job::{Job, Totals};
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
-use crate::shared::{self, Mode, Shared};
+use crate::shared::{Mode, Shared};
 use crate::thread;
 use greenlane_core::bounds::Bounds;
 use greenlane_core::order::Discipline;
@@ -75,7 +76,7 @@ impl Permits {
             },
             last_phase: max_phases.max(1) - 1,
             routes: Routes::new(max_routes),
-            gate: Arc::new(Gate::new(
+            forked_gate: ForkedGate::new(Gate::new(
                 permits,
                 discipline,
                 ageing_ns,
@@ -88,7 +89,6 @@ impl Permits {
             mode: AtomicU8::new(parse_mode(mode)? as u8),
             own_modes: AtomicBool::new(false),
         });
-        shared::register(&shared);
         Ok(Self { shared })
     }
 
@@ -101,7 +101,7 @@ impl Permits {
         let Some(face) = thread::face() else {
             return false;
         };
-        if !self.shared.gate.is_held() {
+        if !self.shared.gate().is_held() {
             self.shared.restore_interval(py); // Left short by a thread that died with the permit.
         }
         let route = route.map(|name| self.route(name));
@@ -206,17 +206,21 @@ impl Permits {
                 .store(parse_mode(mode)? as u8, Ordering::Relaxed),
         }
         if mode != "on" {
-            self.shared.gate.let_everybody_go(); // Those who should still take turns ask again at their next phase.
+            self.shared.gate().let_everybody_go(); // Those who should still take turns ask again at their next phase.
         }
         Ok(())
     }
 
+    fn forked(&self, py: Python<'_>) {
+        self.shared.restore_interval(py);
+    }
+
     fn set_permits(&self, permits: usize) {
-        self.shared.gate.set_permits(permits);
+        self.shared.gate().set_permits(permits);
     }
 
     fn pressure(&self) -> (usize, usize) {
-        self.shared.gate.pressure()
+        self.shared.gate().pressure()
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -1,14 +1,13 @@
 //! Everything that one process shares: rules, routes, the gate, counters, the mode.
 
 use crate::counters::Counters;
-use crate::gate::{ForkGuard, Gate};
+use crate::forks::ForkedGate;
+use crate::gate::Gate;
 use crate::interval::Interval;
 use crate::routes::{Route, Routes};
 use greenlane_core::weight::WeightRule;
 use pyo3::prelude::*;
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What Greenlane does with a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub struct Shared {
     /// Phases from this one on share a profile.
     pub last_phase: usize,
     pub routes: Routes,
-    pub gate: Arc<Gate>,
+    pub forked_gate: ForkedGate,
     pub counters: Counters,
     pub interval: Option<Interval>,
     /// Raised by blocking calls of late jobs; None = never.
@@ -68,6 +67,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// The gate of this process; a forked child gets its own.
+    pub fn gate(&self) -> &Gate {
+        self.forked_gate.get()
+    }
+
     /// The mode that holds for `route`.
     pub fn mode_of(&self, route: &Route) -> Mode {
         Mode::of(route.mode_or(self.mode.load(Ordering::Relaxed)))
@@ -82,50 +86,8 @@ impl Shared {
 
     /// See [`Interval::restore`]; nothing while somebody holds a permit.
     pub fn restore_interval(&self, py: Python<'_>) {
-        if let Some(interval) = self.interval.as_ref().filter(|_| !self.gate.is_held()) {
+        if let Some(interval) = self.interval.as_ref().filter(|_| !self.gate().is_held()) {
             interval.restore(py, &self.counters);
         }
     }
-}
-
-static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-
-thread_local! {
-    /// Open between `before_fork` and `after_fork_*`, which Python calls on the forking thread.
-    static FORKING: RefCell<Vec<ForkGuard>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Makes `shared` known to the fork hooks.
-pub fn register(shared: &Arc<Shared>) {
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|known| known.strong_count() > 0);
-    all.push(Arc::downgrade(shared));
-}
-
-fn living() -> Vec<Arc<Shared>> {
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().filter_map(Weak::upgrade).collect()
-}
-
-/// Hook of `os.register_at_fork(before=...)`.
-#[pyfunction]
-pub fn before_fork() {
-    FORKING.with_borrow_mut(|guards| {
-        guards.extend(living().iter().map(|shared| shared.gate.before_fork()))
-    });
-}
-
-/// Hook of `os.register_at_fork(after_in_parent=...)`.
-#[pyfunction]
-pub fn after_fork_in_parent() {
-    FORKING.take().into_iter().for_each(|guard| guard(false));
-}
-
-/// Hook of `os.register_at_fork(after_in_child=...)`: other threads' tickets are forgotten, the interval is restored.
-#[pyfunction]
-pub fn after_fork_in_child(py: Python<'_>) {
-    FORKING.take().into_iter().for_each(|guard| guard(true));
-    living()
-        .iter()
-        .for_each(|shared| shared.restore_interval(py));
 }

@@ -1,12 +1,10 @@
 """CPU permits of this process: the native permits under the project's rules, and what they have learned.
 
 The waiting, waking and watching are native (`crates/greenlane-native/src/gate.rs`): a waiter that polls its holder must
-not need the GIL for that. This shell gives them their rules and survives forks.
+not need the GIL for that. A forked child has permits of its own (`forks.rs`). This shell gives them their rules.
 """
 
 from __future__ import annotations
-
-import os
 
 from greenlane import _native
 from greenlane.errors import DeadlineExceeded
@@ -44,6 +42,7 @@ class Permits:
         self.mode = self._native.mode
         self.set_mode = self._native.set_mode
         self.pressure = self._native.pressure
+        self.forked = self._native.forked
 
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
@@ -79,11 +78,3 @@ class Permits:
                     free=one.free,
                 )
 
-
-def survive_forks() -> None:
-    """Make the permits of this process right in its forked children. Call once a process; hooks cannot be removed."""
-    os.register_at_fork(
-        before=_native.before_fork,
-        after_in_parent=_native.after_fork_in_parent,
-        after_in_child=_native.after_fork_in_child,
-    )
