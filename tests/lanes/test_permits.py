@@ -60,7 +60,7 @@ def test_a_light_route_never_asks() -> None:
 def test_heavy_phases_take_turns(heavy: Permits) -> None:
     together([lambda: heavy_job(heavy)] * 6)
     counters = heavy.counters()
-    assert counters["waited_granted"] >= 4, counters
+    assert counters["waited_granted"] >= 1, counters
     assert all_returned(heavy)
 
 

@@ -101,11 +101,14 @@ impl Job {
         }
         self.route = Some(route);
         self.phase = 0;
-        if self.away == 0 && self.ticket.is_none() {
-            let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
-            self.begin(py);
-            self.from_ns = self.from_ns.saturating_sub(spent_ns);
-        }
+        self.ask_within_the_phase(py);
+    }
+
+    /// Takes the turn that the phase owes: it began while its thread held a lock, and the last one has been released.
+    ///
+    /// A driver that waits for its server inside a lock of its own (psycopg, redis-py) begins every phase that way.
+    pub fn take_owed_turn(&mut self, py: Python<'_>) {
+        self.ask_within_the_phase(py);
     }
 
     /// Ends the phase so that the job can go on on another thread; [`Job::resume`] answers it.
@@ -140,7 +143,17 @@ impl Job {
         self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns
     }
 
+    /// Asks for a permit in the middle of a phase. What the phase has used so far stays counted, a wait does not.
+    fn ask_within_the_phase(&mut self, py: Python<'_>) {
+        if self.away == 0 && self.ticket.is_none() {
+            let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
+            self.begin(py);
+            self.from_ns = self.from_ns.saturating_sub(spent_ns);
+        }
+    }
+
     fn begin(&mut self, py: Python<'_>) {
+        self.face.set_owes_a_turn(false);
         if let Some(route) = &self.route {
             let mode = self.shared.mode_of(route);
             if mode != Mode::Off {
@@ -170,6 +183,7 @@ impl Job {
         }
         if self.face.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
+            self.face.set_owes_a_turn(true);
             return;
         }
         let asker = Asker {

@@ -68,6 +68,17 @@ fn waiting<T>(py: Python<'_>, wait: impl FnOnce() -> T, got: impl FnOnce(&T)) ->
     result
 }
 
+/// Lowers the count of the thread that held a lock; if that is this one, its phase may owe a turn now.
+fn given(py: Python<'_>, owner: &Arc<ThreadFace>) {
+    owner.lock_given();
+    if owner.should_take_its_turn() && thread::face().is_some_and(|me| Arc::ptr_eq(&me, owner)) {
+        if let Some(mut job) = thread::take_job() {
+            job.take_owed_turn(py);
+            thread::put_job(job);
+        }
+    }
+}
+
 fn truth(py: Python<'_>, result: &PyResult<Py<PyAny>>) -> bool {
     result
         .as_ref()
@@ -191,7 +202,7 @@ impl Lock {
         let owner = self.owner.take();
         let released = self.inner.release.call0(py);
         match (released, owner) {
-            (Ok(_), Some(face)) => face.lock_given(),
+            (Ok(_), Some(face)) => given(py, &face),
             (Err(error), _) => return Err(error), // It was not locked, so there was no owner.
             (Ok(_), None) => {}
         }
@@ -263,11 +274,14 @@ impl RLock {
     }
 
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        // Before the release: after it, the owner may be somebody else already. A stranger's release raises below.
-        if self.owner.is_me() && self.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.owner.clear();
+        // Taken before the release: after it, the owner may be somebody else already. A stranger's release raises.
+        let last = self.owner.is_me() && self.depth.fetch_sub(1, Ordering::Relaxed) == 1;
+        let owner = if last { self.owner.take() } else { None };
+        self.inner.release.call0(py)?;
+        if let Some(face) = owner {
+            given(py, &face);
         }
-        self.inner.release.call0(py).map(drop)
+        Ok(())
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {

@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::job::Job;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::Arc;
 
 /// The part of a thread that other threads may look at.
@@ -12,6 +12,8 @@ pub struct ThreadFace {
     pub cpu_clock: libc::clockid_t,
     /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
     locks: AtomicI64,
+    /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
+    owes_a_turn: AtomicBool,
 }
 
 impl ThreadFace {
@@ -25,6 +27,16 @@ impl ThreadFace {
         self.locks.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Remembers, or forgets, that the phase that runs owes a turn.
+    pub fn set_owes_a_turn(&self, owes: bool) {
+        self.owes_a_turn.store(owes, Ordering::Relaxed);
+    }
+
+    /// Whether the phase that runs should take its turn now: it owes one, and the last lock has been released.
+    pub fn should_take_its_turn(&self) -> bool {
+        self.owes_a_turn.load(Ordering::Relaxed) && self.locks_held() <= 0
+    }
+
     /// Tracked locks held now.
     pub fn locks_held(&self) -> i64 {
         self.locks.load(Ordering::Relaxed)
@@ -35,6 +47,7 @@ thread_local! {
     static FACE: Arc<ThreadFace> = Arc::new(ThreadFace {
         cpu_clock: clock::cpu_clock_of_this_thread(),
         locks: AtomicI64::new(0),
+        owes_a_turn: AtomicBool::new(false),
     });
     /// Taken out while it is worked on, so that a re-entrant call (a signal handler) finds no job and does nothing.
     /// Dropped with the thread: a permit never outlives the thread that holds it.
