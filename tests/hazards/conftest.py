@@ -3,7 +3,9 @@
 Each runs with permits off (which shows that the scenario itself is sound), observe and on.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -24,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.timeout(40, method="thread"))
+            if "script" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.slow)  # an interpreter is started
 
 
 @pytest.fixture(scope="package")
@@ -75,19 +79,33 @@ def script(mode: str, tmp_path: Path) -> Callable[..., str]:
             # CPython 3.12 warns that fork beside threads is dangerous: that is the hazard.
             "PYTHONWARNINGS": "ignore::DeprecationWarning",
         }
-        done = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, str(file)],
             env=environment,
             cwd=tmp_path,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=within_s,
-            check=False,
+            start_new_session=True,
         )
-        talk = f"exit code {done.returncode}\nstdout:\n{done.stdout}\nstderr:\n{done.stderr}"
-        assert done.returncode == exit_code, talk
+        with process:
+            try:
+                out, err = process.communicate(timeout=within_s)
+            except subprocess.TimeoutExpired:
+                _end_group(process.pid)
+                out, err = process.communicate()
+                err += f"\nstill running after {within_s} s"
+            finally:
+                _end_group(process.pid)  # children that a failed scenario left behind
+        talk = f"exit code {process.returncode}\nstdout:\n{out}\nstderr:\n{err}"
+        assert process.returncode == exit_code, talk
         if quiet:
-            assert done.stderr == "", talk
-        return done.stdout
+            assert err == "", talk
+        return out
 
     return run
+
+
+def _end_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

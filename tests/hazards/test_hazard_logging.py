@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.hazards.scenario import burn
+from tests.hazards.scenario import burn, until
 
 JOBS, RECORDS = 6, 20
 
@@ -61,7 +61,8 @@ def test_a_queue_listener_gets_every_record(run_jobs, logger, make):
     listener = logging.handlers.QueueListener(line, Keep())
     listener.start()
     run_jobs([talk(logger, who) for who in range(JOBS)])
-    listener.stop()
+    until(lambda: len(seen) == len(EXPECTED))
+    listener.stop()  # does not wait for room
     assert sorted(seen) == EXPECTED
 
 

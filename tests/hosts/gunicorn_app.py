@@ -115,6 +115,13 @@ def _environ(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     return _answer(start_response, repr({key: str(value) for key, value in environ.items()}).encode())
 
 
+def _takes_socket(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    sock = environ["gunicorn.socket"]
+    sock.sendall(b"taken over")
+    sock.close()
+    return []
+
+
 def wait_for(name: str) -> None:
     while not os.path.exists(name):
         time.sleep(0.005)
@@ -135,4 +142,5 @@ CASES = {
     "/raises": _raises,
     "/raises-later": _raises_later,
     "/environ": _environ,
+    "/takes-socket": _takes_socket,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 from pathlib import Path
@@ -231,3 +232,24 @@ def test_two_workers_share_a_burst_of_slow_requests(gunicorn) -> None:
     assert [request.result().status for request in held] == [200] * 8
     pids = [line.rpartition(" ")[2] for line in lines]
     assert min(pids.count(pid) for pid in pids) >= 2 and len(set(pids)) == 2
+
+
+def test_without_its_front_the_worker_serves_as_gthread_does(gunicorn) -> None:
+    config = "def fail(): raise OSError('no poller')\n"
+    config += "def post_worker_init(worker): worker._make_front = fail\n"
+    server = gunicorn(config=config)
+    server.process.wait_output("its front could not start; serving as gthread does")
+    assert server.get().body == b"hello\n"
+    assert server.send(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").endswith(b"hello\n")
+    server.process.signal(signal.SIGTERM)
+    assert server.process.wait_exit() == 0
+
+
+def test_an_application_may_take_the_socket_and_close_it(gunicorn) -> None:
+    server = gunicorn()
+    for _ in range(20):
+        with server.connect() as sock:
+            sock.sendall(b"GET /takes-socket HTTP/1.1\r\nHost: x\r\nUpgrade: own\r\nConnection: upgrade\r\n\r\n")
+            assert read_all(sock) == b"taken over"
+    assert server.get().status == 200
+    assert "connection dropped" not in server.process.output

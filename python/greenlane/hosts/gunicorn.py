@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from selectors import DefaultSelector
 from typing import Any
@@ -53,7 +52,6 @@ class Worker(Http2Worker):
         super().__init__(*args, **kwargs)
         # Made here, in the arbiter: the memory must be shared before the fork.
         self._place = gunicorn_board.shared().place(self.age)
-        self.counts = Counter()
         self._has_front = False
 
     @classmethod

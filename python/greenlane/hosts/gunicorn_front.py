@@ -10,6 +10,7 @@ future, callback, pipe write, pipe read, register and two or more mode switches.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -86,6 +87,9 @@ class Served(Protocol):
     def note(self, what: str) -> None:
         """Count an event by its name."""
 
+    def note_refusal(self) -> None:
+        """Count a request that was refused over a limit, and let the log know now and then."""
+
     def due_ns(self, head: bytes, arrival_ns: int) -> int:
         """The deadline of a request that no thread has looked at; 0 = none."""
 
@@ -143,8 +147,8 @@ class Front:
         self._stopping_s = 0.0
         self._closed = False
         self._scratch = bytearray(65536)
-        # Held while a pool thread parks a connection, and while the main thread takes an expired one: the one moment
-        # at which both could think that they own it.
+        # Held while a thread parks a connection and while the main thread takes an expired one, the one moment at which
+        # both could think that they own it; and while the table changes.
         self._handing = allocate_lock()
         # (connection, when it is refused); anybody appends, the main thread takes.
         self._doubted: deque[tuple[Conn, int]] = deque()
@@ -262,7 +266,8 @@ class Front:
         conn = Conn(self.worker.cfg, sock, client, address, self._body_s)
         conn.expires_s = now_ns / 1e9 + self._head_s
         conn.opens_in_thread = self._opens_in_thread
-        self.connections[conn.fd] = conn
+        with self._handing:
+            self.connections[conn.fd] = conn
         try:
             self._readable(conn, now_ns)
         except Exception:
@@ -414,7 +419,7 @@ class Front:
         if self._limit and self.pool.in_progress > self._limit:
             time.sleep(_DOUBT_NS / 1e9)
             if self.pool.in_progress > self._limit:
-                self.worker.note("refused")
+                self.worker.note_refusal()
                 return self._refusal
         return None
 
@@ -433,9 +438,7 @@ class Front:
         elif conn.requests:
             conn.expires_s = now_s + (self._keepalive_s if not self._stopping_s else min(self._keepalive_s, _LINGER_S))
         conn.head = head
-        with self._handing:
-            conn.stage = WAITING
-            self._arm(conn, EPOLLOUT if writable else EPOLLIN)
+        self._hand_over(conn, WAITING, EPOLLOUT if writable else EPOLLIN)
 
     def next_request(self, conn: Conn, left: bytes) -> None:
         """Go on with a connection whose answer has been sent, and of whose next request `left` has been read."""
@@ -461,24 +464,21 @@ class Front:
         if ended:
             self.close(conn)
             return
-        with self._handing:
-            conn.expires_s = time.monotonic() + _LEAVE_S
-            conn.stage = LEAVING
-            self._arm(conn)
+        conn.expires_s = time.monotonic() + _LEAVE_S
+        self._hand_over(conn, LEAVING, EPOLLIN)
 
     def close(self, conn: Conn) -> None:
         """Close at once and forget. The descriptor leaves the table before the kernel can give it to another."""
         conn.stage = CLOSED
-        known = self.connections.pop(conn.fd, None)
-        if conn.polled and known is not None:
-            try:
+        with self._handing:  # an application that closes the socket itself may have made its number another's
+            known = self.connections.get(conn.fd) is conn
+            if known:
+                del self.connections[conn.fd]
+        if known and conn.polled:
+            with contextlib.suppress(OSError, ValueError):
                 self._epoll.unregister(conn.fd)
-            except (OSError, ValueError):
-                pass
-        try:
+        with contextlib.suppress(OSError):
             conn.sock.close()
-        except OSError:
-            pass
         if not self._doors.listening:
             self.wake()
 
@@ -500,16 +500,25 @@ class Front:
         conn.clean = False
         self.part(conn)
 
-    def _arm(self, conn: Conn, event: int = EPOLLIN) -> None:
-        """Let the poller report the connection once. Whoever calls this gives it to the main thread."""
+    def _hand_over(self, conn: Conn, stage: int, event: int) -> None:
+        """Give a connection to the main thread, from whichever thread owns it."""
         if self._closed:
             self.close(conn)
             return
+        try:
+            with self._handing:
+                conn.stage = stage
+                self._arm(conn, event)
+        except (OSError, ValueError):  # the application has closed the socket
+            self.close(conn)
+
+    def _arm(self, conn: Conn, event: int = EPOLLIN) -> None:
+        """Let the poller report the connection once."""
         polled, conn.polled = conn.polled, True
         if polled:
-            self._epoll.modify(conn.fd, event | EPOLLONESHOT)
+            self._epoll.modify(conn.sock, event | EPOLLONESHOT)
         else:
-            self._epoll.register(conn.fd, event | EPOLLONESHOT)
+            self._epoll.register(conn.sock, event | EPOLLONESHOT)
 
     def _judge_doubted(self, now_ns: int) -> None:
         """Serve who is within the limit after all, refuse whose time is over."""
@@ -518,7 +527,7 @@ class Front:
             if self.pool.in_progress < self._limit:
                 self._submit(conn)
             elif now_ns >= until_ns:
-                self.worker.note("refused")
+                self.worker.note_refusal()
                 self._answer(conn, self._refusal)
             else:
                 self._doubted.append((conn, until_ns))
@@ -550,10 +559,8 @@ class Front:
                     claim.answered = True
                     self.worker.note("deadline_answers")
                     conn.push_now(answers.DEADLINE)
-                    try:
+                    with contextlib.suppress(OSError):
                         _shutdown(conn.sock, socket.SHUT_WR)
-                    except OSError:
-                        pass
             finally:
                 if conn.tls:
                     conn.io.release()

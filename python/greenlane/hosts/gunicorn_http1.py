@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import itertools
 import ssl
+import time
+from _thread import allocate_lock
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -33,6 +35,8 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
+# At most so often the log hears of refusals. Arbitrary.
+_SILENCE_S: Final = 60.0
 # What a client that has gone looks like to a write or a read.
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN})
 
@@ -47,8 +51,9 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     alive: bool
     # Told to stop by `max_requests`, not by a signal.
     recycling = False
-    # Events that metrics show.
+    # Events that metrics show. Changed under `_counting`.
     counts: Counter[str]
+    _silent_until_s = 0.0
 
     _served: Iterator[int]
     # gunicorn's settings; looking one up costs as much as half a parsed header.
@@ -57,6 +62,11 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     _post_request: Callable[..., None]
     _upgrades: bool
     _uwsgi: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.counts = Counter()
+        self._counting = allocate_lock()
 
     def prepare_requests(self) -> None:
         """Look up once what every request asks."""
@@ -72,7 +82,16 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def note(self, what: str) -> None:
         """Count an event by its name."""
-        self.counts[what] += 1
+        with self._counting:
+            self.counts[what] += 1
+
+    def note_refusal(self) -> None:
+        """Count a request that was refused over a limit; the log hears of it at most once a minute."""
+        self.note("refused")
+        now_s = time.monotonic()
+        if now_s >= self._silent_until_s:
+            self._silent_until_s = now_s + _SILENCE_S
+            self.log.warning("greenlane: over the limit; %d requests refused so far", self.counts["refused"])
 
     def request(self, conn: Conn) -> bool:
         """Parse and answer one request; whether the connection may bring another."""
@@ -197,7 +216,7 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def refuse(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """The application of requests over a limit."""
-        self.note("refused")
+        self.note_refusal()
         body = b"over the limit of requests in progress\n"
         retry = str(self.running.settings.retry_after_s)
         start_response("503 Service Unavailable", [("Retry-After", retry), ("Content-Length", str(len(body)))])

@@ -111,7 +111,10 @@ MEANING: Final[Mapping[str, str]] = {
     "http2_max_frame_size": _H2,
     "http2_max_header_list_size": _H2,
     # logs
-    "accesslog": "as in gthread; a request answered 504 at its deadline is logged as 504 when its work ends",
+    "accesslog": (
+        "as in gthread; a request answered 504 at its deadline is logged as 504 when its work ends. What is answered "
+        "without a thread (health, metrics, 503, 408) is counted in the metrics, not logged"
+    ),
     "access_log_format": _LOG,
     "errorlog": _LOG,
     "loglevel": _LOG,
@@ -201,6 +204,8 @@ def check(cfg: Any, log: Any) -> Settings:
         )
     elif cfg.keepalive and most_kept_alive(cfg, settings) <= 0:
         log.warning("No keepalived connections can be handled. Check the number of worker connections and threads.")
+    if cfg.reuse_port and cfg.workers > 1:
+        log.info("greenlane: reuse_port: %s", MEANING["reuse_port"].partition(". ")[2])
     if cfg.preload_app:
         log.info("greenlane: preload_app: %s", MEANING["preload_app"].partition(". ")[2])
     return settings
