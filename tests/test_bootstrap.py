@@ -70,7 +70,7 @@ def test_what_was_learned_is_saved_at_the_stop_and_known_at_the_next_start(tmp_p
     running = bootstrap.start(settings, host="test")
     for _ in range(4):
         running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/heavy"}, time.monotonic_ns())
-        burn(4)
+        burn(6)
         running.close()
     running.stop()
     assert list(learned.load(tmp_path / "learned.json")) == ["GET /heavy"]

@@ -7,6 +7,10 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from typing_extensions import disjoint_base
+
+__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "__version__", "locks_held"]
+
 __version__: Final[str]
 
 @final
@@ -59,7 +63,7 @@ class Permits:
     def pause(self) -> Paused | None:
         """End the phase and take the job off this thread, to go on elsewhere or later. None without a job."""
 
-    def leave(self, kind: int, /) -> None:
+    def leave(self, kind: int) -> None:
         """End this thread's phase: it is about to block. Gives its permit back. Nests.
 
         Raises: what `late_error` makes, before anything else happens, if the job is late and `kind` is a socket's.
@@ -68,10 +72,10 @@ class Permits:
     def enter(self) -> None:
         """Answer `leave`. The outermost one begins the next phase, which may wait (bounded, without the GIL)."""
 
-    def name(self, route: str, /) -> None:
+    def name(self, route: str) -> None:
         """File this thread's job under `route` from now on; its present phase becomes that route's first. May wait."""
 
-    def pin(self, route: str, weight: str, /) -> None:
+    def pin(self, route: str, weight: str) -> None:
         """Pin a route as "heavy" or "light"; "auto" unpins. Raises ValueError for anything else."""
 
     def active(self) -> bool:
@@ -90,7 +94,7 @@ class Permits:
         """Switch live. Anything but "on" lets everybody who waits go. "inherit" makes a route follow the process."""
 
     def forked(self) -> None:
-        """Call in a forked child: restores the switch interval. It has permits of its own without this."""
+        """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""
 
     def set_permits(self, permits: int) -> None:
         """Change the number of permits; fewer take effect as holds end."""
@@ -102,7 +106,7 @@ class Permits:
         """(name, value) of each counter; `greenlane.metrics` says what they mean."""
 
     def learned(self) -> list[tuple[str, str, list[tuple[int, list[int], int, int, int, int, str]]]]:
-        """(route, pin, rows); a row is (phase, weights, mean ns, samples, looks, looks that found the GIL free, weight)."""
+        """(route, pin, rows); a row is (phase, weights, mean ns, samples, looks, free looks, weight)."""
 
     def restore(
         self, route: str, phase: int, *, weights: list[int], mean_ns: int, samples: int, looks: int, free: int
@@ -114,8 +118,9 @@ class Paused:
     """A job between two threads or two chunks of a response. Dropping it ends the job."""
 
     def resume(self) -> bool:
-        """Go on with the job on this thread; its next phase begins and may wait. False if the thread has one already."""
+        """Go on with the job on this thread; its next phase begins and may wait. False if the thread has one."""
 
+@final
 class Lock:
     """Drop-in for `threading.Lock()` that counts for its thread and ends the phase when an acquire has to wait.
 
@@ -126,10 +131,14 @@ class Lock:
     def acquire(self, *args: Any, **kwargs: Any) -> bool: ...
     def release(self) -> None: ...
     def locked(self) -> bool: ...
+    def acquire_lock(self, *args: Any, **kwargs: Any) -> bool: ...
+    def release_lock(self) -> None: ...
+    def locked_lock(self) -> bool: ...
     def __enter__(self) -> bool: ...
     def __exit__(self, *_exception: Any) -> None: ...
     def _at_fork_reinit(self) -> None: ...
 
+@disjoint_base
 class RLock:
     """Drop-in for `threading.RLock()`; as `Lock`."""
 
@@ -150,7 +159,7 @@ def locks_held() -> int:
 
 @final
 class PermitQueue:
-    """Core's permit queue by itself, for property tests against a plain Python twin. Changes give the tickets granted."""
+    """Core's permit queue by itself, for property tests against a Python twin. Changes give the tickets granted."""
 
     def __new__(cls, permits: int, discipline: str, ageing_ns: int) -> PermitQueue: ...
     def request(self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int) -> bool: ...

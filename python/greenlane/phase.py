@@ -8,8 +8,8 @@ With one subscriber `phase.leave` *is* that subscriber's bound (native) method, 
 therefore write `phase.leave(kind)`; a name bound by `from greenlane.phase import leave` would never see a subscriber.
 
 Contract for both sides: events are cheap on a thread without a job and never raise, but for `leave` on a socket's kind
-in a late job whose owner asked for that (`deadline_cancel`). `leave`/`enter` may nest (a patched `recv` inside a patched
-`SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
+in a late job whose owner asked for that (`deadline_cancel`). `leave`/`enter` may nest (a patched `recv` inside a
+patched `SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
 """
 
 from __future__ import annotations

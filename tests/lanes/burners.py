@@ -24,7 +24,7 @@ def permits(mode: str = "on", **values: object) -> Permits:
     return Permits(Settings(**values), mode=mode)  # type: ignore[arg-type] # values by name
 
 
-def teach(given: Permits, route: str, cpu_ms: float = 4.0, runs: int = 4) -> None:
+def teach(given: Permits, route: str, cpu_ms: float = 6.0, runs: int = 4) -> None:
     """Let `route`'s first phase be learned as one of `cpu_ms`."""
     for _ in range(runs):
         given.open(time.monotonic_ns(), 0, route)

@@ -25,7 +25,7 @@ def all_returned(given: Permits) -> bool:
     return given.pressure() == (0, 0) and counters["released"] == taken
 
 
-def heavy_job(given: Permits, cpu_ms: float = 4.0) -> None:
+def heavy_job(given: Permits, cpu_ms: float = 6.0) -> None:
     """One job of the heavy route."""
     assert given.open(NOW(), 0, "GET /heavy")
     burn(cpu_ms)

@@ -2,10 +2,10 @@
 //!
 //! Logarithmic buckets, two an octave from 62.5 us to about 4 s; a sample adds [`SAMPLE`] to its bucket. When the total
 //! reaches [`WINDOW`] samples every bucket is halved, so that a sample's weight falls by half with each 32 to 64
-//! successors. 2 ms, the default limit of "heavy", is exactly an edge, so that the default decision has no bucket error.
+//! successors. 2, 4 and 8 ms are exactly edges, so that the default decision (4 ms) has no bucket error.
 //!
 //! Why a histogram and no moving average: a phase that is light on a cache hit and heavy on a miss has a mean that
-//! describes neither. Why no t-digest or DDSketch: 34 counters are enough to say "more than a tenth is over 2 ms", cost
+//! describes neither. Why no t-digest or DDSketch: 34 counters are enough to say "more than a tenth is over 4 ms", cost
 //! 30 ns a sample, and merge by addition.
 
 /// Number of buckets; the last one has no upper edge.
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_milliseconds_is_an_edge() {
-        assert!((0..BUCKETS).any(|index| edge_ns(index) == 2_000_000));
+    fn the_default_limit_is_an_edge() {
+        assert!((0..BUCKETS).any(|index| edge_ns(index) == 4_000_000));
     }
 
     #[test]

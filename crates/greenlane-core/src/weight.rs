@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     const RULE: WeightRule = WeightRule {
-        heavy_ns: 2_000_000,
+        heavy_ns: 4_000_000,
         quantile: 0.9,
         margin: 1.0,
         learn_after: 3,
@@ -188,7 +188,7 @@ mod tests {
             Weight::Heavy
         );
         assert_eq!(
-            after(&[1_000_000; 3]).weight(&RULE, Pin::Auto),
+            after(&[2_000_000; 3]).weight(&RULE, Pin::Auto),
             Weight::Light
         );
     }
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(after(&[]).weight(&RULE, Pin::Heavy), Weight::Heavy);
         assert_eq!(after(&[50_000; 5]).weight(&RULE, Pin::Heavy), Weight::Light);
         assert_eq!(
-            after(&[1_000_000; 5]).weight(&RULE, Pin::Heavy),
+            after(&[2_000_000; 5]).weight(&RULE, Pin::Heavy),
             Weight::Heavy
         );
         assert_eq!(

@@ -38,6 +38,9 @@ const FREE_NS: u64 = 60_000;
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
 
+/// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
+const MAIN_THREAD_NS: u64 = 250_000_000;
+
 const WAITING: u8 = 0;
 const GRANTED: u8 = 1;
 const LET_GO: u8 = 2;
@@ -174,7 +177,10 @@ impl Gate {
             let state = self.locked();
             match state.waiters.get(&ticket) {
                 Some(waiter) => {
-                    let bound_ns = self.bounds.wait_ns(state.queue.expected_ns());
+                    let mut bound_ns = self.bounds.wait_ns(state.queue.expected_ns());
+                    if is_main_thread() {
+                        bound_ns = bound_ns.min(MAIN_THREAD_NS);
+                    }
                     (Arc::clone(waiter), clock::monotonic_ns() + bound_ns)
                 }
                 // Granted or let go between asking and waiting.
@@ -202,16 +208,17 @@ impl Gate {
         }
     }
 
-    /// Gives a permit back. Returns (how long it was held in ns, whether nobody holds one now).
-    pub fn give_back(&self, ticket: u64) -> (u64, bool) {
+    /// Gives a permit back. Returns how long it was held in ns (None: it was never this gate's, the process has forked
+    /// since) and whether nobody holds one now.
+    pub fn give_back(&self, ticket: u64) -> (Option<u64>, bool) {
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked();
         let Some(holder) = state.holders.remove(&ticket) else {
-            return (0, state.queue.holders() == 0);
+            return (None, state.queue.holders() == 0);
         };
         let granted = state.queue.release(now_ns, ticket);
         let idle = self.settle(state, granted, now_ns);
-        (now_ns.saturating_sub(holder.since_ns), idle)
+        (Some(now_ns.saturating_sub(holder.since_ns)), idle)
     }
 
     /// Lets everybody who waits go on without a permit.
@@ -371,6 +378,11 @@ impl Gate {
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_main_thread() -> bool {
+    // SAFETY: both calls only return numbers. On Linux the main thread's id is the process's.
+    unsafe { libc::gettid() == libc::getpid() }
 }
 
 impl Holder {

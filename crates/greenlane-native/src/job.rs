@@ -284,8 +284,10 @@ impl Job {
             return false;
         };
         let (held_ns, idle) = self.shared.gate().give_back(ticket);
-        add(&self.shared.counters.released, 1);
-        add(&self.shared.counters.hold_ns, held_ns);
+        if let Some(held_ns) = held_ns {
+            add(&self.shared.counters.released, 1);
+            add(&self.shared.counters.hold_ns, held_ns);
+        }
         idle
     }
 }

@@ -155,6 +155,9 @@ impl Inner {
     }
 }
 
+/// Below `threading.TIMEOUT_MAX`; the inner lock says in its own words what is wrong with more.
+const LONGEST_S: f64 = 9.2e9;
+
 /// Whether these arguments of `acquire` ask to block, possibly with a time-out. Anything odd is left to the inner lock.
 fn may_block(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     let argument = |index: usize, name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
@@ -163,11 +166,17 @@ fn may_block(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> P
         }
         kwargs.map_or(Ok(None), |given| given.get_item(name))
     };
+    let known = |name: &Bound<'_, PyAny>| {
+        name.eq("blocking").unwrap_or(false) || name.eq("timeout").unwrap_or(false)
+    };
+    if kwargs.is_some_and(|given| !given.keys().iter().all(|name| known(&name))) {
+        return Ok(false);
+    }
     let blocking = argument(0, "blocking")?.map_or(Ok(true), |value| value.is_truthy())?;
     let timeout = argument(1, "timeout")?.map_or(Ok(-1.0), |value| value.extract::<f64>());
     Ok(blocking
         && args.len() <= 2
-        && timeout.is_ok_and(|seconds| seconds == -1.0 || seconds >= 0.0))
+        && timeout.is_ok_and(|seconds| seconds == -1.0 || (0.0..LONGEST_S).contains(&seconds)))
 }
 
 /// Drop-in for `threading.Lock()`.
@@ -211,6 +220,26 @@ impl Lock {
 
     fn locked(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.inner.lock.call_method0(py, "locked")
+    }
+
+    // The original's old names.
+
+    #[pyo3(signature = (*args, **kwargs))]
+    fn acquire_lock(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<bool> {
+        self.acquire(py, args, kwargs)
+    }
+
+    fn release_lock(&self, py: Python<'_>) -> PyResult<()> {
+        self.release(py)
+    }
+
+    fn locked_lock(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.locked(py)
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {

@@ -212,6 +212,7 @@ impl Permits {
     }
 
     fn forked(&self, py: Python<'_>) {
+        self.shared.counters.reset();
         self.shared.restore_interval(py);
     }
 

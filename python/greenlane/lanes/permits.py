@@ -77,4 +77,3 @@ class Permits:
                     looks=one.looks,
                     free=one.free,
                 )
-

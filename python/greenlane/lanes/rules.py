@@ -1,4 +1,4 @@
-"""Lanes of the settings, applied to jobs: deadlines and limits at arrival, pins and modes when a route is first seen."""
+"""Lanes of the settings, applied to jobs: deadlines and limits at arrival, pins and modes of new routes."""
 
 from __future__ import annotations
 
