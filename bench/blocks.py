@@ -82,7 +82,7 @@ BLOCKS: tuple[Block, ...] = (
     Block("offers-0.9", "the demo's mix at 0.9 of one worker", "light10", 0.9),
     Block("surge", "I/O before the CPU, endpoints unchanged", "surge", 0.85, _ONE_PROCESS),
     Block("offers-0.8", "the demo's mix at 0.8", "light10", 0.8, _LESS_LOAD),
-    Block("offers-0.6", "the demo's mix at 0.6", "light10", 0.6, _LESS_LOAD),
+    Block("offers-0.6", "the demo's mix at 0.6", "light10", 0.6, ("gthread-64", "dedicated", "greenlane")),
     Block("django", "a Django project: ORM and templates", "django", 0.9, (*_ONE_PROCESS, MIDDLEWARE.name),
           DJANGO_MIX, django=True),
     Block("light20", "twice as much light work, at 0.9", "light20", 0.9, ("gevent", "gthread-64", "greenlane")),
