@@ -18,8 +18,10 @@ from greenlane.demo.contenders import CONTENDERS, Contender, Service, environmen
 from greenlane.demo.rates import MIXES, JobCost, rates_per_s
 
 REPETITIONS = 5
-# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random.
+# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that everything
+# rests on has more than the others, so that the whole proof stays under an hour.
 BIKES = 3_000
+FEWER_BIKES = 2_000
 _MORE = 1.02
 # Beside the load: the generator's start and the drain of a run; servers, warm-up and calibration of a block.
 _AROUND_RUN_S = 1.0
@@ -30,7 +32,7 @@ _ALL = ("gevent", "gthread-64", "gthread-64-0.5ms", "dedicated", "greenlane")
 _ONE_PROCESS = ("gevent", "gthread-64", "gthread-64-0.5ms", "greenlane")
 # Where the short interval is no rival: it is the better gthread row for bikes, which are only compared so at 0.9, and
 # the worse one for quote.
-_LESS_LOAD = ("gevent", "gthread-64", "dedicated", "greenlane")
+_LESS_LOAD = ("gthread-64", "dedicated", "greenlane")
 # The middleware on stock gthread, as the Django block serves it beside our worker.
 MIDDLEWARE = replace(CONTENDERS["gthread-64"], name="greenlane-middleware", app="shop.wsgi_greenlane:application")
 DJANGO_MIX = {"bikes": 0.15, "quote": 0.67, "receipt": 0.10, "report": 0.08}
@@ -49,6 +51,7 @@ class Block:
     contenders: tuple[str, ...] = _ALL
     shares: Mapping[str, float] = field(default_factory=dict)
     django: bool = False
+    bikes: int = FEWER_BIKES
 
     def entries(self) -> list[Contender]:
         """What is started."""
@@ -63,7 +66,7 @@ class Block:
         if quick:
             return 4.0
         bikes_per_s = rates_per_s(self.mix_shares(), costs, self.utilisation_frac)["bikes"]
-        return math.ceil(BIKES * _MORE / REPETITIONS / bikes_per_s)
+        return math.ceil(self.bikes * _MORE / REPETITIONS / bikes_per_s)
 
     def design(self, costs: Mapping[str, JobCost], seed: int, quick: bool) -> Design:
         """Its runs. Requests are waited for 20 s: what is lost is then counted at that."""
@@ -79,13 +82,13 @@ class Block:
 
 
 BLOCKS: tuple[Block, ...] = (
-    Block("offers-0.9", "the demo's mix at 0.9 of one worker", "light10", 0.9),
+    Block("offers-0.9", "the demo's mix at 0.9 of one worker", "light10", 0.9, bikes=BIKES),
     Block("surge", "I/O before the CPU, endpoints unchanged", "surge", 0.85, _ONE_PROCESS),
-    Block("offers-0.8", "the demo's mix at 0.8", "light10", 0.8, _LESS_LOAD),
-    Block("offers-0.6", "the demo's mix at 0.6", "light10", 0.6, ("gthread-64", "dedicated", "greenlane")),
-    Block("django", "a Django project: ORM and templates", "django", 0.9, (*_ONE_PROCESS, MIDDLEWARE.name),
-          DJANGO_MIX, django=True),
     Block("light20", "twice as much light work, at 0.9", "light20", 0.9, ("gevent", "gthread-64", "greenlane")),
+    Block("django", "a Django project: ORM and templates", "django", 0.9,
+          ("gevent", "gthread-64", "greenlane", MIDDLEWARE.name), DJANGO_MIX, django=True),
+    Block("offers-0.8", "the demo's mix at 0.8", "light10", 0.8, _LESS_LOAD),
+    Block("offers-0.6", "the demo's mix at 0.6", "light10", 0.6, _LESS_LOAD),
 )  # fmt: skip
 
 
