@@ -18,7 +18,7 @@ from greenlane.demo.contenders import CONTENDERS, Contender, Service, environmen
 from greenlane.demo.rates import MIXES, JobCost, rates_per_s
 
 REPETITIONS = 5
-# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that everything
+# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that all else
 # rests on has more than the others, so that the whole proof stays under an hour.
 BIKES = 3_000
 FEWER_BIKES = 2_000
