@@ -15,6 +15,7 @@ Start = Callable[[str, list[tuple[str, str]]], object]
 
 
 def application(environ: dict[str, object], start_response: Start) -> Iterable[bytes]:
+    """Answer hello, or on `/intervals` how often the switch interval was changed."""
     body = _intervals() if environ["PATH_INFO"] == "/intervals" else _BODY
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
     return [body]

@@ -130,6 +130,7 @@ def _interval_calls(server: Server) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Measure, and print claims or JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.overhead", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", action="store_true")

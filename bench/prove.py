@@ -37,6 +37,7 @@ _LONG_S = 3_000.0
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the proof; gives the exit code."""
     try:
         given = _arguments(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)

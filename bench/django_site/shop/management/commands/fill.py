@@ -10,9 +10,12 @@ CITIES = ("Lyon", "Graz", "Porto", "Gent")
 
 
 class Command(BaseCommand):
+    """`manage.py fill`."""
+
     help = "Makes the tables and fills them: 4 tariffs, 200 bikes, 2,000 rides."
 
     def handle(self, *args: object, **options: object) -> None:
+        """Make and fill the tables, once."""
         call_command("migrate", run_syncdb=True, verbosity=0)
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA journal_mode=WAL")
