@@ -24,7 +24,7 @@ from greenlane.demo.samples import quantile
 # The upstream service's time.
 IO_MS = 100.0
 # A phase up to this long is light: greenlane's own default (setting heavy_ms).
-LIGHT_MS = 2.0
+LIGHT_MS = 4.0
 # CPU before the upstream call of a surge request: parsing and connecting.
 _BEFORE_CALL_MS = 1.0
 
