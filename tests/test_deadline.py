@@ -33,5 +33,9 @@ def test_a_header_that_makes_no_sense_is_no_deadline(value: str) -> None:
     assert due_ns({"HTTP_GRPC_TIMEOUT": value}, NAMES, 1) == 0
 
 
+def test_a_deadline_in_a_thousand_years_fits_the_native_clock() -> None:
+    assert due_ns({"HTTP_GRPC_TIMEOUT": "99999999H"}, NAMES, 1) < 2**63
+
+
 def test_no_header_is_no_deadline() -> None:
     assert due_ns({}, NAMES, 1) == 0

@@ -91,7 +91,7 @@ class Permits:
         """Give the mode of the process, or of one route: "on", "observe" or "off"."""
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
-        """Switch live. Anything but "on" lets everybody who waits go. "inherit" makes a route follow the process."""
+        """Switch live. Anything but "on" lets those whom it concerns go. "inherit" makes a route follow the process."""
 
     def forked(self) -> None:
         """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""

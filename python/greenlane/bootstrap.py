@@ -29,6 +29,8 @@ __all__ = ["Running", "check_platform", "running", "start"]
 #: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
 
+#: Any other method is "OTHER": it comes from the client, and every name takes a place in the table of routes.
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 #: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
 _REMEMBERED_PATHS: Final = 1024
 
@@ -90,7 +92,7 @@ class Running:
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
-        self._observer = _Observer(self._permits, self._rules)
+        self._observer = _Observer(self._permits, self._rules, settings.max_routes)
         self._server = Server(self, settings.control_dir) if settings.control_dir else None
         probes.install()
         try:
@@ -103,6 +105,7 @@ class Running:
             raise
         phase.subscribe(self._observer)
         phase.provide(self._permits)
+        self._stopped = False
         self._stopping = threading.Event()
         self._start_saver()
         _set_fork_hooks()
@@ -123,6 +126,8 @@ class Running:
         Returns:
             False: the thread runs a job already and this one belongs to it, or the mode is off. Do not close then.
         """
+        if self._stopped:
+            return False
         due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns)
         if self._rules.any:
             lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
@@ -161,6 +166,7 @@ class Running:
         with _lock:
             if _running is self:
                 _running = None
+        self._stopped = True
         self._permits.set_mode("off")
         phase.unsubscribe(self._observer)
         phase.provide(None)
@@ -186,6 +192,7 @@ class Running:
 
     def _after_fork_in_child(self) -> None:
         self._permits.forked()
+        self.limits.forked()
         self._stopping = threading.Event()
         self._start_saver()
         if self._server is not None:
@@ -196,7 +203,7 @@ class Running:
 class _Observer:
     """Phase events to the permits; what lanes say of a route is applied when it is first named."""
 
-    def __init__(self, permits: Permits, rules: LaneRules) -> None:
+    def __init__(self, permits: Permits, rules: LaneRules, most_routes: int) -> None:
         self.leave = permits.leave
         self.enter = permits.enter
         self.pin = permits.pin
@@ -204,6 +211,7 @@ class _Observer:
         self._permits = permits
         self._rules = rules
         self._seen: set[str] = set()
+        self._most_routes = most_routes
         self._name = permits.name
 
     def name(self, route: str, /) -> None:
@@ -213,7 +221,7 @@ class _Observer:
 
     def known(self, route: str) -> str:
         """Give `route` back, after its lane's pin and mode have been applied if it is new."""
-        if self._rules.any and route not in self._seen:
+        if self._rules.any and route not in self._seen and len(self._seen) < self._most_routes:
             self._seen.add(route)
             self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
         return route
@@ -235,6 +243,7 @@ def _shape(method: str, path: str) -> str:
     A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
     """
     first, slash, _rest = path.lstrip("/").partition("/")
+    method = method if method in _METHODS else "OTHER"
     word = first if not first or _WORD.fullmatch(first) else "*"
     return f"{method} /{word}/*" if slash else f"{method} /{word}"
 

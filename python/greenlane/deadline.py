@@ -24,6 +24,8 @@ _GRPC_UNITS_NS: Final = {
     "u": 1_000,
     "n": 1,
 }
+#: Farther deadlines are none in practice, and native times are 64 bits.
+_FARTHEST_NS: Final = 366 * 24 * 3_600_000_000_000
 _GRPC: Final = re.compile(r"([0-9]{1,8})([HMSmun])")
 _MILLISECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _GRPC_HEADER: Final = "HTTP_GRPC_TIMEOUT"
@@ -50,7 +52,7 @@ def due_ns(environ: Mapping[str, object], names: Iterable[str], arrival_ns: int)
         value = environ.get(name)
         if isinstance(value, str):
             span_ns = _grpc_ns(value) if name == _GRPC_HEADER else _milliseconds_ns(value)
-            return arrival_ns + span_ns if span_ns > 0 else 0
+            return arrival_ns + min(span_ns, _FARTHEST_NS) if span_ns > 0 else 0
     return 0
 
 

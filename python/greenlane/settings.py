@@ -103,7 +103,7 @@ class Settings:
     heavy_ms: float = declare(
         4.0, "A phase whose expected CPU burst is over this needs a permit.",
         unit="ms", low=0.1, high=1000,
-        reason="Measured at 0.9 of a worker: at 2 ms ORM calls queue behind reports, and every tail is 3 times longer.",
+        reason="Measured at 0.9 of a worker: at 2 ms every tail is over 3 times longer (docs/design/0005).",
     )  # fmt: skip
     quantile: float = declare(
         0.9, "Quantile of the learned bursts that is taken as expected.",
@@ -125,7 +125,7 @@ class Settings:
     )  # fmt: skip
     ageing_ms: float = declare(
         1000.0, "Wait after which a phase goes first, whatever the discipline says; 0 = never.",
-        unit="ms", low=0, high=3_600_000, reason="Arbitrary; as long as the longest wait, so that nobody starves.",
+        unit="ms", low=0, high=3_600_000, reason="Arbitrary; a tenth of the longest wait, so that nobody starves.",
     )  # fmt: skip
     wait_factor: float = declare(
         4.0, "A wait for a permit is bounded by this factor times the expected work ahead in the queue.",
@@ -195,7 +195,7 @@ class Settings:
         pattern=_URL_PATH, reason="It would hide a path of the application.",
     )  # fmt: skip
     hung_after_s: float = declare(
-        30.0, "The health path answers 503 when requests wait and none has ended for this long.",
+        30.0, "The health path answers 503 when all threads are busy (or `limit` is reached) and none ends so long.",
         unit="s", low=0.1, high=86_400, reason="gunicorn's own time-out for a silent worker.",
     )  # fmt: skip
     metrics_path: str = declare(

@@ -29,6 +29,8 @@ def test_the_document_says_the_same() -> None:
         (["--threads", "5000"], {}, "threads=5000, expected 1 to 4096"),
         (["--worker-connections", "0"], {}, "worker_connections=0, expected at least 1"),
         ([], {"interval_ms": "never"}, "GREENLANE_INTERVAL_MS"),
+        ([], {"learned_file": "/proc/version"}, "use the learned file"),
+        ([], {"control_dir": "/proc/version"}, "open the control socket"),
         (["--preload"], {"env": {"READ_GEVENT": "1"}}, "gevent.monkey has replaced this process's sockets"),
     ],
 )

@@ -174,6 +174,54 @@ def test_a_file_is_left_to_the_server() -> None:
     assert not phase.active()
 
 
+@pytest.mark.parametrize("wrapper", [None, len, lambda file: file])
+def test_a_server_whose_file_wrapper_is_no_class_is_served(wrapper: object) -> None:
+    environ: dict[str, Any] = {"wsgi.file_wrapper": wrapper}
+    wsgiref.util.setup_testing_defaults(environ)
+    body = Greenlane(streaming)(environ, lambda *_: None)
+    assert list(body) == [b"0", b"1", b"2"]
+    body.close()  # type: ignore[attr-defined] # a server does the same
+    assert not phase.active()
+
+
+def test_methods_that_a_client_makes_up_share_a_route() -> None:
+    wrapped = Greenlane(plain)
+    for number in range(20):
+        environ: dict[str, Any] = {"REQUEST_METHOD": f"MADE{number}"}
+        wsgiref.util.setup_testing_defaults(environ)
+        wrapped(environ, lambda *_: None)
+    running = bootstrap.running()
+    assert running is not None and {row.route for row in running.learned()} == {"OTHER /"}
+
+
+def test_a_stopped_greenlane_opens_no_jobs() -> None:
+    settings = Settings(lanes=(Lane("all", match=("*",), mode="on", weight="heavy"),))
+    wrapped = Greenlane(plain, settings=settings)
+    running = bootstrap.running()
+    assert running is not None
+    Answer(wrapped)
+    running.stop()
+    jobs = running.counters()["jobs"]
+    assert Answer(wrapped).status == "200 OK" and running.counters()["jobs"] == jobs
+
+
+def test_a_refused_response_still_closes_the_applications_body() -> None:
+    closed: list[bool] = []
+
+    class Body(list[bytes]):
+        def close(self) -> None:
+            closed.append(True)
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("bad header")
+
+    environ: dict[str, Any] = {"HTTP_GRPC_TIMEOUT": "1M"}
+    wsgiref.util.setup_testing_defaults(environ)
+    with pytest.raises(ValueError, match="bad header"):
+        Greenlane(lambda env, start: (start("200 OK", []), Body())[1])(environ, refuse)
+    assert closed == [True]
+
+
 LATE = {"HTTP_X_ENVOY_EXPECTED_RQ_TIMEOUT_MS": "1"}
 
 

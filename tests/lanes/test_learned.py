@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 from pathlib import Path
@@ -55,6 +56,22 @@ def test_workers_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(30)
     assert sorted(learned.load(path)) == [f"GET /{number}" for number in range(4)]
+
+
+def test_a_count_beyond_the_format_is_kept_at_its_most(tmp_path: Path) -> None:
+    path = tmp_path / "learned.json"
+    path.write_text(
+        json.dumps({"schema": learned.SCHEMA, "routes": {"GET /a": {"0": {**GOOD_PHASE, "samples": 2**40}}}})
+    )
+    assert learned.load(path)["GET /a"][0].samples == 2**32 - 1
+
+
+def test_a_lock_that_nobody_gives_back_is_named_after_a_second(tmp_path: Path) -> None:
+    path = tmp_path / "learned.json"
+    with (tmp_path / "learned.json.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(LearnedFileError, match="lock"):
+            learned.merge_into(path, {"GET /a": [phase()]})
 
 
 GOOD_PHASE = {"mean_ms": 1.0, "samples": 1, "weights": [256], "looks": 0, "free": 0}

@@ -149,6 +149,52 @@ def test_a_thread_that_holds_a_tracked_lock_never_queues(heavy: Permits) -> None
     heavy.close()
 
 
+def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None:
+    lock, taken = _native.Lock(), _native.Lock()
+    heavy.open(NOW(), 0, "GET /heavy")
+    taken.acquire()
+    phases = heavy.counters()["phases"]
+    assert lock.acquire(False) and not taken.acquire(blocking=False)
+    assert not threading.Condition(lock).notify()  # asks by acquire(False) whether its lock is held
+    assert heavy.counters()["phases"] == phases and heavy.pressure() == (1, 0)
+    lock.release()
+    taken.release()
+    heavy.close()
+    assert _native.locks_held() == 0
+
+
+def test_switching_one_route_lets_only_its_own_phases_go() -> None:
+    given = permits(hold_min_ms=60_000)
+    teach(given, "GET /heavy")
+    teach(given, "GET /other")
+    stop = threading.Event()
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    def other() -> None:
+        given.open(NOW(), 0, "GET /other")
+        given.close()
+
+    threads = [threading.Thread(target=work) for work in (holding, lambda: heavy_job(given), other)]
+    threads[0].start()
+    until(lambda: given.pressure()[0] > 0)
+    for thread in threads[1:]:
+        thread.start()
+    until(lambda: given.pressure()[1] == 2)
+    given.set_mode("off", "GET /other")
+    until(lambda: given.counters()["skipped_switched"] == 1)
+    assert given.pressure()[1] <= 1
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert given.pressure() == (0, 0)
+
+
 def test_a_holder_that_stands_still_is_lent_on(heavy: Permits) -> None:
     heavy.open(NOW(), 0, "GET /heavy")
     together([lambda: heavy_job(heavy)])  # This thread sleeps in join, which no probe sees here.

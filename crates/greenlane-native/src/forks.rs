@@ -21,6 +21,11 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How often this process's line has forked; differs between a parent and its child.
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// See the module.
 pub struct ForkedGate {
     gate: AtomicPtr<Gate>,

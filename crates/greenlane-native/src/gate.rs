@@ -236,6 +236,29 @@ impl Gate {
         waiters.iter().for_each(|waiter| waiter.thread.unpark());
     }
 
+    /// Lets those of one route go on without a permit.
+    pub fn let_route_go(&self, route: &Arc<Route>) {
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked();
+        let of_route = |(_, waiter): &(&u64, &Arc<Waiter>)| Arc::ptr_eq(&waiter.asker.route, route);
+        let tickets: Vec<u64> = state
+            .waiters
+            .iter()
+            .filter(of_route)
+            .map(|(&ticket, _)| ticket)
+            .collect();
+        let mut gone = Vec::new();
+        for ticket in tickets {
+            state.queue.cancel(now_ns, ticket); // Frees no permit, so it grants nothing.
+            gone.extend(state.waiters.remove(&ticket));
+        }
+        for waiter in &gone {
+            waiter.state.store(LET_GO, Ordering::Release);
+        }
+        self.settle(state, Vec::new(), now_ns); // Wakes the new head.
+        gone.iter().for_each(|waiter| waiter.thread.unpark());
+    }
+
     /// Changes the number of permits.
     pub fn set_permits(&self, permits: usize) {
         self.permits.store(permits, Ordering::Relaxed);
@@ -400,7 +423,7 @@ impl Holder {
             } else {
                 u64::MAX
             },
-            looked: (now_ns, clock::read(asker.face.cpu_clock).unwrap_or(0)),
+            looked: (now_ns, clock::read(asker.face.cpu_clock()).unwrap_or(0)),
             found_free: false,
         }
     }
@@ -408,14 +431,14 @@ impl Holder {
     /// Whether its thread has used half of the time since the last look as CPU; starts the next such stretch.
     fn is_busy(&mut self, now_ns: u64) -> bool {
         let (when_ns, seen_ns) = self.looked;
-        let cpu_ns = clock::read(self.face.cpu_clock).unwrap_or(seen_ns);
+        let cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(seen_ns);
         self.looked = (now_ns, cpu_ns);
         cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
     }
 
     /// Whether its thread has used no CPU for [`STILL_NS`]; remembers when it last did.
     fn stands_still(&mut self, now_ns: u64) -> bool {
-        let Some(cpu_ns) = clock::read(self.face.cpu_clock) else {
+        let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
             return true; // Its thread has ended.
         };
         match self.cpu_moved {

@@ -5,7 +5,7 @@
 
 use crate::counters::{add, Counters};
 use pyo3::prelude::*;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// See the module.
 pub struct Interval {
@@ -33,10 +33,9 @@ impl Interval {
 
     /// Puts the short interval in force, unless the present one is shorter still.
     pub fn shorten(&self, py: Python<'_>, counters: &Counters) {
-        let mut original_s = self
-            .original_s
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let Some(mut original_s) = self.unless_busy() else {
+            return;
+        };
         if original_s.is_some() {
             return;
         }
@@ -50,10 +49,9 @@ impl Interval {
 
     /// Goes back to the interval found, unless somebody else has changed it meanwhile: then theirs stays.
     pub fn restore(&self, py: Python<'_>, counters: &Counters) {
-        let mut original_s = self
-            .original_s
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let Some(mut original_s) = self.unless_busy() else {
+            return;
+        };
         if let Some(before_s) = original_s.take() {
             let ours = self
                 .present(py)
@@ -61,6 +59,17 @@ impl Interval {
             if ours && self.set.call1(py, (before_s,)).is_ok() {
                 add(&counters.interval_changes, 1);
             }
+        }
+    }
+
+    /// The value to go back to, unless another thread is changing the interval: Python code may run under this lock
+    /// (somebody has replaced `sys.setswitchinterval`), so waiting for it would keep the GIL from that thread. A change
+    /// that is missed so is made at the next event.
+    fn unless_busy(&self) -> Option<MutexGuard<'_, Option<f64>>> {
+        match self.original_s.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 

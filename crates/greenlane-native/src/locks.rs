@@ -20,7 +20,11 @@ impl Owner {
     fn set(&self) {
         if let Some(face) = thread::face() {
             face.lock_taken();
-            *self.place() = Some(face);
+            // Somebody may have released the lock before its new holder could sign here; that count goes back now.
+            let stale = self.place().replace(face);
+            if let Some(stale) = stale {
+                stale.lock_given();
+            }
         }
     }
 
@@ -138,6 +142,14 @@ impl Inner {
         got: impl Fn(),
     ) -> PyResult<bool> {
         let plain = args.is_empty() && kwargs.is_none_or(|given| given.is_empty());
+        if !plain && never_blocks(args, kwargs) {
+            // Nothing is waited for, so no phase ends: `Condition.notify` asks so whether its lock is held.
+            let taken = self.acquire.call(py, args, kwargs)?.is_truthy(py)?;
+            if taken {
+                got();
+            }
+            return Ok(taken);
+        }
         if (plain || may_block(args, kwargs)?) && self.try_acquire(py)? {
             got();
             return Ok(true);
@@ -177,6 +189,16 @@ fn may_block(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> P
     Ok(blocking
         && args.len() <= 2
         && timeout.is_ok_and(|seconds| seconds == -1.0 || (0.0..LONGEST_S).contains(&seconds)))
+}
+
+/// Whether these arguments of `acquire` say `blocking=False`.
+fn never_blocks(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> bool {
+    let blocking = if args.is_empty() {
+        kwargs.and_then(|given| given.get_item("blocking").ok().flatten())
+    } else {
+        args.get_item(0).ok()
+    };
+    blocking.is_some_and(|value| value.is_truthy().is_ok_and(|blocks| !blocks))
 }
 
 /// Drop-in for `threading.Lock()`.

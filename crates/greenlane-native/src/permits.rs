@@ -165,7 +165,9 @@ impl Permits {
                 )))
             }
         };
-        self.route(route).set_pin(pin);
+        if let (route, true) = self.shared.routes.get(route) {
+            route.set_pin(pin); // Never that of "(other)".
+        }
         Ok(())
     }
 
@@ -194,19 +196,25 @@ impl Permits {
 
     #[pyo3(signature = (mode, route=None))]
     fn set_mode(&self, mode: &str, route: Option<&str>) -> PyResult<()> {
-        match route {
-            Some(name) if mode == "inherit" => self.route(name).set_mode(INHERIT),
-            Some(name) => {
-                self.route(name).set_mode(parse_mode(mode)? as u8);
-                self.shared.own_modes.store(true, Ordering::Relaxed);
-            }
-            None => self
-                .shared
+        let Some(name) = route else {
+            self.shared
                 .mode
-                .store(parse_mode(mode)? as u8, Ordering::Relaxed),
-        }
-        if mode != "on" {
-            self.shared.gate().let_everybody_go(); // Those who should still take turns ask again at their next phase.
+                .store(parse_mode(mode)? as u8, Ordering::Relaxed);
+            if mode != "on" {
+                self.shared.gate().let_everybody_go();
+            }
+            return Ok(());
+        };
+        let value = match mode {
+            "inherit" => INHERIT,
+            _ => parse_mode(mode)? as u8,
+        };
+        if let (route, true) = self.shared.routes.get(name) {
+            route.set_mode(value);
+            self.shared.own_modes.store(true, Ordering::Relaxed);
+            if mode != "on" {
+                self.shared.gate().let_route_go(&route); // Those who should still take turns ask at their next phase.
+            }
         }
         Ok(())
     }

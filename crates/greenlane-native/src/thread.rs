@@ -1,15 +1,17 @@
 //! What belongs to one OS thread: its CPU clock, the tracked locks that it holds, and the job that it runs.
 
-use crate::clock;
 use crate::job::Job;
+use crate::{clock, forks};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The part of a thread that other threads may look at.
 pub struct ThreadFace {
-    /// Readable by anybody while the thread lives.
-    pub cpu_clock: libc::clockid_t,
+    /// Readable by anybody while the thread lives. Belongs to the thread's id, which differs in a forked child.
+    cpu_clock: AtomicI32,
+    /// The fork generation that `cpu_clock` is of.
+    generation: AtomicU64,
     /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
     locks: AtomicI64,
     /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
@@ -17,6 +19,21 @@ pub struct ThreadFace {
 }
 
 impl ThreadFace {
+    /// Its CPU clock.
+    pub fn cpu_clock(&self) -> libc::clockid_t {
+        self.cpu_clock.load(Ordering::Relaxed)
+    }
+
+    /// Called on its own thread: a forked child's thread has another clock.
+    fn refresh(&self) {
+        let now = forks::generation();
+        if self.generation.load(Ordering::Relaxed) != now {
+            self.generation.store(now, Ordering::Relaxed);
+            self.cpu_clock
+                .store(clock::cpu_clock_of_this_thread(), Ordering::Relaxed);
+        }
+    }
+
     /// Counts one tracked lock more.
     pub fn lock_taken(&self) {
         self.locks.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +62,8 @@ impl ThreadFace {
 
 thread_local! {
     static FACE: Arc<ThreadFace> = Arc::new(ThreadFace {
-        cpu_clock: clock::cpu_clock_of_this_thread(),
+        cpu_clock: AtomicI32::new(clock::cpu_clock_of_this_thread()),
+        generation: AtomicU64::new(forks::generation()),
         locks: AtomicI64::new(0),
         owes_a_turn: AtomicBool::new(false),
     });
@@ -56,7 +74,11 @@ thread_local! {
 
 /// This thread's face; None while the thread is being torn down.
 pub fn face() -> Option<Arc<ThreadFace>> {
-    FACE.try_with(Arc::clone).ok()
+    FACE.try_with(|face| {
+        face.refresh();
+        Arc::clone(face)
+    })
+    .ok()
 }
 
 /// Takes this thread's job out; None without one, or while the thread is being torn down.

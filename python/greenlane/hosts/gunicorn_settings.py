@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import gunicorn
 
+from greenlane import bootstrap
+from greenlane.control import check_directory
 from greenlane.errors import HostError
+from greenlane.lanes import learned
 from greenlane.probes import explain_gevent
 from greenlane.settings import SETTINGS, Settings, load
 
@@ -184,6 +188,12 @@ def check(cfg: Any, log: Any) -> Settings:
     """
     _check_release()
     settings = load()
+    # Here in the arbiter, where a wrong set-up ends with exit code 2, and not in the worker, which would be restarted.
+    bootstrap.check_platform()
+    if settings.learned_file:
+        learned.load(Path(settings.learned_file))
+    if settings.control_dir:
+        check_directory(settings.control_dir)
     most = int(SETTINGS["threads"].high or 0)
     if not 1 <= cfg.threads <= most:
         raise HostError(_ATTEMPT, name="threads", value=cfg.threads, rule=f"1 to {most}", hint="lower --threads")

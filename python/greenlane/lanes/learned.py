@@ -17,6 +17,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,10 @@ SCHEMA: Final = "greenlane.learned/1"
 _NS_PER_MS: Final = 1_000_000
 #: A file beyond this is none of ours: 512 routes of 32 phases take about 3 MB.
 _LARGEST_BYTES: Final = 16 * 2**20
+#: How long a write waits for another's: the exit of a process must not hang on it.
+_LOCK_S: Final = 1.0
+#: More samples are as good as this many; the native side counts on in 64 bits.
+_MOST_SAMPLES: Final = 2**32 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +51,7 @@ class StoredPhase:
     def of(cls, row: tuple[int, list[int], int, int, int, int, str]) -> StoredPhase:
         """Translate a row of `_native.Permits.learned`."""
         phase, weights, mean_ns, samples, looks, free, _weight = row
-        return cls(phase, tuple(weights), mean_ns, samples, looks, free)
+        return cls(phase, tuple(weights), mean_ns, min(samples, _MOST_SAMPLES), looks, free)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +161,7 @@ def _parsed(document: Any) -> dict[str, list[StoredPhase]]:
 def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
     weights = tuple(int(weight) for weight in values["weights"])
     mean_ns = round(float(values["mean_ms"]) * _NS_PER_MS)
-    counts = [int(values[name]) for name in ("samples", "looks", "free")]
+    counts = [min(int(values["samples"]), _MOST_SAMPLES), int(values["looks"]), int(values["free"])]
     if min(number, mean_ns, *counts, *weights) < 0 or max(*counts, *weights) >= 2**32:
         raise ValueError(f"phase {number} has a value out of range")
     return StoredPhase(number, weights, mean_ns, *counts)
@@ -166,10 +171,25 @@ def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
 def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        until = time.monotonic() + _LOCK_S
+        while not _taken(descriptor):
+            if time.monotonic() >= until:
+                raise TimeoutError(f"another process keeps its lock for over {_LOCK_S:g} s")
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # By name: a child forked meanwhile has the descriptor too.
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _check_folder(path: Path) -> None:

@@ -67,4 +67,9 @@ class LaneLimits:
         """Count a job of `admit`'s lane out."""
         if lane_name:
             with self._mutex:
-                self._in_progress[lane_name] -= 1
+                self._in_progress[lane_name] = max(self._in_progress[lane_name] - 1, 0)
+
+    def forked(self) -> None:
+        """Begin anew in a forked child: other threads' jobs are not its own."""
+        self._mutex = threading.Lock()
+        self._in_progress = dict.fromkeys(self._in_progress, 0)

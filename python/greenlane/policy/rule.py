@@ -9,7 +9,7 @@ from typing import Final
 
 from greenlane.settings import Settings
 
-#: Shortest bound of a wait for a permit. A queue of two phases of 3 ms would otherwise be given up after 24 ms, which
+#: Shortest bound of a wait for a permit. A queue of two phases of 5 ms would otherwise be given up after 40 ms, which
 #: one page fault or one turn of another process takes.
 WAIT_MIN_MS: Final = 50.0
 _NS_PER_MS: Final = 1_000_000

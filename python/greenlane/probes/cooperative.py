@@ -25,7 +25,7 @@ def explain_gevent() -> str | None:
         f"{patched_by} has replaced this process's sockets by cooperative ones, so its requests share one thread and a "
         "CPU permit, which a thread holds, could not order them. Run the service in threads: remove the monkey patch "
         "and start it with `gunicorn -k greenlane.hosts.gunicorn.Worker` (as many waiting requests, the same memory); "
-        "the gevent chapter of the documentation says what to check."
+        "docs/gunicorn.md says what to check."
     )
 
 
