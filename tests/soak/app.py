@@ -42,7 +42,7 @@ def light(n):
 def stream(n):
     def chunks():
         for _ in range(5):
-            burn(3)
+            burn(6)
             time.sleep(0.002)
             yield f"{n}," * 2000
 
@@ -52,25 +52,25 @@ def stream(n):
 @application.post("/post/<int:n>")
 def post(n):
     body = flask.request.get_data()
-    return {"n": n, "sum": burn(3), "length": len(body)}
+    return {"n": n, "sum": burn(6), "length": len(body)}
 
 
 @application.get("/raise/<int:n>")
 def fail(n):
     with lock:
-        burn(3)
+        burn(6)
         raise RuntimeError(n)
 
 
 @application.get("/exit/<int:n>")
 def leave(n):
-    burn(3)
+    burn(6)
     raise SystemExit(n)
 
 
 @application.get("/fork/<int:n>")
 def fork(n):
-    burn(3)
+    burn(6)
     child = os.fork()
     if not child:
         os._exit(n % 100)
@@ -87,9 +87,9 @@ def dies(n):
         running = bootstrap.running()
         if running is not None and running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/died"}, time.monotonic_ns()):
             phase.name("GET /died")
-            burn(3)
+            burn(6)
             time.sleep(0)
-            burn(3)
+            burn(6)
 
     thread = threading.Thread(target=body)
     thread.start()

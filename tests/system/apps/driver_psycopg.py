@@ -41,8 +41,8 @@ def heavy(n):
         # The next one with this lock waits inside PostgreSQL, so inside libpq, while we compute.
         connection.execute("select pg_advisory_xact_lock(%s)", (n % 2,))
         connection.execute("insert into effect values (%s)", (n,))
-        total = burn(3)
-    burn(3)
+        total = burn(6)
+    burn(6)
     with borrowed() as connection:
         effects = connection.execute("select count(*) from effect where who = %s", (n,)).fetchone()[0]
     return {"n": n, "effects": effects, "sum": total}

@@ -25,9 +25,9 @@ application = flask.Flask(__name__)
 @application.get("/heavy/<int:n>")
 def heavy(n):
     session.post(f"{upstream}/effects/{n}", data=b"x" * 20_000, timeout=30).raise_for_status()
-    total = burn(3)
+    total = burn(6)
     answer = connections.request("GET", f"{upstream}/effects/{n}", preload_content=False)
-    burn(3)  # one connection of two is out meanwhile
+    burn(6)  # one connection of two is out meanwhile
     effects = answer.json()["value"]
     answer.release_conn()
     return {"n": n, "effects": effects, "sum": total}

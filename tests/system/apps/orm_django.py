@@ -58,8 +58,8 @@ page = engines["django"].from_string(
 def heavy(request, n):
     with transaction.atomic():
         Visit.objects.create(who=n)
-        total = burn(3)
-    total = burn(3)
+        total = burn(6)
+    total = burn(6)
     body = page.render({"n": n, "visits": list(Visit.objects.filter(who=n)), "total": total, "rows": range(200)})
     return HttpResponse(body, content_type="application/json")
 

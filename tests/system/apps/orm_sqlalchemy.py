@@ -45,9 +45,9 @@ def heavy(n):
     with Session(engine) as session:
         session.add(Visit(who=n))
         session.flush()
-        burn(3)  # a connection of two, and on sqlite the only write lock, are held meanwhile
+        burn(6)  # a connection of two, and on sqlite the only write lock, are held meanwhile
         session.commit()
-    total = burn(3)
+    total = burn(6)
     with Session(engine) as session:
         effects = session.scalar(select(func.count()).where(Visit.who == n))
     return {"n": n, "effects": effects, "sum": total}

@@ -23,12 +23,12 @@ application = flask.Flask(__name__)
 def heavy(n):
     # Held over CPU work; others wait for it by polling Redis.
     with client.lock(f"lock:{n % 3}", timeout=30, blocking_timeout=30, sleep=0.002):
-        total = burn(3)
+        total = burn(6)
         with client.pipeline() as pipeline:
             pipeline.incr(f"effects:{n}")
             pipeline.incr("total")
             effects, _ = pipeline.execute()
-    burn(3)
+    burn(6)
     return {"n": n, "effects": effects, "sum": total}
 
 
