@@ -1,0 +1,183 @@
+//! What a recording can say. Times are nanoseconds of one monotonic clock; ids belong to one process.
+//!
+//! A *unit* is what runs: a thread, a greenlet, a task, or a loop between them. A *job* is one request, task or placed
+//! call; its children (threads, greenlets, tasks, futures) are units attached to it. Unit 0 and job 0 mean "none".
+//!
+//! Who reads a recording finds each moment of a unit in a [`Event::Slice`] (it ran, or waited for the GIL inside) or in
+//! a [`Event::Block`] (it was blocked, then ready, then resumed). [`Event::Wait`] is laid over both and names waits
+//! that are known exactly.
+
+/// Number of a text, defined once a chunk. 0 = no text.
+pub type Text = u32;
+
+/// What runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum UnitKind {
+    Thread = 0,
+    Greenlet = 1,
+    Task = 2,
+    /// An event loop's own work between greenlets or tasks.
+    Loop = 3,
+}
+
+/// Where a job's arrival was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum ArrivalClock {
+    /// The first instruction that we saw: hides every wait before it.
+    Handler = 0,
+    /// When the unit that runs it was made ready.
+    Spawn = 1,
+    /// When its connection was accepted or its bytes were read.
+    Accept = 2,
+    /// When its bytes reached the machine, by the kernel's stamp.
+    Kernel = 3,
+    /// What a front wrote into a header.
+    Header = 4,
+    /// When it was put into a queue.
+    Enqueue = 5,
+    /// The caller said so.
+    Given = 6,
+}
+
+/// What a wait is for: the unit could have run, somebody else did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum WaitKind {
+    Gil = 0,
+    Loop = 1,
+    Permit = 2,
+    /// Between arrival and the first instruction: accept queue, listen backlog, server's own queue.
+    Accept = 3,
+    /// A lock, a queue, a future of another job: written as blocks, named here for the accounting.
+    Lock = 4,
+    Pool = 5,
+    /// Off the CPU although nothing of ours held it: the operating system ran somebody else, or a page fault.
+    Os = 6,
+}
+
+/// How a client call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    Ok = 0,
+    Error = 1,
+    Timeout = 2,
+}
+
+/// The job's number is unknown, or there is none.
+pub const NO_JOB: u64 = 0;
+/// Bit of [`Event::Block`]`.flags`: the thread itself was blocked, and with it every unit of its loop.
+pub const HELD_THE_LOOP: u8 = 1;
+/// Bit of [`Event::Block`]`.flags`: `ready_ns` is the kernel's stamp or another exact moment, not a guess.
+pub const READY_EXACT: u8 = 2;
+
+/// One thing that happened. Written when it is over, so events of one process are in order of their *end*.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// A unit came to be. `thread`: the OS thread that runs it, `parent`: the unit that started it.
+    Unit {
+        at_ns: u64,
+        unit: u32,
+        kind: UnitKind,
+        thread: u32,
+        parent: u32,
+        name: Text,
+    },
+    /// A job's first instruction, `at_ns`. `spawn_ns`: its unit was made ready (0 = unknown).
+    /// `deadline_ns`: when its answer is due (0 = never). `host`: who opened it, such as "gunicorn.gevent".
+    JobOpen {
+        at_ns: u64,
+        job: u64,
+        unit: u32,
+        arrival_ns: u64,
+        spawn_ns: u64,
+        deadline_ns: u64,
+        clock: ArrivalClock,
+        host: Text,
+        parent_job: u64,
+    },
+    /// The framework resolved the job's route.
+    JobName { at_ns: u64, job: u64, route: Text },
+    /// The job's answer left. `status`: HTTP status, or 0 ok and 1 failed for others.
+    JobClose { at_ns: u64, job: u64, status: u16 },
+    /// From here on `unit` works for `job` (0 = for none).
+    Attach { at_ns: u64, unit: u32, job: u64 },
+    /// `unit` ran. `cpu_ns`: CPU used, or `u64::MAX`: not measured, at most the slice less its waits.
+    Slice {
+        from_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        job: u64,
+        phase: u16,
+        cpu_ns: u64,
+    },
+    /// `unit` could have run from `from_ns` to `to_ns` and did not. May lie inside its slices.
+    Wait {
+        from_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        job: u64,
+        kind: WaitKind,
+    },
+    /// `unit` was blocked from `from_ns`, was ready at some moment in [`known_ns`, `ready_ns`], and ran again at
+    /// `to_ns`. Exact if both are equal. `kind`: `phase.Kind`. `call`: what it called; `peer`: whom, if known.
+    Block {
+        from_ns: u64,
+        known_ns: u64,
+        ready_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        job: u64,
+        kind: u8,
+        flags: u8,
+        call: Text,
+        peer: Text,
+    },
+    /// A call to an upstream, over all its blocks. `ready_ns`: its reply was there (0 = unknown).
+    /// `deadline_ns`: when its timeout ended (0 = none).
+    Call {
+        from_ns: u64,
+        ready_ns: u64,
+        to_ns: u64,
+        deadline_ns: u64,
+        unit: u32,
+        job: u64,
+        upstream: Text,
+        operation: Text,
+        outcome: Outcome,
+    },
+    /// The garbage collector ran in `unit`.
+    Gc {
+        from_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        generation: u8,
+    },
+    /// Where `unit` was while somebody waited: frames from the outermost to the innermost, each
+    /// `function (file:line)`, separated by `;`. Stands for `weight_ns` of its time.
+    Stack {
+        at_ns: u64,
+        unit: u32,
+        job: u64,
+        weight_ns: u64,
+        stack: Text,
+    },
+    /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
+    /// `lag_ns`: largest lateness of its loop since the last one. `backlog`: connections not yet accepted.
+    Process {
+        at_ns: u64,
+        cpu_ns: u64,
+        os_wait_ns: u64,
+        rss_bytes: u64,
+        threads: u32,
+        jobs: u32,
+        lag_ns: u64,
+        backlog: u32,
+    },
+    /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
+    About { at_ns: u64, json: Text },
+    /// Recording was switched "on" or "off", or something happened that a reader should know.
+    Mark { at_ns: u64, what: Text },
+}

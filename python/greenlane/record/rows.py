@@ -1,0 +1,145 @@
+"""What a recording says after accounting: rows that reports, plans and tests read. Times are ns, monotonic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Blame", "Call", "Held", "Job", "Process", "Sample", "Segment", "Stack"]
+
+
+class Process(NamedTuple):
+    """One process of the recording."""
+
+    #: Number within the recording: rows name their process by it.
+    index: int
+    pid: int
+    #: Its `About` object; `docs/recording-format.md` lists the fields. Empty if that part of the file is gone.
+    about: dict[str, object]
+    from_ns: int
+    to_ns: int
+    #: Events that a full buffer lost, and bytes of a torn last chunk.
+    lost_events: int
+    torn_bytes: int
+
+
+class Job(NamedTuple):
+    """One job: CPU + I/O + wait + residual = latency, exactly."""
+
+    process: int
+    job: int
+    route: str
+    host: str
+    status: int
+    #: Which clock `arrival_ns` is of: handler, spawn, accept, kernel, header, enqueue, given.
+    clock: str
+    arrival_ns: int
+    #: 0 = unknown.
+    spawn_ns: int
+    handler_ns: int
+    end_ns: int
+    #: 0 = none.
+    deadline_ns: int
+    cpu_ns: int
+    #: By what it blocked on: socket, ssl, dns, select, sleep, process, driver, host.
+    io_ns: dict[str, int]
+    #: By what it waited for: gil, loop, permit, accept, lock, pool, os.
+    wait_ns: dict[str, int]
+    residual_ns: int
+    #: So much of the I/O may have been wait: its reply's moment is known only as a bound.
+    uncertain_ns: int
+    #: Largest culprits of its wait, (culprit, ns), most first, at most 8.
+    culprits: list[tuple[str, int]]
+
+    @property
+    def latency_ns(self) -> int:
+        """From arrival to the answer."""
+        return self.end_ns - self.arrival_ns
+
+
+class Blame(NamedTuple):
+    """How long jobs of one route waited because somebody else ran."""
+
+    #: A route.
+    victim: str
+    #: gil, loop, permit, accept, lock, pool, os.
+    kind: str
+    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unknown".
+    culprit: str
+    #: The culprit's phase; -1 = not a route.
+    phase: int
+    ns: int
+    #: Waits that it had a part in.
+    waits: int
+    #: Slices of the culprit that did it, the longest of them, and `ns` by the culprits' slice length: at index i, slices
+    #: of at least 2**i us and less than 2**(i+1).
+    slices: int
+    longest_ns: int
+    by_length_ns: list[int]
+
+
+class Call(NamedTuple):
+    """One call of an upstream."""
+
+    process: int
+    job: int
+    route: str
+    upstream: str
+    operation: str
+    from_ns: int
+    #: The reply was there; 0 = unknown.
+    ready_ns: int
+    to_ns: int
+    #: 0 = none.
+    deadline_ns: int
+    #: ok, error, timeout.
+    outcome: str
+
+
+class Held(NamedTuple):
+    """A call that blocked a whole loop: everybody else waited though nobody used the CPU."""
+
+    route: str
+    call: str
+    stack: str
+    count: int
+    ns: int
+    longest_ns: int
+
+
+class Stack(NamedTuple):
+    """Where a culprit was while somebody waited."""
+
+    culprit: str
+    #: Outermost first, `function (file:line)` separated by `;`.
+    stack: str
+    ns: int
+
+
+class Sample(NamedTuple):
+    """One process in one second."""
+
+    process: int
+    at_ns: int
+    cpu_ns: int
+    os_wait_ns: int
+    rss_bytes: int
+    threads: int
+    jobs: int
+    lag_ns: int
+    backlog: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of one job's life, for the waterfall. Segments of a job may overlap: children run beside each other."""
+
+    #: cpu, io, wait.
+    state: str
+    #: The I/O's or wait's kind; empty for cpu.
+    kind: str
+    from_ns: int
+    to_ns: int
+    unit: str
+    #: What was called, or who was running instead.
+    label: str
