@@ -80,7 +80,9 @@ impl Recorder {
         }
     }
 
-    fn pin(&self, _route: &str, _weight: &str) {}
+    fn pin(&self, route: &str, weight: &str) {
+        let _ = (route, weight);
+    }
 
     #[pyo3(signature = (*, arrival_ns=0, spawn_ns=0, deadline_ns=0, clock="handler", host="", parent_job=0))]
     #[allow(clippy::too_many_arguments)] // By keyword.
