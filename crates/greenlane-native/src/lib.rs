@@ -9,6 +9,8 @@ mod job;
 mod locks;
 mod permits;
 mod record;
+mod recording;
+mod recording_writer;
 mod reference;
 mod routes;
 mod shared;
@@ -26,6 +28,10 @@ mod _native {
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }
