@@ -14,6 +14,7 @@ from greenlane.errors import (
     HostError,
     LearnedFileError,
     PlatformError,
+    RecordingError,
     SettingsError,
 )
 
@@ -23,6 +24,7 @@ CODES = {
     PlatformError: ("platform", 2),
     LearnedFileError: ("learned-file", 2),
     HostError: ("host", 2),
+    RecordingError: ("recording", 2),
     ControlError: ("control", 1),
     DeadlineExceeded: ("deadline", 1),
 }
