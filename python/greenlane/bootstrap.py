@@ -24,7 +24,7 @@ from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
 from greenlane.settings import Settings, load
 
-__all__ = ["Running", "check_platform", "running", "start"]
+__all__ = ["Running", "check_platform", "running", "shape", "start"]
 
 #: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
@@ -135,7 +135,7 @@ class Running:
         route = (
             None
             if self._observer.framework_names
-            else self._observer.known(_shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+            else self._observer.known(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
         )
         return self._permits.open(arrival_ns, due_ns, route)
 
@@ -237,7 +237,7 @@ def _mode_of(settings: Settings, worker_index: int) -> str:
 
 
 @functools.lru_cache(_REMEMBERED_PATHS)
-def _shape(method: str, path: str) -> str:
+def shape(method: str, path: str) -> str:
     """Name a request whose framework we do not know: method and first path segment, never the raw URL.
 
     A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
