@@ -17,7 +17,7 @@ if __name__ == "sitecustomize":
     _ours = sys.modules.pop("sitecustomize")
     sys.path[:] = [_entry for _entry in sys.path if os.path.abspath(_entry or os.curdir) != _here]
     try:
-        import sitecustomize  # noqa: F401 # the one behind us
+        import sitecustomize  # type: ignore[import-not-found] # noqa: F401 # the one behind us
     except ImportError:
         if getattr(sys.exc_info()[1], "name", "sitecustomize") != "sitecustomize":
             raise
@@ -26,7 +26,9 @@ if __name__ == "sitecustomize":
         if _folder and os.path.isdir(_folder) and not os.path.exists(os.path.join(_folder, "ended")):
             _why = ""
             try:
-                from importlib.machinery import EXTENSION_SUFFIXES as _suffixes
+                from importlib import machinery as _machinery
+
+                _suffixes = _machinery.EXTENSION_SUFFIXES
             except ImportError:
                 _suffixes = []
             if any(os.path.exists(os.path.join(_package, "_native" + _suffix)) for _suffix in _suffixes):
