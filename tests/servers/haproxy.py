@@ -24,9 +24,9 @@ class HAProxy(Server):
     name = "HAProxy"
 
     def __init__(self, configuration: str) -> None:
-        """`configuration`: the sections after `global` and `defaults`; `{port}` becomes the port, `{folder}` the folder.
+        """`configuration`: the sections after `global` and `defaults`.
 
-        Braces that are HAProxy's own are doubled. Example:
+        `{port}` becomes the port, `{folder}` the folder; braces that are HAProxy's own are doubled. Example:
 
             frontend in
                 bind 127.0.0.1:{port}

@@ -31,9 +31,8 @@ class Nginx(Server):
     name = "nginx"
 
     def __init__(self, configuration: str) -> None:
-        """`configuration`: what stands in `http`; `{port}` becomes the port, `{folder}` the folder.
-
-        Braces that are nginx's own are doubled. Example:
+        """`configuration`: what stands in `http`; `{port}` becomes the port, `{folder}` the folder;
+        braces that are nginx's own are doubled. Example:
 
             server {{
                 listen 127.0.0.1:{port};

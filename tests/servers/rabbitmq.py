@@ -19,6 +19,8 @@ log.file = false
 disk_free_limit.absolute = 1MB
 vm_memory_high_watermark.absolute = 1GB
 """
+# +S: two schedulers, however many cores there are.
+_NODE = "-noinput -start_epmd false +S 2:2 -kernel inet_dist_use_interface {127,0,0,1}"
 _MANAGEMENT = "management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {port}\n"
 
 
@@ -73,8 +75,7 @@ class RabbitMQ(Server):
             "RABBITMQ_PID_FILE": f"{folder}/pid",
             # The script then becomes the node instead of waiting for it, so that the process id is the node's.
             "RABBITMQ_ALLOW_INPUT": "1",
-            # One scheduler a core would spin for seconds at the start of each.
-            "RABBITMQ_SERVER_START_ARGS": "-noinput -start_epmd false +S 2:2 -kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_START_ARGS": _NODE,
             "LANG": os.environ.get("LANG", "C.UTF-8"),
         }
         self._mapper = child.Child([find("epmd", name=self.name), "-port", str(self._mapper_port)], env=environment)
