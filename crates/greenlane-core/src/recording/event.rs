@@ -176,6 +176,13 @@ pub enum Event {
         lag_ns: u64,
         backlog: u32,
     },
+    /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
+    Running {
+        at_ns: u64,
+        unit: u32,
+        job: u64,
+        from_ns: u64,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.

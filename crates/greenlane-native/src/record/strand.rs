@@ -31,6 +31,8 @@ const BLOCKED_UNSEEN_NS: u64 = 50_000;
 const WAITED_NS: u64 = 10_000;
 /// On a loop's thread: a call that blocks all units this long is written down.
 const HELD_NS: u64 = 1_000_000;
+/// A slice this long is cut at its next wait for the GIL.
+const LONGEST_NS: u64 = 50_000_000;
 /// CPU of a slice that was not measured.
 const UNMEASURED: u64 = u64::MAX;
 
@@ -221,11 +223,18 @@ impl Strand {
     fn begin(&mut self, from_ns: u64, gil_ns: u64) {
         self.from_ns = from_ns;
         self.gil_at_from_ns = gil_ns;
+        let (unit, job) = self
+            .current()
+            .map_or((0, NO_JOB), |unit| (unit.id, unit.job));
+        self.ring.unit.store(unit, Ordering::Relaxed);
+        self.ring.job.store(job, Ordering::Relaxed);
+        self.ring.from_ns.store(from_ns, Ordering::Relaxed);
     }
 
     /// Ends the running slice at `to_ns`; `gil_ns` is what had been waited for the GIL by then.
     fn end(&mut self, to_ns: u64, gil_ns: u64) {
         let from_ns = std::mem::take(&mut self.from_ns);
+        self.ring.from_ns.store(0, Ordering::Relaxed);
         if from_ns == 0 || to_ns <= from_ns {
             return;
         }
@@ -475,6 +484,15 @@ pub fn leave(kind: u8) {
         strand.left_kind = kind;
         strand.returned_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
+        strand.ring.from_ns.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A redirected libc call of this thread begins: it may block, so nobody should say that the thread runs.
+/// [`blocked`] answers it.
+pub fn calling() {
+    if let Some(strand) = known() {
+        strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
 }
 
@@ -494,6 +512,7 @@ pub fn enter() {
         unit.phase = unit.phase.saturating_add(1);
     }
     if left_ns == 0 || now_ns.saturating_sub(left_ns) < BLOCKED_NS {
+        strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     if strand.is_loop && strand.left_kind == SELECT {
@@ -545,6 +564,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
         BLOCKED_UNSEEN_NS
     };
     if to_ns.saturating_sub(from_ns) < least_ns {
+        strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     let gil_ns = strand.gil_ns;
@@ -577,6 +597,13 @@ pub fn gil_waited(from_ns: u64, to_ns: u64) {
     strand.gil_ns += waited_ns;
     if waited_ns < WAITED_NS {
         return;
+    }
+    let began_ns = strand.from_ns;
+    if began_ns != 0 && strand.away == 0 && from_ns.saturating_sub(began_ns) > LONGEST_NS {
+        // A thread that computes for ever would not be seen before its end.
+        let gil_ns = strand.gil_ns - waited_ns;
+        strand.end(from_ns, gil_ns);
+        strand.begin(to_ns, gil_ns + waited_ns);
     }
     waited(WaitKind::Gil, from_ns, to_ns);
 }
