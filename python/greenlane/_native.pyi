@@ -236,6 +236,12 @@ class Recorder:
     ) -> None:
         """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
 
+    def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
+        """Write down that this unit could have run and did not: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os`.
+
+        It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
+        """
+
     def io_ready_ns(self) -> int:
         """When this unit's I/O last became ready; 0 = never."""
 
