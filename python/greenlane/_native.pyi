@@ -5,11 +5,12 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 """
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, Final, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "__version__", "locks_held"]
+__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "Recorder", "__version__", "locks_held"]
 
 __version__: Final[str]
 
@@ -156,6 +157,104 @@ class RLock:
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
+
+@final
+class Recorder:
+    """The recorder of this process: each instance is a face of the same one. Everything is a cheap no-op when off.
+
+    "This unit" is what runs on the calling thread: the thread itself, or the greenlet or task that its loop runs now.
+
+    Cost: 30 to 60 ns an event; the CPU clock of the thread is read for slices over 0.25 ms, 0.2 to 0.6 us.
+    """
+
+    def __new__(cls) -> Recorder: ...
+    def start(self, folder: str | PathLike[str], *, max_bytes: int, about: str) -> None:
+        """Record into `folder` from now on: opens the first file, starts the native writer. Running already: nothing.
+
+        `max_bytes`: of all files in the folder; the oldest are deleted. `about`: JSON that describes the process.
+
+        Raises: OSError if the first file cannot be made. Releases the GIL.
+        """
+
+    def stop(self) -> None:
+        """Write what there is and end; waits up to 5 s without the GIL. Idempotent."""
+
+    def on(self) -> None:
+        """Go on after `off`. Nothing before `start`."""
+
+    def off(self) -> None:
+        """Record nothing until `on`. What was recorded is kept."""
+
+    def flush(self) -> None:
+        """Wait, without the GIL, until what has happened so far is in the file, at most 5 s."""
+
+    def recording(self) -> bool:
+        """Whether events are written down now."""
+
+    def leave(self, kind: int) -> None:
+        """Take note that this unit is about to block; see `greenlane.phase`."""
+
+    def enter(self) -> None:
+        """Answer `leave`."""
+
+    def name(self, route: str) -> None:
+        """Name the route of this unit's job."""
+
+    def pin(self, route: str, weight: str) -> None:
+        """Do nothing: a recorder has no opinion."""
+
+    def open(
+        self,
+        *,
+        arrival_ns: int = 0,
+        spawn_ns: int = 0,
+        deadline_ns: int = 0,
+        clock: str = "handler",
+        host: str = "",
+        parent_job: int = 0,
+    ) -> int:
+        """Open a job of this unit, and give its number. 0 = off, or it has one already: do not close that.
+
+        `arrival_ns` 0 = now. `clock`: what it was read from. `spawn_ns`, `deadline_ns` 0 = none.
+        """
+
+    def close(self, job: int, status: int = 0) -> None:
+        """End a job, from whatever unit. 0: nothing."""
+
+    def job(self) -> int:
+        """Give the job of this unit; 0 = none."""
+
+    def attach(self, job: int) -> int:
+        """Let this unit work for `job` from now on (0 = none), and give the one before."""
+
+    def arrival(self) -> tuple[int, str]:
+        """When the first bytes came that this unit has read since its last job: (ns, clock). 0 = unknown."""
+
+    def call(
+        self, from_ns: int, ready_ns: int, to_ns: int, deadline_ns: int, upstream: str, operation: str, outcome: int
+    ) -> None:
+        """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
+
+    def io_ready_ns(self) -> int:
+        """When this unit's I/O last became ready; 0 = never."""
+
+    def collected(self, phase: str, about: dict[str, int]) -> None:
+        """Take note of the garbage collector: a member of `gc.callbacks`."""
+
+    def mark(self, what: str) -> None:
+        """Write down something that a reader should know."""
+
+    def stats(self) -> dict[str, Any]:
+        """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
+
+        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us.
+        """
+
+    def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:
+        """Give sums by route since the start: (route, jobs, latency, CPU, I/O, wait in ns, jobs by latency).
+
+        Index i of the last one counts jobs of up to 2**(i/4) us.
+        """
 
 @final
 class PermitQueue:

@@ -26,6 +26,15 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// Counts forks from now on.
+pub fn watch() {
+    WATCHED.call_once(|| {
+        // SAFETY: the handler only adds to an atomic, which is allowed in a forked child. A failure (no memory)
+        // leaves children with what was copied, as without this module.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
 /// See the module.
 pub struct ForkedGate {
     gate: AtomicPtr<Gate>,
@@ -34,11 +43,7 @@ pub struct ForkedGate {
 
 impl ForkedGate {
     pub fn new(gate: Gate) -> Self {
-        WATCHED.call_once(|| {
-            // SAFETY: the handler only adds to an atomic, which is allowed in a forked child. A failure (no memory)
-            // leaves children with the copied gate, as without this module.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        });
+        watch();
         Self {
             gate: AtomicPtr::new(Box::into_raw(Box::new(gate))),
             generation: AtomicU64::new(GENERATION.load(Ordering::Relaxed)),

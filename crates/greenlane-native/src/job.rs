@@ -7,6 +7,7 @@ use crate::routes::Route;
 use crate::shared::{Mode, Shared};
 use crate::thread::ThreadFace;
 use greenlane_core::order::Claim;
+use greenlane_core::recording::event::WaitKind;
 use pyo3::Python;
 use std::sync::Arc;
 
@@ -212,6 +213,7 @@ impl Job {
         let from_ns = clock::monotonic_ns();
         let ended = py.detach(|| shared.gate().wait(ticket, &shared.counters));
         let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
+        crate::record::strand::waited(WaitKind::Permit, from_ns, from_ns + waited_ns);
         self.totals.wait_ns += waited_ns;
         add(&shared.counters.waited, 1);
         add(&shared.counters.wait_ns, waited_ns);

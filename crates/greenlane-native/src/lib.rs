@@ -8,6 +8,7 @@ mod interval;
 mod job;
 mod locks;
 mod permits;
+mod record;
 mod reference;
 mod routes;
 mod shared;
@@ -23,6 +24,8 @@ mod _native {
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::record::recorder::Recorder;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,9 +33,9 @@ class Http2Worker(Http1Worker):
         # Of the stream that a thread serves: arrival_ns, whether its job is open, its lane.
         self._stream = threading.local()
 
+    @abstractmethod
     def special_of(self, path: str) -> tuple[str, str] | None:
-        """Status and body for the health or metrics path; None = for the application."""
-        raise NotImplementedError
+        """Status and body for the health or metrics path; None = for the application. `Worker` has it."""
 
     def open_connection(self, conn: Conn) -> None:
         """Take a connection that does not begin with a plain HTTP/1 head one step further."""

@@ -12,7 +12,7 @@ class Process(NamedTuple):
     """One process of the recording."""
 
     #: Number within the recording: rows name their process by it.
-    index: int
+    number: int
     pid: int
     #: Its `About` object; `docs/recording-format.md` lists the fields. Empty if that part of the file is gone.
     about: dict[str, object]
@@ -102,7 +102,7 @@ class Held(NamedTuple):
     route: str
     call: str
     stack: str
-    count: int
+    calls: int
     ns: int
     longest_ns: int
 

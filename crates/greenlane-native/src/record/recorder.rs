@@ -1,0 +1,293 @@
+//! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
+
+use super::writer::{self, locked};
+use super::{live, names, on, strand, switch};
+use crate::clock;
+use greenlane_core::recording::event::{ArrivalClock, Event, Outcome, NO_JOB};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NEXT_JOB: AtomicU64 = AtomicU64::new(1);
+
+/// (route, jobs, latency ns, cpu ns, io ns, wait ns, jobs by latency)
+type LiveRow = (String, u64, u64, u64, u64, u64, Vec<u32>);
+
+/// See the module.
+#[pyclass(frozen, weakref, module = "greenlane._native")]
+pub struct Recorder {}
+
+#[pymethods]
+impl Recorder {
+    #[new]
+    fn new() -> Self {
+        Self {}
+    }
+
+    #[pyo3(signature = (folder, *, max_bytes, about))]
+    fn start(&self, py: Python<'_>, folder: PathBuf, max_bytes: u64, about: &str) -> PyResult<()> {
+        py.detach(|| writer::start(&folder, max_bytes, about))
+            .map_err(|error| {
+                PyOSError::new_err((error.raw_os_error().unwrap_or(0), error.to_string()))
+            })
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(writer::stop);
+    }
+
+    fn on(&self) {
+        if locked(&writer::desk().state).running {
+            switch(true);
+            mark("on");
+        }
+    }
+
+    fn off(&self) {
+        mark("off");
+        switch(false);
+    }
+
+    fn flush(&self, py: Python<'_>) {
+        py.detach(writer::flush);
+    }
+
+    fn recording(&self) -> bool {
+        on()
+    }
+
+    fn leave(&self, kind: u8) {
+        strand::leave(kind);
+    }
+
+    fn enter(&self) {
+        strand::enter();
+    }
+
+    fn name(&self, route: &str) {
+        if !on() {
+            return;
+        }
+        let (_, job) = strand::running();
+        if job != NO_JOB {
+            strand::emit(Event::JobName {
+                at_ns: clock::monotonic_ns(),
+                job,
+                route: names::text(route),
+            });
+        }
+    }
+
+    fn pin(&self, route: &str, weight: &str) {
+        let _ = (route, weight);
+    }
+
+    #[pyo3(signature = (*, arrival_ns=0, spawn_ns=0, deadline_ns=0, clock="handler", host="", parent_job=0))]
+    #[allow(clippy::too_many_arguments)] // By keyword.
+    fn open(
+        &self,
+        py: Python<'_>,
+        arrival_ns: u64,
+        spawn_ns: u64,
+        deadline_ns: u64,
+        clock: &str,
+        host: &str,
+        parent_job: u64,
+    ) -> PyResult<u64> {
+        if !on() {
+            return Ok(NO_JOB);
+        }
+        let clock = clock_named(clock)?;
+        name_thread(py);
+        let (unit, before) = strand::with_unit(|unit| (unit.id, unit.job)).unwrap_or((0, 1));
+        if before != NO_JOB {
+            return Ok(NO_JOB);
+        }
+        let job = NEXT_JOB.fetch_add(1, Ordering::Relaxed);
+        strand::attach(job);
+        let at_ns = clock::monotonic_ns();
+        let (arrival_ns, clock) = match arrival_ns {
+            0 => (at_ns, ArrivalClock::Handler),
+            arrival_ns => (arrival_ns.min(at_ns), clock),
+        };
+        strand::emit(Event::JobOpen {
+            at_ns,
+            job,
+            unit,
+            arrival_ns,
+            spawn_ns: spawn_ns.min(at_ns),
+            deadline_ns,
+            clock,
+            host: names::text(host),
+            parent_job,
+        });
+        Ok(job)
+    }
+
+    #[pyo3(signature = (job, status=0))]
+    fn close(&self, job: u64, status: u16) {
+        if job == NO_JOB || !on() {
+            return;
+        }
+        let (_, running) = strand::running();
+        if running == job {
+            strand::attach(NO_JOB);
+        }
+        strand::with_unit(|unit| unit.arrival_ns = 0);
+        strand::emit(Event::JobClose {
+            at_ns: clock::monotonic_ns(),
+            job,
+            status,
+        });
+    }
+
+    fn job(&self) -> u64 {
+        strand::running().1
+    }
+
+    fn attach(&self, job: u64) -> u64 {
+        strand::attach(job)
+    }
+
+    fn arrival(&self) -> (u64, &'static str) {
+        let arrival = strand::with_unit(|unit| (unit.arrival_ns, unit.arrival_exact));
+        match arrival {
+            Some((at_ns, true)) if at_ns != 0 => (at_ns, "kernel"),
+            Some((at_ns, false)) if at_ns != 0 => (at_ns, "accept"),
+            _ => (0, "handler"),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // The fields of one event.
+    fn call(
+        &self,
+        from_ns: u64,
+        ready_ns: u64,
+        to_ns: u64,
+        deadline_ns: u64,
+        upstream: &str,
+        operation: &str,
+        outcome: u8,
+    ) {
+        if !on() {
+            return;
+        }
+        let (unit, job) = strand::running();
+        strand::emit(Event::Call {
+            from_ns,
+            ready_ns,
+            to_ns,
+            deadline_ns,
+            unit,
+            job,
+            upstream: names::text(upstream),
+            operation: names::text(operation),
+            outcome: match outcome {
+                0 => Outcome::Ok,
+                2 => Outcome::Timeout,
+                _ => Outcome::Error,
+            },
+        });
+    }
+
+    fn io_ready_ns(&self) -> u64 {
+        strand::with_unit(|unit| unit.io_ready_ns).unwrap_or(0)
+    }
+
+    fn collected(&self, phase: &str, about: &Bound<'_, PyDict>) {
+        if !on() {
+            return;
+        }
+        let generation = about.get_item("generation").ok().flatten();
+        let generation = generation.and_then(|number| number.extract().ok());
+        strand::collected(phase == "stop", generation.unwrap_or(0));
+    }
+
+    fn mark(&self, what: &str) {
+        mark(what);
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let state = locked(&writer::desk().state).clone();
+        let stats = PyDict::new(py);
+        stats.set_item("on", on())?;
+        stats.set_item("running", state.running)?;
+        stats.set_item("events", state.events)?;
+        stats.set_item("lost", state.lost)?;
+        stats.set_item("written_bytes", state.written_bytes)?;
+        stats.set_item("failed", state.failed)?;
+        stats.set_item("error", state.error)?;
+        stats.set_item("process", state.process)?;
+        let live = py.detach(|| {
+            let live = locked(&writer::desk().live);
+            (live.closed, live.in_progress(), live.busy_ns, live.by_lag)
+        });
+        stats.set_item("jobs", live.0)?;
+        stats.set_item("in_progress", live.1)?;
+        stats.set_item("busy_ns", live.2)?;
+        stats.set_item("by_lag", live.3.to_vec())?;
+        Ok(stats)
+    }
+
+    fn live(&self, py: Python<'_>) -> Vec<LiveRow> {
+        let routes = py.detach(|| locked(&writer::desk().live).routes.clone());
+        let texts = names::since(0);
+        let row = |(route, sums): (u32, live::RouteSums)| {
+            let name = (route as usize)
+                .checked_sub(1)
+                .and_then(|index| texts.get(index));
+            (
+                name.map_or_else(String::new, |name| name.to_string()),
+                sums.jobs,
+                sums.latency_ns,
+                sums.cpu_ns,
+                sums.io_ns,
+                sums.wait_ns,
+                sums.by_latency.to_vec(),
+            )
+        };
+        routes.into_iter().map(row).collect()
+    }
+}
+
+fn mark(what: &str) {
+    if on() {
+        strand::emit(Event::Mark {
+            at_ns: clock::monotonic_ns(),
+            what: names::text(what),
+        });
+    }
+}
+
+/// Writes the thread's Python name down, once a thread. A thread that `threading` does not know keeps its number.
+fn name_thread(py: Python<'_>) {
+    strand::with_unit(|_| ());
+    if !strand::is_nameless() {
+        return;
+    }
+    let name = py
+        .import("threading")
+        .and_then(|threading| threading.call_method0("current_thread"))
+        .and_then(|thread| thread.getattr("name"))
+        .and_then(|name| name.extract::<String>());
+    strand::name_thread(name.as_deref().unwrap_or(""));
+}
+
+fn clock_named(name: &str) -> PyResult<ArrivalClock> {
+    Ok(match name {
+        "handler" => ArrivalClock::Handler,
+        "spawn" => ArrivalClock::Spawn,
+        "accept" => ArrivalClock::Accept,
+        "kernel" => ArrivalClock::Kernel,
+        "header" => ArrivalClock::Header,
+        "enqueue" => ArrivalClock::Enqueue,
+        "given" => ArrivalClock::Given,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "clock={name:?}, expected handler, spawn, accept, kernel, header, enqueue or given"
+            )))
+        }
+    })
+}

@@ -1,0 +1,383 @@
+//! The native thread that drains the rings into the files. It never takes the GIL and blocks no signal of the process.
+//!
+//! It wakes every 200 ms, or when a ring is half full; what it has found is written as one chunk at once, so that a
+//! process that is killed loses no more than that.
+
+use super::live::Live;
+use super::ring::Ring;
+use super::segments::Segments;
+use super::{names, switch};
+use crate::{clock, forks};
+use greenlane_core::recording::codec::Encoder;
+use greenlane_core::recording::event::{Event, Text, UnitKind};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+use std::{fs, io, mem, ptr};
+
+const PERIOD: Duration = Duration::from_millis(200);
+const SECOND_NS: u64 = 1_000_000_000;
+/// A chunk beyond this is written before the ring is empty, bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Threads and loops that are named again in each file; more are not.
+const MOST_UNITS: usize = 4096;
+
+/// What the recorder of this process shares with its writer. Made anew in a forked child; the copy is left alone.
+pub struct Desk {
+    generation: u64,
+    rings: Mutex<Vec<Arc<Ring>>>,
+    thread: Mutex<Option<Thread>>,
+    stop: AtomicBool,
+    /// Rounds asked for and done: `flush` waits for its own.
+    asked: AtomicU64,
+    done: Mutex<u64>,
+    round: Condvar,
+    pub live: Mutex<Live>,
+    pub state: Mutex<State>,
+}
+
+/// What `stats` tells.
+#[derive(Default, Clone)]
+pub struct State {
+    pub running: bool,
+    pub events: u64,
+    pub lost: u64,
+    pub written_bytes: u64,
+    pub failed: u64,
+    pub error: Option<String>,
+    pub process: u64,
+}
+
+static DESK: AtomicPtr<Desk> = AtomicPtr::new(ptr::null_mut());
+static WAKE: AtomicBool = AtomicBool::new(false);
+
+/// The desk of this process.
+pub fn desk() -> &'static Desk {
+    loop {
+        let known = DESK.load(Ordering::Acquire);
+        // SAFETY: null, or from a Box that is never freed.
+        if let Some(desk) = unsafe { known.as_ref() } {
+            if desk.generation == forks::generation() {
+                return desk;
+            }
+        }
+        forks::watch();
+        let fresh = Box::into_raw(Box::new(Desk {
+            generation: forks::generation(),
+            rings: Mutex::default(),
+            thread: Mutex::default(),
+            stop: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            done: Mutex::new(0),
+            round: Condvar::new(),
+            live: Mutex::default(),
+            state: Mutex::default(),
+        }));
+        if DESK
+            .compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+    }
+}
+
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A ring to be drained from now on, until it is over.
+pub fn register(ring: &Arc<Ring>) {
+    locked(&desk().rings).push(Arc::clone(ring));
+}
+
+/// Wakes the writer; once a round.
+pub fn wake() {
+    if !WAKE.swap(true, Ordering::Relaxed) {
+        // Held by somebody: the writer starts, or ends, and looks into the rings anyway.
+        if let Ok(thread) = desk().thread.try_lock() {
+            if let Some(thread) = thread.as_ref() {
+                thread.unpark();
+            }
+        }
+    }
+}
+
+/// Starts the writer. `about` is the JSON that begins each file.
+///
+/// Fails if the folder's first file cannot be made; nothing is started then. Running already: nothing happens.
+pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
+    let desk = desk();
+    let mut thread = locked(&desk.thread);
+    if thread.is_some() {
+        return Ok(());
+    }
+    let process = process_number();
+    let mut segments = Segments::new(folder, process, max_bytes);
+    segments.open()?;
+    desk.stop.store(false, Ordering::Relaxed);
+    *locked(&desk.state) = State {
+        running: true,
+        process,
+        ..State::default()
+    };
+    let about = names::text(about);
+    let writer = Writer::new(desk, segments, about);
+    let started = with_signals_blocked(|| {
+        std::thread::Builder::new()
+            .name("greenlane-writer".to_owned())
+            .spawn(move || writer.run())
+    })?;
+    *thread = Some(started.thread().clone());
+    switch(true);
+    Ok(())
+}
+
+/// Writes what there is and ends the writer; waits for it, at most some seconds.
+pub fn stop() {
+    switch(false);
+    let desk = desk();
+    if locked(&desk.thread).is_none() {
+        return;
+    }
+    desk.stop.store(true, Ordering::Relaxed);
+    flush();
+    *locked(&desk.thread) = None;
+}
+
+/// Waits until everything that was in the rings when it was called is in the file, at most 5 s. Call without the GIL.
+pub fn flush() {
+    let desk = desk();
+    let wanted = desk.asked.fetch_add(1, Ordering::AcqRel) + 1;
+    match locked(&desk.thread).as_ref() {
+        Some(thread) => thread.unpark(),
+        None => return,
+    }
+    let mut done = locked(&desk.done);
+    let mut patience = 50;
+    while *done < wanted && patience > 0 {
+        let waited = desk.round.wait_timeout(done, Duration::from_millis(100));
+        done = waited.unwrap_or_else(PoisonError::into_inner).0;
+        patience -= 1;
+    }
+}
+
+struct Writer {
+    desk: &'static Desk,
+    segments: Segments,
+    about: Text,
+    /// Texts as far as they have been fetched.
+    texts: Vec<Arc<str>>,
+    /// Texts that the present chunk has defined.
+    defined: HashSet<Text>,
+    encoder: Encoder,
+    base_ns: u64,
+    /// Threads and loops, said again in each file.
+    units: HashMap<u32, Event>,
+    next_process_ns: u64,
+    events: u64,
+}
+
+impl Writer {
+    fn new(desk: &'static Desk, segments: Segments, about: Text) -> Self {
+        Self {
+            desk,
+            segments,
+            about,
+            texts: Vec::new(),
+            defined: HashSet::new(),
+            encoder: Encoder::default(),
+            base_ns: 0,
+            units: HashMap::new(),
+            next_process_ns: 0,
+            events: 0,
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            std::thread::park_timeout(PERIOD);
+            WAKE.store(false, Ordering::Relaxed);
+            let asked = self.desk.asked.load(Ordering::Acquire);
+            let last = self.desk.stop.load(Ordering::Relaxed);
+            self.round(last);
+            *locked(&self.desk.done) = asked;
+            self.desk.round.notify_all();
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn round(&mut self, last: bool) {
+        let rings: Vec<Arc<Ring>> = locked(&self.desk.rings).clone();
+        let desk = self.desk;
+        let mut live = locked(&desk.live);
+        for ring in &rings {
+            self.segments.lost += ring.take_lost();
+            while let Some(event) = ring.pop() {
+                live.observe(&event);
+                self.write(&event);
+                if self.encoder.bytes().len() >= CHUNK_BYTES {
+                    self.finish_chunk();
+                }
+            }
+        }
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= self.next_process_ns || last {
+            self.next_process_ns = now_ns + SECOND_NS;
+            let event = process_event(now_ns, &mut live, rings.len());
+            self.write(&event);
+        }
+        drop(live);
+        self.finish_chunk();
+        locked(&self.desk.rings).retain(|ring| !ring.is_over());
+        let mut state = locked(&self.desk.state);
+        state.running = !last;
+        state.events = self.events;
+        state.lost = self.segments.lost;
+        state.written_bytes = self.segments.written_bytes;
+        state.failed = self.segments.failed;
+        state.error.clone_from(&self.segments.error);
+    }
+
+    fn write(&mut self, event: &Event) {
+        if self.base_ns == 0 {
+            self.begin_chunk();
+        }
+        if let Event::Unit { unit, kind, .. } = event {
+            let lasting = matches!(kind, UnitKind::Thread | UnitKind::Loop);
+            if lasting && (self.units.len() < MOST_UNITS || self.units.contains_key(unit)) {
+                self.units.insert(*unit, *event);
+            }
+        }
+        self.events += 1;
+        self.put(event);
+    }
+
+    fn begin_chunk(&mut self) {
+        self.base_ns = clock::monotonic_ns();
+        self.encoder = Encoder::new(self.base_ns);
+        self.defined.clear();
+        if self.segments.at_start() {
+            self.put(&Event::About {
+                at_ns: self.base_ns,
+                json: self.about,
+            });
+            for event in self.units.values().copied().collect::<Vec<_>>() {
+                self.put(&event);
+            }
+        }
+    }
+
+    fn put(&mut self, event: &Event) {
+        for text in texts_of(event) {
+            self.define(text);
+        }
+        self.encoder.event(event);
+    }
+
+    fn define(&mut self, text: Text) {
+        if text == 0 || !self.defined.insert(text) {
+            return;
+        }
+        if self.texts.len() < text as usize {
+            self.texts.extend(names::since(self.texts.len()));
+        }
+        if let Some(said) = self.texts.get(text as usize - 1) {
+            self.encoder.text(text, said);
+        }
+    }
+
+    fn finish_chunk(&mut self) {
+        if self.base_ns != 0 {
+            self.segments.write(self.base_ns, self.encoder.bytes());
+            self.base_ns = 0;
+        }
+    }
+}
+
+fn texts_of(event: &Event) -> [Text; 2] {
+    match *event {
+        Event::Unit { name, .. } => [name, 0],
+        Event::JobOpen { host, .. } => [host, 0],
+        Event::JobName { route, .. } => [route, 0],
+        Event::Block { call, peer, .. } => [call, peer],
+        Event::Call {
+            upstream,
+            operation,
+            ..
+        } => [upstream, operation],
+        Event::Stack { stack, .. } => [stack, 0],
+        Event::About { json, .. } => [json, 0],
+        Event::Mark { what, .. } => [what, 0],
+        _ => [0, 0],
+    }
+}
+
+fn process_event(at_ns: u64, live: &mut Live, _rings: usize) -> Event {
+    let (os_wait_ns, threads) = run_queue_wait();
+    Event::Process {
+        at_ns,
+        cpu_ns: clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
+        os_wait_ns,
+        rss_bytes: resident_bytes(),
+        threads,
+        jobs: live.in_progress() as u32,
+        lag_ns: live.take_worst_lag_ns(),
+        backlog: 0,
+    }
+}
+
+/// What all threads together waited for a core (second number of `schedstat`), ns, and how many there are.
+fn run_queue_wait() -> (u64, u32) {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return (0, 0);
+    };
+    tasks.flatten().fold((0, 0), |(sum, count), task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let waited = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        (sum + waited.unwrap_or(0), count + 1)
+    })
+}
+
+fn resident_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    // SAFETY: sysconf has no preconditions.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(0) as u64
+}
+
+/// A number that no other process has.
+fn process_number() -> u64 {
+    let mut number = [0u8; 8];
+    // SAFETY: the buffer has the length that is said.
+    let got = unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
+    let number = u64::from_le_bytes(number);
+    if got == 8 && number != 0 {
+        number
+    } else {
+        clock::monotonic_ns() ^ u64::from(std::process::id()) << 40
+    }
+}
+
+/// Starts a thread that gets no signal: the process's are for its own threads.
+fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are locals that the calls fill; the mask is the calling thread's and is put back.
+    unsafe {
+        let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        result
+    }
+}
