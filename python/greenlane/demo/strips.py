@@ -40,7 +40,7 @@ def strips(ticks: Mapping[str, Sequence[tuple[float, bool]]], seconds: float, be
         parts.append(label(x, bottom + 14, f"{second} s", "soft", "middle"))
     cursor = f'<line class="cursor" x1="0" x2="0" y1="0" y2="{bottom}" transform="translate({place.left} 0)"/>'
     parts.append(Html(cursor))
-    width = place.left + place.width + 130
+    width = place.left + place.width + 150
     return drawing(width, bottom + 20, parts, "bike requests over time by contender, offers in time and missing")
 
 
