@@ -579,6 +579,13 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
 }
 
+/// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
+pub fn begin_here() {
+    if wanted() {
+        mine();
+    }
+}
+
 /// Bytes were read: the moment when they came, for the arrival of the next job. `exact`: the kernel's stamp.
 pub fn bytes_came(at_ns: u64, exact: bool) {
     if !wanted() {
@@ -639,6 +646,7 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
     strand.polled_ns = to_ns;
     strand.poll_blocked = to_ns.saturating_sub(from_ns) >= WAITED_NS;
     strand.stamp_ns = 0;
+    strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
     if wanted() && strand.poll_blocked && strand.from_ns != 0 {
         // The loop slept: its slice ends and begins anew.
         let gil_ns = strand.gil_ns;

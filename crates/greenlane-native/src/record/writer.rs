@@ -7,7 +7,7 @@ use super::live::Live;
 use super::ring::Ring;
 use super::segments::Segments;
 use super::{names, switch};
-use crate::{clock, forks};
+use crate::{calls, clock, forks};
 use greenlane_core::recording::codec::Encoder;
 use greenlane_core::recording::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
@@ -210,6 +210,7 @@ impl Writer {
             let asked = self.desk.asked.load(Ordering::Acquire);
             let last = self.desk.stop.load(Ordering::Relaxed);
             self.round(last);
+            calls::rescan();
             *locked(&self.desk.done) = asked;
             self.desk.round.notify_all();
             if last {
