@@ -30,5 +30,7 @@ mod _native {
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]
+    use super::record::sampler::{sampler_start, sampler_stop};
+    #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }

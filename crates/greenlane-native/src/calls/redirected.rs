@@ -68,7 +68,7 @@ enum Seen {
     /// Socket or file, as the descriptor is.
     Bytes(c_int),
     /// A poll that only loops use, and one that others use too.
-    LoopPoll,
+    LoopPoll(c_int),
     Poll,
 }
 
@@ -81,7 +81,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
         Seen::Blocked(kind) => kind,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
         Seen::Bytes(_) => DRIVER,
-        Seen::LoopPoll | Seen::Poll => SELECT,
+        Seen::LoopPoll(_) | Seen::Poll => SELECT,
     };
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
@@ -93,8 +93,10 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
 
 fn is_of_loop(seen: Seen) -> bool {
     match seen {
-        Seen::LoopPoll if strand::is_loop() => {
-            BY_EPOLL.set(true);
+        Seen::LoopPoll(fd) if strand::is_loop() => {
+            if !BY_EPOLL.replace(true) {
+                strand::waits_by(fd);
+            }
             true
         }
         Seen::Poll => strand::is_loop() && !BY_EPOLL.get(),
@@ -200,11 +202,11 @@ redirected! {
         SELECT, Seen::Poll;
     pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *const timespec,
         mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll;
-    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll;
+    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll(fd);
     epoll_pwait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT, Seen::LoopPoll;
+        EPOLL_PWAIT, Seen::LoopPoll(fd);
     epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT2, Seen::LoopPoll;
+        EPOLL_PWAIT2, Seen::LoopPoll(fd);
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP, Seen::Blocked(SLEEP);
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
         CLOCK_NANOSLEEP, Seen::Blocked(SLEEP);

@@ -149,6 +149,9 @@ fn make() -> Option<&'static mut Strand> {
     // SAFETY: gettid has no arguments and cannot fail.
     let thread = unsafe { libc::gettid() } as u32;
     let ring = Arc::new(Ring::new(THREAD_EVENTS));
+    // SAFETY: reads thread-specific memory, which needs no GIL.
+    let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
+    ring.state.store(state, Ordering::Relaxed);
     writer::register(&ring);
     let strand = Box::into_raw(Box::new(Strand {
         ring,
@@ -362,6 +365,8 @@ pub fn enter_loop() {
         if !strand.is_loop {
             strand.is_loop = true;
             let larger = Arc::new(Ring::new(LOOP_EVENTS));
+            let state = strand.ring.state.load(Ordering::Relaxed);
+            larger.state.store(state, Ordering::Relaxed);
             writer::register(&larger);
             std::mem::replace(&mut strand.ring, larger).end();
         }
@@ -372,6 +377,7 @@ pub fn enter_loop() {
 pub fn leave_loop() {
     if let Some(strand) = known() {
         strand.is_loop = false;
+        strand.ring.epoll_fd.store(-1, Ordering::Relaxed);
     }
 }
 
@@ -658,6 +664,13 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
 /// Whether this thread runs a loop.
 pub fn is_loop() -> bool {
     known().is_some_and(|strand| strand.is_loop)
+}
+
+/// This thread's loop waits by `epoll_fd`.
+pub fn waits_by(epoll_fd: i32) {
+    if let Some(strand) = known() {
+        strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+    }
 }
 
 /// When what the last poll found became ready, [known, ready]: exact if the poll had blocked.

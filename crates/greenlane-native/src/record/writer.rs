@@ -100,6 +100,11 @@ pub fn register(ring: &Arc<Ring>) {
     locked(&desk().rings).push(Arc::clone(ring));
 }
 
+/// All rings, of threads that run and that have just ended.
+pub fn rings() -> Vec<Arc<Ring>> {
+    locked(&desk().rings).clone()
+}
+
 /// Wakes the writer; once a round.
 pub fn wake() {
     if !WAKE.swap(true, Ordering::Relaxed) {
@@ -416,7 +421,7 @@ fn process_number() -> u64 {
 }
 
 /// Starts a thread that gets no signal: the process's are for its own threads.
-fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+pub fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: the sets are locals that the calls fill; the mask is the calling thread's and is put back.
     unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
