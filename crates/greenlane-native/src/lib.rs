@@ -10,6 +10,8 @@ mod job;
 mod locks;
 mod permits;
 mod record;
+mod recording;
+mod recording_writer;
 mod reference;
 mod routes;
 mod shared;
@@ -31,6 +33,9 @@ mod _native {
     use super::record::recorder::Recorder;
     #[pymodule_export]
     use super::record::sampler::{sampler_start, sampler_stop};
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }
