@@ -33,6 +33,7 @@ mod _native {
     use super::record::recorder::Recorder;
     #[pymodule_export]
     use super::record::sampler::{sampler_start, sampler_stop};
+    #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]
     use super::recording_writer::RecordingWriter;
