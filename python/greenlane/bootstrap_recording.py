@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import wrapt
 
-from greenlane import bootstrap_control, phase, probes
+from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
 from greenlane.settings import Settings, load
@@ -116,6 +116,7 @@ class Recording:
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
+        _native.sampler_stop()
         self.recorder.stop()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
@@ -161,6 +162,7 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
+        _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
         if (self._folder / ENDED).exists():

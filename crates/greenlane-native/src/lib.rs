@@ -32,6 +32,8 @@ mod _native {
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]
+    use super::record::sampler::{sampler_start, sampler_stop};
+    #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]
     use super::recording_writer::RecordingWriter;
