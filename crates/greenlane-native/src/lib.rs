@@ -4,6 +4,7 @@ mod clock;
 mod counters;
 mod forks;
 mod gate;
+mod gevent;
 mod interval;
 mod job;
 mod locks;
@@ -20,6 +21,8 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::gevent::Switches;
     #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
