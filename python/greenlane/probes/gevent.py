@@ -1,6 +1,6 @@
 """What a gevent program does, for the recording: its greenlets are units, its hub is their loop.
 
-Placed in gevent's own classes, natively, as gevent is imported or if it is imported already; monkey-patched or not, with
+Placed in gevent's own classes, natively, when gevent is imported or if it already is; monkey-patched or not, with
 or without a hub, for libev's and libuv's loops, in every thread that has a hub. Nothing is placed in a process that
 never imports gevent. The switches of a thread are followed from its hub's first wait or callback on.
 
