@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "settings_sources",
         "errors",
         "metrics",
+        "shape",
+        "enqueued",
     ),  # shared nouns
     ("record",),
     ("probes",),
@@ -37,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tasks",),
     ("export",),
     ("control",),
-    ("bootstrap",),
+    ("bootstrap", "bootstrap_control", "bootstrap_recording"),
     ("hosts",),
     ("fleet",),
     ("demo",),
