@@ -5,6 +5,7 @@ mod clock;
 mod counters;
 mod forks;
 mod gate;
+mod gevent;
 mod interval;
 mod job;
 mod locks;
@@ -25,6 +26,8 @@ mod _native {
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    #[pymodule_export]
+    use super::gevent::Switches;
     #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
