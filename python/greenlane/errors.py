@@ -6,6 +6,7 @@
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
     ├── ControlError            control        a running process cannot be reached or refuses the request
+    ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
@@ -95,6 +96,12 @@ class ControlError(GreenlaneError):
     """A running process cannot be reached over its control socket, or refuses the request."""
 
     code: ClassVar[str] = "control"
+
+
+class RecordError(GreenlaneError):
+    """A recording cannot be made. What was recorded until then is kept."""
+
+    code: ClassVar[str] = "record"
 
 
 class DeadlineExceeded(GreenlaneError, TimeoutError):
