@@ -150,6 +150,17 @@ impl Here {
         }
     }
 
+    /// When the bytes came that are worked on now, and whether the kernel says so; None = no bytes are.
+    pub fn bytes_came(&self) -> Option<(u64, bool)> {
+        let cause = match self.cause {
+            Some(cause) => cause,
+            None if self.is_loop => polled(),
+            None => return None,
+        };
+        let exact = strand::last_stamp().is_some_and(|(_, at_ns)| at_ns == cause.ready_ns);
+        (cause.source == Source::Poll).then_some((cause.ready_ns, exact))
+    }
+
     /// Forgets the tasks that are gone, now and then.
     pub fn sweep(&mut self) {
         if self.tasks.len() >= self.sweep_at {

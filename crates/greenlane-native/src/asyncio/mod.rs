@@ -72,13 +72,29 @@ impl Steps {
         if !on() {
             return (0, "handler");
         }
-        if let Some((_, at_ns)) = strand::last_stamp() {
-            return (at_ns, "kernel");
+        let here = here::here();
+        // SAFETY: a task that runs is alive.
+        let came = match unsafe { here.running.as_ref() } {
+            Some(task) => Some((task.arrival_ns, task.arrival_exact)),
+            None => here.bytes_came(),
+        };
+        match came {
+            Some((at_ns, _)) if at_ns == 0 => (0, "handler"),
+            Some((at_ns, true)) => (at_ns, "kernel"),
+            Some((at_ns, false)) => (at_ns, "accept"),
+            None => (0, "handler"),
         }
-        match strand::poll_bracket() {
-            Some((_, at_ns)) => (at_ns, "accept"),
-            None => (clock::monotonic_ns(), "accept"),
-        }
+    }
+
+    #[staticmethod]
+    fn born_ns() -> u64 {
+        // SAFETY: as in `arrival`.
+        unsafe { here::here().running.as_ref() }.map_or(0, |task| task.born_ns)
+    }
+
+    #[staticmethod]
+    fn in_task() -> bool {
+        !here::here().running.is_null()
     }
 
     #[staticmethod]

@@ -24,6 +24,11 @@ const FUTURE: u8 = 7;
 pub struct Task {
     /// A weak reference to it: an address says nothing once the task is gone.
     weak: *mut PyObject,
+    /// When it was made; 0 = unseen.
+    pub born_ns: u64,
+    /// When the bytes came for which it was made, and whether the kernel says so; 0 = it was made for something else.
+    pub arrival_ns: u64,
+    pub arrival_exact: bool,
     /// Changed by its loop's thread only.
     pub unit: UnsafeCell<strand::Unit>,
 }
@@ -216,15 +221,22 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
     if let Some(before) = before {
         strand::with_unit(|unit| unit.job = before);
     }
+    let (mut born_ns, mut came) = (0, None);
     if kind == Kind::Step {
         // It could have run from now on.
-        unit.left_ns = clock::monotonic_ns();
-        unit.known_ns = unit.left_ns;
-        unit.ready_ns = unit.left_ns;
+        born_ns = clock::monotonic_ns();
+        unit.left_ns = born_ns;
+        unit.known_ns = born_ns;
+        unit.ready_ns = born_ns;
         unit.kind = FUTURE;
+        came = here.bytes_came();
     }
+    let (arrival_ns, arrival_exact) = came.unwrap_or((0, false));
     let met = Arc::new(Task {
         weak,
+        born_ns,
+        arrival_ns,
+        arrival_exact,
         unit: UnsafeCell::new(unit),
     });
     here.tasks.insert(task as usize, Arc::clone(&met));
