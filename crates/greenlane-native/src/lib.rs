@@ -1,6 +1,7 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
 mod asyncio;
+mod calls;
 mod clock;
 mod counters;
 mod forks;
@@ -10,6 +11,8 @@ mod job;
 mod locks;
 mod permits;
 mod record;
+mod recording;
+mod recording_writer;
 mod reference;
 mod routes;
 mod shared;
@@ -24,11 +27,17 @@ mod _native {
     #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]
+    use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }

@@ -1,7 +1,7 @@
 """gunicorn's own workers observed: what the worker calls as its application is put under observation.
 
 Covers `sync`, `gthread`, `gevent` and its `pywsgi` variant. Workers that are no WSGI servers (uvicorn's, aiohttp's,
-tornado's) are left alone; Greenlane's own worker opens its jobs itself, where the connection was accepted.
+tornado's) are left alone. Greenlane's own worker opens the jobs of HTTP/1 requests itself, from the accept on.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from greenlane import bootstrap, deadline
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
 
-__all__ = ["ARRIVAL", "Environ", "Observed", "observed", "status_of"]
+__all__ = ["ARRIVAL", "Environ", "Observed", "Requests", "observed", "status_of"]
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Callable[[bytes], object]]
@@ -36,30 +36,56 @@ def observed(app: Any, host: str) -> Any:
     return app if isinstance(app, Observed) or not callable(app) else Observed(app, host)
 
 
+class Requests:
+    """Opens and closes the jobs of a host's requests.
+
+    Args:
+        host: such as "gunicorn.sync".
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._recorder = Recorder()
+        self._deadline_names = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
+
+    def open(self, environ: Environ, accepted_ns: int = 0) -> int:
+        """Open a job, named by method and path until a framework names it; 0 = off, or there is one already.
+
+        Args:
+            environ: the WSGI environ.
+            accepted_ns: when the host accepted the request; 0 = unknown. A front's header says it better.
+        """
+        recorder = self._recorder
+        if not recorder.recording():
+            return 0
+        arrival_ns, clock = _arrival(recorder, environ, accepted_ns)
+        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns) if arrival_ns else 0
+        job = recorder.open(arrival_ns=arrival_ns, deadline_ns=due_ns, clock=clock, host=self._host)
+        if job:
+            recorder.name(bootstrap.shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+        return job
+
+    def close(self, job: int, status: int) -> None:
+        """Close a job; 0: nothing."""
+        self._recorder.close(job, status)
+
+
 class Observed:
     """The application with jobs around its calls. Attributes are the application's."""
 
     def __init__(self, app: Application, host: str) -> None:
         self._app = app
-        self._host = host
-        self._recorder = Recorder()
-        self._deadline_names = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
+        self._requests = Requests(host)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Run one request as a job."""
-        recorder = self._recorder
-        if not recorder.recording():
-            return self._app(environ, start_response)
-        arrival_ns, clock = _arrival(recorder, environ)
-        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns) if arrival_ns else 0
-        job = recorder.open(arrival_ns=arrival_ns, deadline_ns=due_ns, clock=clock, host=self._host)
+        job = self._requests.open(environ)
         if not job:
             return self._app(environ, start_response)
-        recorder.name(bootstrap.shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
-        response = _Response(recorder, job, start_response)
+        response = _Response(self._requests, job, start_response)
         try:
             body = self._app(environ, response.start)
         except BaseException:
@@ -75,10 +101,10 @@ class Observed:
 class _Response:
     """One response: its status, and the job that ends with it."""
 
-    __slots__ = ("_job", "_recorder", "_start_response", "_status")
+    __slots__ = ("_job", "_requests", "_start_response", "_status")
 
-    def __init__(self, recorder: Recorder, job: int, start_response: StartResponse) -> None:
-        self._recorder = recorder
+    def __init__(self, requests: Requests, job: int, start_response: StartResponse) -> None:
+        self._requests = requests
         self._job = job
         self._start_response = start_response
         self._status = 0
@@ -91,7 +117,7 @@ class _Response:
         """End the job; the first call counts."""
         job, self._job = self._job, 0
         if job:
-            self._recorder.close(job, status or self._status)
+            self._requests.close(job, status or self._status)
 
 
 class _Body:
@@ -134,12 +160,15 @@ def status_of(text: object) -> int:
     return int(word) if word.isdecimal() and len(word) == 3 else 0
 
 
-def _arrival(recorder: Recorder, environ: Environ) -> tuple[int, str]:
+def _arrival(recorder: Recorder, environ: Environ, accepted_ns: int) -> tuple[int, str]:
     told_ns = front_clock.environ_arrival_ns(environ)
     if told_ns:
         return told_ns, "header"
     given = environ.pop(ARRIVAL, None)
-    return given if given is not None and given[0] else recorder.arrival()
+    if given is not None and given[0]:
+        return int(given[0]), str(given[1])
+    read_ns, clock = recorder.arrival()
+    return (accepted_ns, "accept") if accepted_ns and not read_ns else (read_ns, clock)
 
 
 def _close_with(body: Any, response: _Response) -> None:
