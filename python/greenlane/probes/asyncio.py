@@ -20,15 +20,13 @@ Cost: `python -m bench.step_cost`. Switched off it is 0.03 us a `call_soon`; uni
 from __future__ import annotations
 
 import functools
-import inspect
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane._native import Recorder, Steps
+from greenlane._native import Recorder, Steps, calls_rescan
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.wrapping import Make
 
@@ -70,6 +68,8 @@ def _hook(name: str) -> Make:
 
 def _run_forever(original: Callable[[Any], None], _silent: list[bool]) -> Callable[[Any], None]:
     def run_forever(self: Any) -> None:
+        # Libraries that were loaded since the start: libuv's reads are seen as everybody's are.
+        calls_rescan()
         Steps.entered()
         try:
             original(self)
@@ -80,6 +80,10 @@ def _run_forever(original: Callable[[Any], None], _silent: list[bool]) -> Callab
 
 
 def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    # Not at the top: what asyncio has imported by now, others want to patch before anybody imports it (gevent).
+    import inspect
+    from concurrent.futures import ThreadPoolExecutor
+
     def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
         job = 0 if silent else _recorder.job()
         # A process gets the function by pickle, and a coroutine function is the loop's to refuse.

@@ -12,6 +12,7 @@ from greenlane.hosts.observed import front_clock
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.routes import NO_ROUTE
+from greenlane.shape import shape
 
 __all__ = ["install", "uninstall"]
 
@@ -72,7 +73,7 @@ async def _observed(coroutine: Any, request: Any) -> Any:
     if not job:
         return await coroutine
     JOB.set(job)
-    _recorder.name(bootstrap.shape(request.method, request.path))
+    _recorder.name(shape(request.method, request.path))
     status = _FAILED
     try:
         answer = await coroutine
@@ -108,7 +109,7 @@ def _route_of(request: Any) -> str:
 
 
 def _method(request: Any) -> str:
-    return bootstrap.shape(request.method, "/").partition(" ")[0]
+    return shape(request.method, "/").partition(" ")[0]
 
 
 def _aiohttp(patches: Patches, module: ModuleType) -> None:

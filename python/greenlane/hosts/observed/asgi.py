@@ -60,6 +60,20 @@ def _uvicorn(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.RequestResponseCycle, "run_asgi", _run_asgi)
 
 
+def _uvicorn_end(patches: Patches, module: ModuleType) -> None:
+    # After it, uvicorn raises the signal that ended it once more: SIGTERM then ends the process without exit hooks.
+    def make(original: Callable[..., Any], _silent: list[bool]) -> Callable[..., Any]:
+        async def shutdown(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                await original(self, *args, **kwargs)
+            finally:
+                _recorder.flush()
+
+        return shutdown
+
+    patches.replace(module.Server, "shutdown", make)
+
+
 def _hypercorn(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
@@ -98,6 +112,7 @@ _PLAN: Final[dict[str, Place]] = {
         f"uvicorn.protocols.http.{name}_impl": _uvicorn
         for name in ("h11", "httptools", "zttp", "zttp_h2")
     },
+    "uvicorn.server": _uvicorn_end,
     "hypercorn.app_wrappers": _hypercorn,
     "quart.app": _quart,
 }

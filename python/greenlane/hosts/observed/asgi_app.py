@@ -18,6 +18,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.observed import front_clock
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.routes import NO_ROUTE
+from greenlane.shape import shape
 
 __all__ = ["Application", "observed", "route_of"]
 
@@ -59,7 +60,7 @@ async def observed(
     if not job:
         return await app(scope, receive, send)
     JOB.set(job)
-    _recorder.name(bootstrap.shape(scope.get("method", ""), scope.get("path", "")))
+    _recorder.name(shape(scope.get("method", ""), scope.get("path", "")))
     answer = _Answer(job, scope, send)
     try:
         return await app(scope, receive, answer.send)
@@ -164,4 +165,4 @@ def _starlette_path(scope: Scope) -> str | None:
 
 
 def _method(scope: Scope) -> str:
-    return bootstrap.shape(scope.get("method", ""), "/").partition(" ")[0]
+    return shape(scope.get("method", ""), "/").partition(" ")[0]
