@@ -5,6 +5,7 @@
     ├── PlatformError           platform       this interpreter or operating system cannot run it
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
+    ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
@@ -89,6 +90,13 @@ class HostError(GreenlaneError):
     """The host program is set up in a way that cannot work with Greenlane."""
 
     code: ClassVar[str] = "host"
+    exit_code: ClassVar[int] = 2
+
+
+class RecordingError(GreenlaneError):
+    """A recording is absent, foreign, of a later format, or damaged beyond use."""
+
+    code: ClassVar[str] = "recording"
     exit_code: ClassVar[int] = 2
 
 
