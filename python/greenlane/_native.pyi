@@ -6,12 +6,23 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from os import PathLike
 from typing import Any, Final, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "Recorder", "__version__", "locks_held"]
+__all__ = [
+    "BurstSketch",
+    "Lock",
+    "Paused",
+    "PermitQueue",
+    "Permits",
+    "RLock",
+    "Recorder",
+    "Recording",
+    "RecordingWriter",
+    "__version__",
+    "locks_held",
+]
 
 __version__: Final[str]
 
