@@ -241,8 +241,8 @@ class _Run:
         if not left or self._child.interrupts > 1:
             return
         self._output.say(
-            f"greenlane: the command ended with {self._child.code}; {len(left)} processes that it started still "
-            f"record (pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
+            f"greenlane: the command ended with {self._child.code}; {_still(len(left))} "
+            f"(pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
         )
         self._child.pid = left[0]  # Signals are for those that remain.
         interrupts = self._child.interrupts
@@ -319,6 +319,10 @@ def _count_listening(parts: Parts) -> int:
 def _count(number: int, noun: str) -> str:
     plural = noun + ("es" if noun.endswith("s") else "s")
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _still(number: int) -> str:
+    return f"{_count(number, 'process')} that it started still {'records' if number == 1 else 'record'}"
 
 
 COMMAND: Final = Command("record", "record an unchanged program: greenlane record -- gunicorn app:app", _declare, _run)
