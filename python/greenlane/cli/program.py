@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, learned, mode, record, top, version
+from greenlane.cli import check, config, demo, learned, mode, record, report, top, version
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError
@@ -25,6 +25,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     demo.COMMAND,
     config.COMMAND,
     check.COMMAND,
+    report.COMMAND,
     top.COMMAND,
     mode.COMMAND,
     learned.COMMAND,
