@@ -84,7 +84,7 @@ _UNKNOWN: Final = Call("(unknown)", "(unknown)")
 class Open:
     """A call that goes on."""
 
-    __slots__ = ("going_on", "from_ns", "what")
+    __slots__ = ("from_ns", "going_on", "what")
 
     def __init__(self, what: Call) -> None:
         self.what = what
