@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tasks",),
     ("export",),
     ("control",),
-    ("bootstrap",),
+    ("bootstrap", "bootstrap_control", "bootstrap_recording"),
     ("hosts",),
     ("fleet",),
     ("page",),

@@ -246,6 +246,17 @@ impl Encoder {
                 self.numbers(&[u64::from(jobs), lag_ns, u64::from(backlog)]);
                 12
             }
+            Event::Running {
+                at_ns,
+                unit,
+                job,
+                from_ns,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[u64::from(unit), job]);
+                self.time(from_ns);
+                15
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -302,7 +313,7 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 14 {
+        if tag > 15 {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = body.first(self.last_ns)?;
@@ -481,6 +492,12 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
         13 => Event::About {
             at_ns,
             json: body.small()?,
+        },
+        15 => Event::Running {
+            at_ns,
+            unit: body.small()?,
+            job: body.plain()?,
+            from_ns: body.time()?,
         },
         _ => Event::Mark {
             at_ns,

@@ -176,8 +176,37 @@ pub enum Event {
         lag_ns: u64,
         backlog: u32,
     },
+    /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
+    Running {
+        at_ns: u64,
+        unit: u32,
+        job: u64,
+        from_ns: u64,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
     Mark { at_ns: u64, what: Text },
+}
+
+impl Event {
+    /// When it began and ended; the same moment twice for what takes no time.
+    pub fn span_ns(&self) -> (u64, u64) {
+        match *self {
+            Self::Unit { at_ns, .. }
+            | Self::JobOpen { at_ns, .. }
+            | Self::JobName { at_ns, .. }
+            | Self::JobClose { at_ns, .. }
+            | Self::Attach { at_ns, .. }
+            | Self::Stack { at_ns, .. }
+            | Self::Process { at_ns, .. }
+            | Self::About { at_ns, .. }
+            | Self::Mark { at_ns, .. } => (at_ns, at_ns),
+            Self::Slice { from_ns, to_ns, .. }
+            | Self::Wait { from_ns, to_ns, .. }
+            | Self::Block { from_ns, to_ns, .. }
+            | Self::Call { from_ns, to_ns, .. }
+            | Self::Gc { from_ns, to_ns, .. } => (from_ns, to_ns),
+        }
+    }
 }

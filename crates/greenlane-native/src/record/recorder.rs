@@ -35,6 +35,7 @@ impl Recorder {
     }
 
     fn stop(&self, py: Python<'_>) {
+        tell_thread_names(py);
         py.detach(writer::stop);
     }
 
@@ -51,6 +52,7 @@ impl Recorder {
     }
 
     fn flush(&self, py: Python<'_>) {
+        tell_thread_names(py);
         py.detach(writer::flush);
     }
 
@@ -273,6 +275,29 @@ fn name_thread(py: Python<'_>) {
         .and_then(|thread| thread.getattr("name"))
         .and_then(|name| name.extract::<String>());
     strand::name_thread(name.as_deref().unwrap_or(""));
+}
+
+/// Tells the writer the names of all threads: those without jobs never say theirs.
+fn tell_thread_names(py: Python<'_>) {
+    let told = || -> PyResult<Vec<(u32, String)>> {
+        let threads = py.import("threading")?.call_method0("enumerate")?;
+        let mut names = Vec::new();
+        for thread in threads.try_iter()? {
+            let thread = thread?;
+            let number: Option<u32> = thread.getattr("native_id")?.extract()?;
+            if let Some(number) = number {
+                names.push((number, thread.getattr("name")?.extract()?));
+            }
+        }
+        Ok(names)
+    };
+    // At the interpreter's end `threading` may be gone; the threads keep their numbers then.
+    if let Ok(told) = told() {
+        let told = told
+            .into_iter()
+            .map(|(number, name)| (number, names::text(&name)));
+        locked(&writer::desk().thread_names).extend(told);
+    }
 }
 
 fn clock_named(name: &str) -> PyResult<ArrivalClock> {

@@ -3,7 +3,7 @@
 use greenlane_core::recording::event::Event;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Events of a thread that runs one job at a time: some hundred a second.
 pub const THREAD_EVENTS: usize = 1 << 10;
@@ -18,6 +18,10 @@ pub struct Ring {
     /// Written by the consumer.
     tail: AtomicU64,
     lost: AtomicU64,
+    /// What the thread runs now: unit, job, since when (0 = nothing). A reader may see them half changed.
+    pub unit: AtomicU32,
+    pub job: AtomicU64,
+    pub from_ns: AtomicU64,
     /// The thread has ended; after the last event it can be forgotten.
     ended: AtomicBool,
 }
@@ -38,6 +42,9 @@ impl Ring {
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            unit: AtomicU32::new(0),
+            job: AtomicU64::new(0),
+            from_ns: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }
     }

@@ -11,6 +11,7 @@
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
 use super::{names, on, writer};
+use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
     Event, Text, UnitKind, WaitKind, HELD_THE_LOOP, NO_JOB, READY_EXACT,
@@ -31,6 +32,8 @@ const BLOCKED_UNSEEN_NS: u64 = 50_000;
 const WAITED_NS: u64 = 10_000;
 /// On a loop's thread: a call that blocks all units this long is written down.
 const HELD_NS: u64 = 1_000_000;
+/// A slice this long is cut at its next wait for the GIL.
+const LONGEST_NS: u64 = 50_000_000;
 /// CPU of a slice that was not measured.
 const UNMEASURED: u64 = u64::MAX;
 
@@ -109,6 +112,7 @@ impl Drop for Guard {
             // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
             let strand = unsafe { Box::from_raw(strand) };
             strand.ring.end();
+            threads::forget();
         }
     }
 }
@@ -173,6 +177,7 @@ fn make() -> Option<&'static mut Strand> {
     }));
     // A copy from before a fork is left alone: its ring is the parent's.
     STRAND.with(|place| place.set(strand));
+    threads::know();
     // SAFETY: just made, and only this thread has it.
     let strand = unsafe { &mut *strand };
     strand.current = &raw mut strand.own;
@@ -221,11 +226,18 @@ impl Strand {
     fn begin(&mut self, from_ns: u64, gil_ns: u64) {
         self.from_ns = from_ns;
         self.gil_at_from_ns = gil_ns;
+        let (unit, job) = self
+            .current()
+            .map_or((0, NO_JOB), |unit| (unit.id, unit.job));
+        self.ring.unit.store(unit, Ordering::Relaxed);
+        self.ring.job.store(job, Ordering::Relaxed);
+        self.ring.from_ns.store(from_ns, Ordering::Relaxed);
     }
 
     /// Ends the running slice at `to_ns`; `gil_ns` is what had been waited for the GIL by then.
     fn end(&mut self, to_ns: u64, gil_ns: u64) {
         let from_ns = std::mem::take(&mut self.from_ns);
+        self.ring.from_ns.store(0, Ordering::Relaxed);
         if from_ns == 0 || to_ns <= from_ns {
             return;
         }
@@ -475,6 +487,15 @@ pub fn leave(kind: u8) {
         strand.left_kind = kind;
         strand.returned_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
+        strand.ring.from_ns.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A redirected libc call of this thread begins: it may block, so nobody should say that the thread runs.
+/// [`blocked`] answers it.
+pub fn calling() {
+    if let Some(strand) = known() {
+        strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
 }
 
@@ -494,9 +515,13 @@ pub fn enter() {
         unit.phase = unit.phase.saturating_add(1);
     }
     if left_ns == 0 || now_ns.saturating_sub(left_ns) < BLOCKED_NS {
+        strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     if strand.is_loop && strand.left_kind == SELECT {
+        if strand.polled_ns > left_ns {
+            return; // The redirected call has said so already, exactly.
+        }
         // The loop's own poll, seen by a Python probe.
         let returned_ns = strand.returned_ns.max(left_ns);
         let to_ns = if returned_ns > left_ns {
@@ -545,6 +570,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
         BLOCKED_UNSEEN_NS
     };
     if to_ns.saturating_sub(from_ns) < least_ns {
+        strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     let gil_ns = strand.gil_ns;
@@ -577,6 +603,13 @@ pub fn gil_waited(from_ns: u64, to_ns: u64) {
     strand.gil_ns += waited_ns;
     if waited_ns < WAITED_NS {
         return;
+    }
+    let began_ns = strand.from_ns;
+    if began_ns != 0 && strand.away == 0 && from_ns.saturating_sub(began_ns) > LONGEST_NS {
+        // A thread that computes for ever would not be seen before its end.
+        let gil_ns = strand.gil_ns - waited_ns;
+        strand.end(from_ns, gil_ns);
+        strand.begin(to_ns, gil_ns + waited_ns);
     }
     waited(WaitKind::Gil, from_ns, to_ns);
 }

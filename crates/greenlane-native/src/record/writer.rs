@@ -22,6 +22,8 @@ const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
 /// A chunk beyond this is written before the ring is empty, bytes.
 const CHUNK_BYTES: usize = 256 << 10;
+/// A slice that has lasted this long is written down before its end.
+const LONG_NS: u64 = 200_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
 
@@ -35,6 +37,8 @@ pub struct Desk {
     asked: AtomicU64,
     done: Mutex<u64>,
     round: Condvar,
+    /// Names of threads by their number in the system, as far as Python has told.
+    pub thread_names: Mutex<HashMap<u32, Text>>,
     pub live: Mutex<Live>,
     pub state: Mutex<State>,
 }
@@ -73,6 +77,7 @@ pub fn desk() -> &'static Desk {
             asked: AtomicU64::new(0),
             done: Mutex::new(0),
             round: Condvar::new(),
+            thread_names: Mutex::default(),
             live: Mutex::default(),
             state: Mutex::default(),
         }));
@@ -227,7 +232,11 @@ impl Writer {
                 }
             }
         }
+        self.name_threads();
         let now_ns = clock::monotonic_ns();
+        for ring in &rings {
+            self.write_running(ring, now_ns);
+        }
         if now_ns >= self.next_process_ns || last {
             self.next_process_ns = now_ns + SECOND_NS;
             let event = process_event(now_ns, &mut live, rings.len());
@@ -257,6 +266,42 @@ impl Writer {
         }
         self.events += 1;
         self.put(event);
+    }
+
+    /// What has been running for long may never end: a worker that is killed in the middle of it.
+    fn write_running(&mut self, ring: &Ring, at_ns: u64) {
+        let from_ns = ring.from_ns.load(Ordering::Relaxed);
+        if from_ns != 0 && at_ns.saturating_sub(from_ns) >= LONG_NS {
+            self.write(&Event::Running {
+                at_ns,
+                unit: ring.unit.load(Ordering::Relaxed),
+                job: ring.job.load(Ordering::Relaxed),
+                from_ns,
+            });
+        }
+    }
+
+    /// Says the names of threads that Python has told since they came.
+    fn name_threads(&mut self) {
+        let told = mem::take(&mut *locked(&self.desk.thread_names));
+        if told.is_empty() {
+            return;
+        }
+        let nameless: Vec<Event> = self.units.values().copied().collect();
+        for mut event in nameless {
+            if let Event::Unit {
+                kind: UnitKind::Thread,
+                thread,
+                ref mut name,
+                ..
+            } = event
+            {
+                if let (0, Some(&told)) = (*name, told.get(&thread)) {
+                    *name = told;
+                    self.write(&event);
+                }
+            }
+        }
     }
 
     fn begin_chunk(&mut self) {
