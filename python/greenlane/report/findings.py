@@ -118,8 +118,8 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
         yield Finding(
             "inflated-spans",
             f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
-            f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 {duration(worst.seen_p99_ns)} "
-            f"and was {duration(worst.wire_p99_ns or 0)}.",
+            f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
+            f"{duration(worst.seen_p99_ns)} and was {duration(worst.wire_p99_ns or 0)}.",
         )
 
 
@@ -167,7 +167,7 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         name, _, longest = uncut.culprits[0]
         yield Finding(
             "uncut",
-            f"At least {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
+            f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
             f"(most of {name}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
             "shortens them; another process does.",
         )

@@ -58,16 +58,16 @@ class Gain:
 
 
 def gains_of(
-    routes: Sequence[RouteSplit], blame: Iterable[Blame], *, heavy_ns: int, interval_ns: int, uncut_ns: int
+    routes: Sequence[RouteSplit], blame: Iterable[Blame], *, heavy_ns: int, interval_ns: int, uncut: Mapping[str, float]
 ) -> list[Gain]:
     """One a route, in the order of `routes`.
 
     Args:
         heavy_ns, interval_ns: the settings `heavy_ms` and `interval_ms`.
-        uncut_ns: GIL waits in slices of at least this stay: a C call held it. 0 = all can be cut.
+        uncut: by culprit, the share of the waits for the GIL that C calls caused: those stay.
     """
     rows = [row for row in blame if row.ns > 0]
-    share = _heavy_shares(rows, heavy_ns, uncut_ns)
+    share = _heavy_shares(rows, heavy_ns, uncut)
     waits = _waits_per_ns(rows, heavy_ns)
     heavy = _heavy_routes(routes, rows, heavy_ns)
     cpu_ns = sum(split.cpu_ns for split in routes)
@@ -93,20 +93,17 @@ def _heavy_routes(routes: Iterable[RouteSplit], rows: Iterable[Blame], heavy_ns:
     }
 
 
-def _heavy_shares(rows: Sequence[Blame], heavy_ns: int, uncut_ns: int) -> dict[tuple[str, str], float]:
+def _heavy_shares(rows: Sequence[Blame], heavy_ns: int, uncut: Mapping[str, float]) -> dict[tuple[str, str], float]:
     """By victim and culprit: of the wait, the share in slices that permits would take away."""
-    total: dict[tuple[str, str], int] = {}
-    gone: dict[tuple[str, str], int] = {}
+    total: dict[tuple[str, str], float] = {}
+    gone: dict[tuple[str, str], float] = {}
     for row in rows:
         key = (row.victim, row.culprit)
         total[key] = total.get(key, 0) + row.ns
         if row.kind in _REMOVABLE and row.phase >= 0:
-            over = sum(
-                ns
-                for place, ns in enumerate(row.by_length_ns)
-                if (1000 << place) >= heavy_ns and not (row.kind == "gil" and uncut_ns and (1000 << place) >= uncut_ns)
-            )
-            gone[key] = gone.get(key, 0) + min(over, row.ns)
+            over = sum(ns for place, ns in enumerate(row.by_length_ns) if (1000 << place) >= heavy_ns)
+            stays = uncut.get(row.culprit, 0.0) if row.kind == "gil" else 0.0
+            gone[key] = gone.get(key, 0) + min(over, row.ns) * (1 - stays)
     return {key: gone.get(key, 0) / total[key] for key in total}
 
 

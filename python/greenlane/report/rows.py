@@ -172,6 +172,8 @@ def _contention(study: Study) -> Iterator[Row]:
         "view": "uncut",
         "interval_ms": ms(uncut.interval_ns),
         "gil_wait_ms": ms(uncut.gil_wait_ns),
+        "looked_ms": ms(uncut.looked_ns),
+        "samples": uncut.jobs,
         "uncut_ms": ms(uncut.uncut_ns),
         "uncut_frac": rounded(uncut.frac),
         "culprits": [
