@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "settings_sources",
         "errors",
         "metrics",
+        "shape",
+        "enqueued",
     ),  # shared nouns
     ("record",),
     ("probes",),

@@ -6,12 +6,23 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from os import PathLike
 from typing import Any, Final, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "Recorder", "__version__", "locks_held"]
+__all__ = [
+    "BurstSketch",
+    "Lock",
+    "Paused",
+    "PermitQueue",
+    "Permits",
+    "RLock",
+    "Recorder",
+    "Recording",
+    "RecordingWriter",
+    "__version__",
+    "locks_held",
+]
 
 __version__: Final[str]
 
@@ -235,6 +246,12 @@ class Recorder:
         self, from_ns: int, ready_ns: int, to_ns: int, deadline_ns: int, upstream: str, operation: str, outcome: int
     ) -> None:
         """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
+
+    def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
+        """Write down that this unit could have run and did not: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os`.
+
+        It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
+        """
 
     def io_ready_ns(self) -> int:
         """When this unit's I/O last became ready; 0 = never."""

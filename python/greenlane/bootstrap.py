@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import platform
-import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ from greenlane.bootstrap_recording import ENDED, Recording, recording, start_rec
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
 from greenlane.settings import SETTINGS, Settings, load
+from greenlane.shape import shape
 
 __all__ = [
     "DEADLINE_HEADERS",
@@ -40,14 +39,6 @@ __all__ = [
 
 #: Default of the setting `deadline_headers`, for those who only observe.
 DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS["deadline_headers"].default)  # type: ignore[attr-defined]
-
-#: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
-
-#: Any other method is "OTHER": it comes from the client, and every name takes a place in the table of routes.
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-#: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
-_REMEMBERED_PATHS: Final = 1024
 
 _lock = threading.Lock()
 _running: Running | None = None
@@ -254,18 +245,6 @@ def _mode_of(settings: Settings, worker_index: int) -> str:
     share = settings.canary_frac
     chosen = int((worker_index + 1) * share + 1e-9) > int(worker_index * share + 1e-9)
     return "on" if chosen else "observe"
-
-
-@functools.lru_cache(_REMEMBERED_PATHS)
-def shape(method: str, path: str) -> str:
-    """Name a request whose framework we do not know: method and first path segment, never the raw URL.
-
-    A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
-    """
-    first, slash, _rest = path.lstrip("/").partition("/")
-    method = method if method in _METHODS else "OTHER"
-    word = first if not first or _WORD.fullmatch(first) else "*"
-    return f"{method} /{word}/*" if slash else f"{method} /{word}"
 
 
 def _set_fork_hooks() -> None:

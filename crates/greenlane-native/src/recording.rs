@@ -36,7 +36,8 @@ impl Recording {
                 py.detach(|| Analysis::new(vec![bytes]))
             }
             Source::Paths(paths) => py.detach(|| -> PyResult<_> {
-                let files: Vec<Vec<u8>> = paths.iter().map(std::fs::read).collect::<Result<_, _>>()?;
+                let files: Vec<Vec<u8>> =
+                    paths.iter().map(std::fs::read).collect::<Result<_, _>>()?;
                 Ok(Analysis::new(files.iter().map(Vec::as_slice).collect()))
             })?,
         };
@@ -59,7 +60,11 @@ impl Recording {
         for index in 0..self.analysis.processes.len() {
             let row: ProcessRow = self.analysis.processes[index].clone();
             let about = self.text(py, row.about);
-            let marks: Vec<_> = row.marks.iter().map(|&(at_ns, what)| (at_ns, self.text(py, what))).collect();
+            let marks: Vec<_> = row
+                .marks
+                .iter()
+                .map(|&(at_ns, what)| (at_ns, self.text(py, what)))
+                .collect();
             let counts = (
                 row.dropped_chunks,
                 row.missing_chunks,
@@ -67,7 +72,15 @@ impl Recording {
                 row.unknown_units,
             );
             list.append((
-                (index, row.pid, about, row.from_ns, row.to_ns, row.lost_events, row.torn_bytes),
+                (
+                    index,
+                    row.pid,
+                    about,
+                    row.from_ns,
+                    row.to_ns,
+                    row.lost_events,
+                    row.torn_bytes,
+                ),
                 counts,
                 marks,
             ))?;
@@ -182,7 +195,12 @@ impl Recording {
         Ok(list)
     }
 
-    fn segments<'py>(&mut self, py: Python<'py>, process: u32, job: u64) -> PyResult<Option<Bound<'py, PyList>>> {
+    fn segments<'py>(
+        &mut self,
+        py: Python<'py>,
+        process: u32,
+        job: u64,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
         let Some(rows) = self.analysis.segments(process, job) else {
             return Ok(None);
         };
@@ -208,7 +226,11 @@ impl Recording {
 
     fn job<'py>(&mut self, py: Python<'py>, row: &JobRow) -> PyResult<Bound<'py, PyTuple>> {
         let (io, wait) = kinds(py, &row.account)?;
-        let culprits: Vec<_> = row.culprits.iter().map(|&(culprit, ns)| (self.text(py, culprit), ns)).collect();
+        let culprits: Vec<_> = row
+            .culprits
+            .iter()
+            .map(|&(culprit, ns)| (self.text(py, culprit), ns))
+            .collect();
         let fields: [Bound<'py, PyAny>; 17] = [
             row.process.into_pyobject(py)?.into_any(),
             row.job.into_pyobject(py)?.into_any(),
@@ -233,7 +255,10 @@ impl Recording {
 }
 
 /// I/O and wait by the names of their kinds; what is 0 is left out.
-fn kinds<'py>(py: Python<'py>, account: &Account) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+fn kinds<'py>(
+    py: Python<'py>,
+    account: &Account,
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let (io, wait) = (PyDict::new(py), PyDict::new(py));
     for kind in 0..IO_KINDS as u8 {
         let ns = account.io_ns[usize::from(kind)];

@@ -58,7 +58,9 @@ impl RecordingWriter {
         for (index, text) in self.texts.iter().enumerate() {
             encoder.text(index as Text + 1, text);
         }
-        self.events.drain(..).for_each(|event| encoder.event(&event));
+        self.events
+            .drain(..)
+            .for_each(|event| encoder.event(&event));
         let header = Header {
             process: self.process,
             pid: self.pid,
@@ -97,14 +99,21 @@ impl Fields<'_, '_> {
     /// A number of fewer bits; 0 if it is not said.
     fn small<T: TryFrom<u64>>(&self, name: &str) -> PyResult<T> {
         let value = self.get(name)?;
-        T::try_from(value).map_err(|_| PyValueError::new_err(format!("{name}={value}, expected a smaller number")))
+        T::try_from(value).map_err(|_| {
+            PyValueError::new_err(format!("{name}={value}, expected a smaller number"))
+        })
     }
 
     /// One of `choices` by its number.
     fn choice<T: Copy>(&self, name: &str, choices: &[T]) -> PyResult<T> {
         let value: usize = self.small(name)?;
         let choice = choices.get(value).copied();
-        choice.ok_or_else(|| PyValueError::new_err(format!("{name}={value}, expected less than {}", choices.len())))
+        choice.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "{name}={value}, expected less than {}",
+                choices.len()
+            ))
+        })
     }
 
     /// The number of a text; 0 for "" or if it is not said.
@@ -133,7 +142,12 @@ impl Fields<'_, '_> {
                 unit: self.small("unit")?,
                 kind: self.choice(
                     "kind",
-                    &[UnitKind::Thread, UnitKind::Greenlet, UnitKind::Task, UnitKind::Loop],
+                    &[
+                        UnitKind::Thread,
+                        UnitKind::Greenlet,
+                        UnitKind::Task,
+                        UnitKind::Loop,
+                    ],
                 )?,
                 thread: self.small("thread")?,
                 parent: self.small("parent")?,
@@ -222,7 +236,8 @@ impl Fields<'_, '_> {
                 job: self.get("job")?,
                 upstream: self.text("upstream")?,
                 operation: self.text("operation")?,
-                outcome: self.choice("outcome", &[Outcome::Ok, Outcome::Error, Outcome::Timeout])?,
+                outcome: self
+                    .choice("outcome", &[Outcome::Ok, Outcome::Error, Outcome::Timeout])?,
             },
             "gc" => Event::Gc {
                 from_ns: self.get("from_ns")?,
@@ -247,6 +262,12 @@ impl Fields<'_, '_> {
                 lag_ns: self.get("lag_ns")?,
                 backlog: self.small("backlog")?,
             },
+            "running" => Event::Running {
+                at_ns: self.get("at_ns")?,
+                unit: self.small("unit")?,
+                job: self.get("job")?,
+                from_ns: self.get("from_ns")?,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,
@@ -255,7 +276,11 @@ impl Fields<'_, '_> {
                 at_ns: self.get("at_ns")?,
                 what: self.text("what")?,
             },
-            _ => return Err(PyValueError::new_err(format!("event={name:?}, expected a name of `docs/recording-format.md`"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "event={name:?}, expected a name of `docs/recording-format.md`"
+                )))
+            }
         })
     }
 }

@@ -51,8 +51,14 @@ fn rank(state: State) -> u8 {
         State::Wait(WaitKind::Permit) => 3,
         State::Wait(WaitKind::Accept) => 4,
         State::Wait(WaitKind::Os) => 5,
-        State::Io { kind, certain: false } => 6 + kind,
-        State::Io { kind, certain: true } => 6 + IO_KINDS as u8 + kind,
+        State::Io {
+            kind,
+            certain: false,
+        } => 6 + kind,
+        State::Io {
+            kind,
+            certain: true,
+        } => 6 + IO_KINDS as u8 + kind,
         State::Wait(WaitKind::Lock) => 6 + 2 * IO_KINDS as u8,
         State::Wait(WaitKind::Pool) => 7 + 2 * IO_KINDS as u8,
     }
@@ -88,7 +94,9 @@ impl ByJob {
     /// The pieces of one job, by unit and time.
     pub fn of<'a>(&'a self, life: &'a Life, job: u32) -> impl Iterator<Item = &'a Piece> {
         let range = self.starts[job as usize]..self.starts[job as usize + 1];
-        self.pieces[range].iter().map(|&index| &life.pieces[index as usize])
+        self.pieces[range]
+            .iter()
+            .map(|&index| &life.pieces[index as usize])
     }
 }
 
@@ -151,12 +159,17 @@ pub fn account(life: &Life, by_job: &ByJob, job: u32, waits: &mut Vec<Waited>) -
     }
     let mut sums = Account::default();
     waits.clear();
-    if parts.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns) {
+    if parts
+        .windows(2)
+        .all(|pair| pair[0].to_ns <= pair[1].from_ns)
+    {
         for part in &parts {
             sums.add(part.state, part.unit, part.from_ns, part.to_ns, waits);
         }
     } else {
-        sweep(&parts, |part, from_ns, to_ns| sums.add(part.state, part.unit, from_ns, to_ns, waits));
+        sweep(&parts, |part, from_ns, to_ns| {
+            sums.add(part.state, part.unit, from_ns, to_ns, waits)
+        });
     }
     sums.residual_ns = (end_ns - arrival_ns) - sums.explained_ns();
     sums
@@ -206,7 +219,9 @@ impl Account {
             State::Wait(kind) => {
                 self.wait_ns[kind as usize] += ns;
                 match waits.last_mut() {
-                    Some(last) if (last.kind, last.unit, last.to_ns) == (kind, unit, from_ns) => last.to_ns = to_ns,
+                    Some(last) if (last.kind, last.unit, last.to_ns) == (kind, unit, from_ns) => {
+                        last.to_ns = to_ns
+                    }
                     _ => waits.push(Waited {
                         kind,
                         unit,

@@ -254,7 +254,8 @@ impl Analysis {
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
                     let number = life.job_number(job);
-                    let culprit = match (names.routes.get(number as usize), life.unit_number(unit)) {
+                    let culprit = match (names.routes.get(number as usize), life.unit_number(unit))
+                    {
                         (Some(&route), _) => route,
                         (None, Some(unit)) => names.units[unit as usize],
                         (None, None) => self.texts.number("unknown"),
@@ -338,19 +339,24 @@ impl Analysis {
                 of_wait.drain(|culprit, ns| {
                     of_job.add(culprit, ns);
                     let (name, phase) = self.culprits.get(culprit);
-                    let sum = sums.rows.entry((route, wait.kind as u8, culprit)).or_insert_with(|| BlameRow {
-                        victim: route,
-                        kind: wait.kind as u8,
-                        culprit: name,
-                        phase,
-                        ..BlameRow::default()
-                    });
+                    let sum = sums
+                        .rows
+                        .entry((route, wait.kind as u8, culprit))
+                        .or_insert_with(|| BlameRow {
+                            victim: route,
+                            kind: wait.kind as u8,
+                            culprit: name,
+                            phase,
+                            ..BlameRow::default()
+                        });
                     sum.ns = sum.ns.saturating_add(ns);
                     sum.waits += 1;
                 });
             }
             let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
-            of_job.drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
+            of_job.drain(|culprit, ns| {
+                *by_name.entry(self.culprits.get(culprit).0).or_default() += ns
+            });
             let mut culprits: Vec<(Text, u64)> = by_name.into_iter().collect();
             culprits.sort_by(|one, other| {
                 other
@@ -380,9 +386,12 @@ impl Analysis {
 
     /// Sorts what was collected.
     fn finish(&mut self, sums: Sums) {
-        self.jobs.sort_by_key(|job| (job.arrival_ns, job.process, job.job));
-        self.calls.sort_by_key(|call| (call.from_ns, call.process, call.job));
-        self.samples.sort_by_key(|(process, event)| (event.span_ns(), *process));
+        self.jobs
+            .sort_by_key(|job| (job.arrival_ns, job.process, job.job));
+        self.calls
+            .sort_by_key(|call| (call.from_ns, call.process, call.job));
+        self.samples
+            .sort_by_key(|(process, event)| (event.span_ns(), *process));
         let text = |number: Text| self.texts.get(number);
         self.blame = sums.rows.into_values().collect();
         self.blame.sort_by(|one, other| {
@@ -399,7 +408,10 @@ impl Analysis {
                 key(one).cmp(&key(other))
             })
         });
-        let stacks = sums.stacks.into_iter().map(|((culprit, stack), ns)| (culprit, stack, ns));
+        let stacks = sums
+            .stacks
+            .into_iter()
+            .map(|((culprit, stack), ns)| (culprit, stack, ns));
         self.stacks = stacks.collect();
         self.stacks.sort_by(|one, other| {
             let key = |row: &(Text, Text, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
@@ -418,7 +430,15 @@ impl Analysis {
         };
         let mut found: Vec<(u32, u64, u64, State, u32)> = before_open(life, row)
             .into_iter()
-            .map(|wait| (wait.unit, wait.from_ns, wait.to_ns, State::Wait(wait.kind), NONE))
+            .map(|wait| {
+                (
+                    wait.unit,
+                    wait.from_ns,
+                    wait.to_ns,
+                    State::Wait(wait.kind),
+                    NONE,
+                )
+            })
             .collect();
         for piece in kept.by_job.of(life, number) {
             let (from_ns, to_ns) = (piece.from_ns.max(opened.at_ns), piece.to_ns.min(end_ns));
@@ -427,11 +447,16 @@ impl Analysis {
             }
             let state = match piece.state {
                 State::Gc => State::Run,
-                State::Io { kind, .. } => State::Io { kind, certain: true },
+                State::Io { kind, .. } => State::Io {
+                    kind,
+                    certain: true,
+                },
                 state => state,
             };
             match found.last_mut() {
-                Some(last) if (last.0, last.2, last.3) == (piece.unit, from_ns, state) => last.2 = to_ns,
+                Some(last) if (last.0, last.2, last.3) == (piece.unit, from_ns, state) => {
+                    last.2 = to_ns
+                }
                 _ => found.push((piece.unit, from_ns, to_ns, state, piece.block)),
             }
         }
@@ -444,7 +469,8 @@ impl Analysis {
             let (state, kind, label) = match state {
                 State::Run | State::Gc => ("cpu", "", 0),
                 State::Io { kind, .. } => {
-                    let label = block.map_or(0, |block| self.called(block.call, block.peer, block.kind));
+                    let label =
+                        block.map_or(0, |block| self.called(block.call, block.peer, block.kind));
                     ("io", io_name(kind), label)
                 }
                 State::Wait(kind) => {
@@ -472,7 +498,13 @@ impl Analysis {
     /// Who ran most of a wait.
     fn instead(&self, kept: &Kept, wait: &Waited) -> Text {
         let mut tally = Tally::new(self.culprits.len());
-        charge(&kept.who, place(&kept.life, wait), wait, &self.culprits, &mut tally);
+        charge(
+            &kept.who,
+            place(&kept.life, wait),
+            wait,
+            &self.culprits,
+            &mut tally,
+        );
         let mut most = (0, 0);
         tally.drain(|culprit, ns| {
             if ns > most.0 {
@@ -558,7 +590,9 @@ fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, s
             group += 1;
             last = Some((victim, kind));
         }
-        let Some(turns) = turns(who, place) else { continue };
+        let Some(turns) = turns(who, place) else {
+            continue;
+        };
         turns.weigh(&waits, |turn, ns| {
             let Some(&length_ns) = who.spans.get(turn.span as usize) else {
                 return;
@@ -588,14 +622,17 @@ pub fn wait_name(kind: u8) -> &'static str {
 /// What `rows.py` calls a kind of I/O: `phase.Kind`, later ones as "host".
 pub fn io_name(kind: u8) -> &'static str {
     let names = [
-        "socket", "ssl", "dns", "select", "sleep", "lock", "queue", "future", "process", "driver", "host",
+        "socket", "ssl", "dns", "select", "sleep", "lock", "queue", "future", "process", "driver",
+        "host",
     ];
     names[usize::from(kind).min(names.len() - 1)]
 }
 
 /// What `rows.py` calls a clock.
 pub fn clock_name(clock: ArrivalClock) -> &'static str {
-    ["handler", "spawn", "accept", "kernel", "header", "enqueue", "given"][clock as usize]
+    [
+        "handler", "spawn", "accept", "kernel", "header", "enqueue", "given",
+    ][clock as usize]
 }
 
 /// What `rows.py` calls an outcome.

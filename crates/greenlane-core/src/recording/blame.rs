@@ -39,7 +39,12 @@ impl Turns {
     pub fn new(turns: Vec<Turn>) -> Self {
         let blocks: Vec<_> = turns
             .chunks_exact(BLOCK)
-            .map(|some| sums(some.iter().map(|turn| (turn.culprit, turn.to_ns - turn.from_ns))))
+            .map(|some| {
+                sums(
+                    some.iter()
+                        .map(|turn| (turn.culprit, turn.to_ns - turn.from_ns)),
+                )
+            })
             .collect();
         let groups = blocks
             .chunks_exact(BLOCKS)
@@ -78,12 +83,16 @@ impl Turns {
                 let block = at / BLOCK;
                 let group_end = at + BLOCK * BLOCKS;
                 if block % BLOCKS == 0 && group_end <= self.turns.len() && ends_inside(group_end) {
-                    self.groups[block / BLOCKS].iter().for_each(|&(culprit, ns)| tell(culprit, ns));
+                    self.groups[block / BLOCKS]
+                        .iter()
+                        .for_each(|&(culprit, ns)| tell(culprit, ns));
                     at = group_end;
                     continue;
                 }
                 if ends_inside(at + BLOCK) {
-                    self.blocks[block].iter().for_each(|&(culprit, ns)| tell(culprit, ns));
+                    self.blocks[block]
+                        .iter()
+                        .for_each(|&(culprit, ns)| tell(culprit, ns));
                     at += BLOCK;
                     continue;
                 }
@@ -114,7 +123,10 @@ impl Turns {
             }
             let (mut now_ns, mut caused_ns) = (turn.from_ns, 0u64);
             while now_ns < turn.to_ns {
-                let next_ns = [starts.get(started), ends.get(ended)].into_iter().flatten().min();
+                let next_ns = [starts.get(started), ends.get(ended)]
+                    .into_iter()
+                    .flatten()
+                    .min();
                 let until_ns = next_ns.map_or(turn.to_ns, |&next_ns| next_ns.min(turn.to_ns));
                 let waiting = (started - ended) as u64;
                 caused_ns = caused_ns.saturating_add(waiting.saturating_mul(until_ns - now_ns));
@@ -166,7 +178,10 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
     for (at_ns, begins, index) in moments {
         if let (true, Some(&(rank, _))) = (last_ns < at_ns, active.first()) {
             now.clear();
-            let first = active.iter().take_while(|one| one.0 == rank).take(MOST_TOGETHER);
+            let first = active
+                .iter()
+                .take_while(|one| one.0 == rank)
+                .take(MOST_TOGETHER);
             now.extend(first.map(|one| &candidates[one.1 as usize]));
             share(&now, last_ns, at_ns, &mut turns);
         }
@@ -190,7 +205,9 @@ fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, turns: &mut Vec<Turn
         (length_ns / STEP_NS / many).clamp(1, MOST_STEPS) * many
     };
     for step in 0..steps {
-        let moment = |step: u64| from_ns + (u128::from(length_ns) * u128::from(step) / u128::from(steps)) as u64;
+        let moment = |step: u64| {
+            from_ns + (u128::from(length_ns) * u128::from(step) / u128::from(steps)) as u64
+        };
         let candidate = together[(step % many) as usize];
         let turn = Turn {
             from_ns: moment(step),

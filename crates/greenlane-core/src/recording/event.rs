@@ -207,6 +207,7 @@ impl Event {
             | Self::Block { from_ns, to_ns, .. }
             | Self::Call { from_ns, to_ns, .. }
             | Self::Gc { from_ns, to_ns, .. } => (from_ns, to_ns),
+            Self::Running { from_ns, at_ns, .. } => (from_ns, at_ns),
         }
     }
 }

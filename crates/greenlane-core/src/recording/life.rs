@@ -1,6 +1,6 @@
 //! What each unit of a process did at each moment: its events laid over each other, as disjoint pieces.
 //!
-//! A unit's slices lie lowest, then the garbage collector, then what blocked it, then its named waits on top; where
+//! What was said to run without its end lies lowest, then its slices, then the garbage collector, then what blocked it, then its named waits on top; where
 //! two of one layer overlap, the one that began later counts. Of a measured slice the part that no event explains and
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
@@ -21,6 +21,9 @@ const QUEUE: u8 = 6;
 const FUTURE: u8 = 7;
 const HOST: u8 = 10;
 
+/// The layer of slices: one lies below them, three above.
+const SLICE: u8 = 1;
+
 /// What a unit does at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -28,7 +31,10 @@ pub enum State {
     Gc,
     Wait(WaitKind),
     /// By `phase.Kind`; not `certain`: it may have been ready already.
-    Io { kind: u8, certain: bool },
+    Io {
+        kind: u8,
+        certain: bool,
+    },
 }
 
 /// A stretch of one unit's life.
@@ -94,6 +100,9 @@ pub struct Slice {
     pub from_ns: u64,
     pub to_ns: u64,
     pub phase: u16,
+    /// The first of those that only waits for the GIL cut apart, and when the last of them ends.
+    pub head: u32,
+    pub stretch_to_ns: u64,
     cpu_ns: u64,
 }
 
@@ -159,7 +168,8 @@ impl Life {
             life.note_job(event);
         }
         let turns = life.turns(events);
-        let spans = life.spans(events, &turns);
+        let mut spans = life.spans(events, &turns);
+        life.running(events, &turns, &mut spans);
         life.lay(spans);
         life
     }
@@ -285,7 +295,9 @@ impl Life {
             Event::JobClose { at_ns, job, status } => {
                 let job = self.job(job);
                 if job != NONE {
-                    self.jobs[job as usize].closed.get_or_insert((at_ns, status));
+                    self.jobs[job as usize]
+                        .closed
+                        .get_or_insert((at_ns, status));
                 }
             }
             _ => {}
@@ -323,7 +335,11 @@ impl Life {
         // The end of a job that its unit no longer works for changes nothing.
         let mut current = (NONE, NONE);
         turns.retain(|turn| {
-            let before = if current.0 == turn.unit { current.1 } else { NONE };
+            let before = if current.0 == turn.unit {
+                current.1
+            } else {
+                NONE
+            };
             let closes = closings.get(&(turn.unit, turn.at_ns));
             if turn.job == NONE && closes.is_some_and(|&job| job != before) {
                 return false;
@@ -346,14 +362,8 @@ impl Life {
                     phase,
                     cpu_ns,
                 } if from_ns < to_ns => {
-                    let mut span = self.span(from_ns, to_ns, 0, unit, State::Run);
-                    span.slice = self.slices.len() as u32;
-                    self.slices.push(Slice {
-                        from_ns,
-                        to_ns,
-                        phase,
-                        cpu_ns,
-                    });
+                    let mut span = self.span(from_ns, to_ns, SLICE, unit, State::Run);
+                    span.slice = self.slice(from_ns, to_ns, phase, cpu_ns);
                     (span, job)
                 }
                 Event::Gc {
@@ -361,14 +371,17 @@ impl Life {
                     to_ns,
                     unit,
                     ..
-                } if from_ns < to_ns => (self.span(from_ns, to_ns, 1, unit, State::Gc), 0),
+                } if from_ns < to_ns => (self.span(from_ns, to_ns, SLICE + 1, unit, State::Gc), 0),
                 Event::Wait {
                     from_ns,
                     to_ns,
                     unit,
                     job,
                     kind,
-                } if from_ns < to_ns => (self.span(from_ns, to_ns, 3, unit, State::Wait(kind)), job),
+                } if from_ns < to_ns => (
+                    self.span(from_ns, to_ns, SLICE + 3, unit, State::Wait(kind)),
+                    job,
+                ),
                 Event::Block { from_ns, to_ns, .. } if from_ns < to_ns => {
                     self.block(event, turns, &mut spans);
                     continue;
@@ -379,6 +392,52 @@ impl Life {
             split(span, turns, &mut spans);
         }
         spans
+    }
+
+    fn slice(&mut self, from_ns: u64, to_ns: u64, phase: u16, cpu_ns: u64) -> u32 {
+        let head = self.slices.len() as u32;
+        self.slices.push(Slice {
+            from_ns,
+            to_ns,
+            phase,
+            head,
+            stretch_to_ns: to_ns,
+            cpu_ns,
+        });
+        head
+    }
+
+    /// What was running when the process was killed counts as far as it is known.
+    fn running(&mut self, events: &[Event], turns: &[Turn], spans: &mut Vec<Span>) {
+        let mut begun: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
+        for event in events {
+            if let Event::Running {
+                at_ns,
+                unit,
+                job,
+                from_ns,
+            } = *event
+            {
+                let last = begun.entry((unit, from_ns)).or_insert((at_ns, job));
+                *last = (*last).max((at_ns, job));
+            }
+        }
+        if begun.is_empty() {
+            return;
+        }
+        for event in events {
+            if let Event::Slice { from_ns, unit, .. } = *event {
+                begun.remove(&(unit, from_ns)); // It ended.
+            }
+        }
+        for ((unit, from_ns), (to_ns, job)) in begun {
+            if from_ns < to_ns {
+                let mut span = self.span(from_ns, to_ns, SLICE - 1, unit, State::Run);
+                span.slice = self.slice(from_ns, to_ns, 0, u64::MAX);
+                span.job = self.job(job);
+                split(span, turns, spans);
+            }
+        }
     }
 
     fn span(&mut self, from_ns: u64, to_ns: u64, layer: u8, unit: u32, state: State) -> Span {
@@ -418,7 +477,7 @@ impl Life {
             ready_ns => ready_ns.clamp(from_ns, to_ns),
         };
         let known_ns = known_ns.clamp(from_ns, ready_ns);
-        let mut span = self.span(from_ns, to_ns, 2, unit, State::Run);
+        let mut span = self.span(from_ns, to_ns, SLICE + 2, unit, State::Run);
         span.job = self.job(job);
         span.block = self.blocks.len() as u32;
         span.held = held;
@@ -474,6 +533,7 @@ impl Life {
             laid.clear();
             lay_one(&rest[..here], &mut laid);
             rest = &rest[here..];
+            join(&mut laid, &mut self.slices);
             off_the_core(&laid, &self.slices, &mut self.pieces);
         }
         self.starts.push(self.pieces.len());
@@ -517,10 +577,16 @@ fn lay_one(spans: &[Span], laid: &mut Vec<Piece>) {
     let mut slices: BinaryHeap<(u64, usize)> = BinaryHeap::new();
     let (mut next, mut now_ns) = (0, 0);
     loop {
-        while active.peek().is_some_and(|&(_, _, index)| spans[index].to_ns <= now_ns) {
+        while active
+            .peek()
+            .is_some_and(|&(_, _, index)| spans[index].to_ns <= now_ns)
+        {
             active.pop();
         }
-        while slices.peek().is_some_and(|&(_, index)| spans[index].to_ns <= now_ns) {
+        while slices
+            .peek()
+            .is_some_and(|&(_, index)| spans[index].to_ns <= now_ns)
+        {
             slices.pop();
         }
         if active.is_empty() {
@@ -529,12 +595,14 @@ fn lay_one(spans: &[Span], laid: &mut Vec<Piece>) {
         }
         while let Some(span) = spans.get(next).filter(|span| span.from_ns <= now_ns) {
             active.push((span.layer, span.from_ns, next));
-            if span.layer == 0 {
+            if span.layer <= SLICE {
                 slices.push((span.from_ns, next));
             }
             next += 1;
         }
-        let Some(&(_, _, index)) = active.peek() else { break };
+        let Some(&(_, _, index)) = active.peek() else {
+            break;
+        };
         let top = &spans[index];
         let below = slices.peek().map(|&(_, index)| &spans[index]);
         let mut to_ns = top.to_ns;
@@ -577,6 +645,29 @@ fn push(pieces: &mut Vec<Piece>, piece: Piece) {
     }
 }
 
+/// A slice that waits for the GIL cut in two still had its thread: the wait belongs to it, and its length is of both.
+fn join(laid: &mut [Piece], slices: &mut [Slice]) {
+    for index in 2..laid.len() {
+        let (before, gap, after) = (laid[index - 2], laid[index - 1], laid[index]);
+        let waits = gap.state == State::Wait(WaitKind::Gil) && gap.slice == NONE;
+        let adjoin = before.to_ns == gap.from_ns && gap.to_ns == after.from_ns;
+        if !waits
+            || !adjoin
+            || before.slice == NONE
+            || after.slice == NONE
+            || before.job != after.job
+        {
+            continue;
+        }
+        let (first, second) = (slices[before.slice as usize], slices[after.slice as usize]);
+        if first.phase == second.phase {
+            laid[index - 1].slice = before.slice;
+            slices[after.slice as usize].head = first.head;
+            slices[first.head as usize].stretch_to_ns = second.to_ns;
+        }
+    }
+}
+
 /// Takes out of the running pieces of measured slices what was not CPU.
 fn off_the_core(laid: &[Piece], slices: &[Slice], pieces: &mut Vec<Piece>) {
     let first = pieces.len();
@@ -584,7 +675,11 @@ fn off_the_core(laid: &[Piece], slices: &[Slice], pieces: &mut Vec<Piece>) {
     let mut at = 0;
     while at < laid.len() {
         let slice = laid[at].slice;
-        let end = at + laid[at..].iter().take_while(|piece| piece.slice == slice).count();
+        let end = at
+            + laid[at..]
+                .iter()
+                .take_while(|piece| piece.slice == slice)
+                .count();
         let ran_ns: u64 = laid[at..end]
             .iter()
             .filter(|piece| runs(piece))
@@ -595,7 +690,9 @@ fn off_the_core(laid: &[Piece], slices: &[Slice], pieces: &mut Vec<Piece>) {
             None => 0,
         };
         // Of the first `done_ns` of the slice's running time.
-        let off_by = |done_ns: u64| (u128::from(off_ns) * u128::from(done_ns) / u128::from(ran_ns.max(1))) as u64;
+        let off_by = |done_ns: u64| {
+            (u128::from(off_ns) * u128::from(done_ns) / u128::from(ran_ns.max(1))) as u64
+        };
         let mut done_ns = 0;
         for piece in &laid[at..end] {
             if off_ns == 0 || !runs(piece) {

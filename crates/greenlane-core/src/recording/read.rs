@@ -197,7 +197,12 @@ impl<'a> Scan<'a> {
         }
         for chunk in broken {
             match found.get_mut(&chunk.process) {
-                Some(origin) if origin.chunks.last().is_none_or(|last| last.sequence < chunk.sequence) => {
+                Some(origin)
+                    if origin
+                        .chunks
+                        .last()
+                        .is_none_or(|last| last.sequence < chunk.sequence) =>
+                {
                     origin.torn_bytes += chunk.bytes;
                 }
                 _ => {
@@ -248,7 +253,10 @@ impl Origin {
         let before = self.chunks.len();
         self.chunks.sort_by_key(|chunk| chunk.sequence);
         self.chunks.dedup_by_key(|chunk| chunk.sequence);
-        let (first, last) = (self.chunks[0].sequence, self.chunks[self.chunks.len() - 1].sequence);
+        let (first, last) = (
+            self.chunks[0].sequence,
+            self.chunks[self.chunks.len() - 1].sequence,
+        );
         self.dropped_chunks = u64::from(first);
         self.missing_chunks = u64::from(last - first) + 1 - self.chunks.len() as u64;
         (before - self.chunks.len()) as u64
@@ -258,7 +266,10 @@ impl Origin {
 /// How far it is to the next magic behind the first byte, or to the end.
 fn next_magic(bytes: &[u8]) -> usize {
     let mut at = 1;
-    while let Some(step) = bytes[at.min(bytes.len())..].iter().position(|&byte| byte == MAGIC[0]) {
+    while let Some(step) = bytes[at.min(bytes.len())..]
+        .iter()
+        .position(|&byte| byte == MAGIC[0])
+    {
         at += step;
         if bytes[at..].starts_with(&MAGIC) {
             return at;
@@ -294,6 +305,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Slice { .. }
         | Event::Wait { .. }
         | Event::Gc { .. }
+        | Event::Running { .. }
         | Event::Process { .. } => {}
     }
     event

@@ -61,18 +61,21 @@ impl Spans<'_> {
                 Some(&span) => span,
                 None => {
                     let block = self.life.blocks.get(piece.block as usize);
-                    let span = self.new_span(block.map_or(own, |block| block.to_ns - block.from_ns));
+                    let span =
+                        self.new_span(block.map_or(own, |block| block.to_ns - block.from_ns));
                     self.of_block.insert(piece.block, span);
                     span
                 }
             },
             state => {
                 let which = usize::from(state == State::Wait(WaitKind::Os));
-                let slice = self.life.slices[piece.slice as usize];
-                if self.of_slice[piece.slice as usize][which] == NONE {
-                    self.of_slice[piece.slice as usize][which] = self.new_span(slice.to_ns - slice.from_ns);
+                let head = self.life.slices[piece.slice as usize].head as usize;
+                if self.of_slice[head][which] == NONE {
+                    let stretch = self.life.slices[head];
+                    self.of_slice[head][which] =
+                        self.new_span(stretch.stretch_to_ns - stretch.from_ns);
                 }
-                self.of_slice[piece.slice as usize][which]
+                self.of_slice[head][which]
             }
         }
     }
@@ -140,7 +143,9 @@ fn occupied(
                 culprits.number((names.who(piece.unit, piece.job), phase))
             }
         };
-        let thread = threads.entry(life.units[piece.unit as usize].thread).or_default();
+        let thread = threads
+            .entry(life.units[piece.unit as usize].thread)
+            .or_default();
         thread.push(Occupied {
             from_ns: piece.from_ns,
             to_ns: piece.to_ns,
@@ -222,7 +227,13 @@ fn fill(turns: &mut Vec<Turn>, gil: &Turns, from_ns: u64, to_ns: u64, nobody: Op
 }
 
 /// Whose jobs the workers had. All of them are busy when as many jobs are open as ever were at once.
-fn workers(life: &Life, names: &Names, culprits: &mut Culprits, spans: &mut Spans<'_>, gil: &Turns) -> Vec<Turn> {
+fn workers(
+    life: &Life,
+    names: &Names,
+    culprits: &mut Culprits,
+    spans: &mut Spans<'_>,
+    gil: &Turns,
+) -> Vec<Turn> {
     let mut moments: Vec<(u64, bool, u32)> = Vec::new();
     for (number, job) in life.jobs.iter().enumerate() {
         let (Some(opened), Some((_, end_ns))) = (job.opened, window(job)) else {
@@ -281,7 +292,9 @@ fn divide(busy: &BTreeMap<u32, (u32, u32)>, from_ns: u64, to_ns: u64, turns: &mu
     let rows = || busy.iter().take(MOST_TOGETHER);
     let all: u64 = rows().map(|(_, row)| u64::from(row.0)).sum();
     let mut done = 0u64;
-    let moment = |done: u64| from_ns + (u128::from(to_ns - from_ns) * u128::from(done) / u128::from(all.max(1))) as u64;
+    let moment = |done: u64| {
+        from_ns + (u128::from(to_ns - from_ns) * u128::from(done) / u128::from(all.max(1))) as u64
+    };
     for (&culprit, &(count, span)) in rows() {
         let turn = Turn {
             from_ns: moment(done),
