@@ -14,6 +14,7 @@ from greenlane.errors import (
     HostError,
     LearnedFileError,
     PlatformError,
+    RecordError,
     SettingsError,
 )
 
@@ -24,6 +25,7 @@ CODES = {
     LearnedFileError: ("learned-file", 2),
     HostError: ("host", 2),
     ControlError: ("control", 1),
+    RecordError: ("record", 1),
     DeadlineExceeded: ("deadline", 1),
 }
 

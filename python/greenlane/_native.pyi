@@ -4,13 +4,25 @@ Times are integer nanoseconds of `time.monotonic_ns()` unless a name says otherw
 held; what waits says so. Everything is safe to call from any thread, and on free-threaded builds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Final, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["BurstSketch", "Lock", "Paused", "PermitQueue", "Permits", "RLock", "Recorder", "__version__", "locks_held"]
+__all__ = [
+    "BurstSketch",
+    "Lock",
+    "Paused",
+    "PermitQueue",
+    "Permits",
+    "RLock",
+    "Recorder",
+    "Recording",
+    "RecordingWriter",
+    "__version__",
+    "locks_held",
+]
 
 __version__: Final[str]
 
@@ -261,6 +273,68 @@ class Recorder:
 
         Index i of the last one counts jobs of up to 2**(i/4) us.
         """
+
+@final
+class Recording:
+    """A recording after accounting. Lists hold tuples in the field order of `greenlane.record.rows`.
+
+    Making one reads and accounts for all of it, without the GIL: about a second a million events.
+    """
+
+    def __new__(cls, source: bytes | Sequence[str | PathLike[str]]) -> Recording:
+        """Read what is in `source`, or in the files that it names; each holds chunks of any processes in any order.
+
+        Raises: ValueError with the arguments (what, version): what is "empty", "foreign", "newer" (than we read:
+        `version`), or "damaged": no chunk is whole. OSError if a file cannot be read.
+        """
+
+    def processes(
+        self,
+    ) -> list[tuple[tuple[int, int, str, int, int, int, int], tuple[int, int, int, int], list[tuple[int, str]]]]:
+        """(Process with `about` as JSON, counts, marks) of each process. A mark is (when, what).
+
+        The counts: chunks deleted before the first that is there, chunks missing between, jobs without their begin or
+        end, units without their begin.
+        """
+
+    def skipped(self) -> dict[str, int]:
+        """What could not be read: damaged_chunks, damaged_bytes, newer_chunks, unknown_records, repeated_chunks."""
+
+    def jobs(self) -> list[tuple[Any, ...]]:
+        """Give a Job for each job whose begin and end are there, by arrival."""
+
+    def blame(self) -> list[tuple[str, str, str, int, int, int, int, int, list[int]]]:
+        """Give a Blame for each (victim, kind, culprit, phase), most ns first."""
+
+    def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str]]:
+        """Give a Call for each call of an upstream, by begin."""
+
+    def held(self) -> list[tuple[str, str, str, int, int, int]]:
+        """Give a Held for each (route, call, stack), most ns first."""
+
+    def stacks(self) -> list[tuple[str, str, int]]:
+        """Give a Stack for each (culprit, stack), most ns first."""
+
+    def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int]]:
+        """Give a Sample for each second of each process, by time."""
+
+    def segments(self, process: int, job: int) -> list[tuple[str, str, int, int, str, str]] | None:
+        """Give the Segments of one job, by begin; None = there is no such job, or its begin or end is missing."""
+
+@final
+class RecordingWriter:
+    """Writes chosen events as a recording of one process, for tests of what reads recordings."""
+
+    def __new__(cls, process: int, pid: int) -> RecordingWriter: ...
+    def event(self, name: str, /, **fields: int | str) -> None:
+        """Add an event: `docs/recording-format.md` lists names and fields. A field that is left out is 0 or "".
+
+        But `cpu_ns` is then "not measured", `ready_ns` = `to_ns`, `known_ns` = `ready_ns`, `arrival_ns` = `at_ns`.
+        Raises: KeyError for a field that the event does not have, ValueError for an unknown event or a wrong number.
+        """
+
+    def chunk(self, *, lost: int = 0) -> bytes:
+        """Give the events since the last call as the next chunk, whose header says that `lost` events were lost."""
 
 @final
 class PermitQueue:

@@ -14,15 +14,31 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from greenlane import deadline, phase, probes
-from greenlane.control import Server
+from greenlane import bootstrap_control, deadline, phase, probes
+from greenlane.bootstrap_recording import ENDED, Recording, recording, start_recording, stop_recording
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
-from greenlane.settings import Settings, load
+from greenlane.settings import SETTINGS, Settings, load
 from greenlane.shape import shape
 
-__all__ = ["Running", "check_platform", "running", "start"]
+__all__ = [
+    "DEADLINE_HEADERS",
+    "ENDED",
+    "Recording",
+    "Running",
+    "check_platform",
+    "recording",
+    "running",
+    "shape",
+    "start",
+    "start_recording",
+    "stop_recording",
+]
+
+#: Default of the setting `deadline_headers`, for those who only observe.
+DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS["deadline_headers"].default)  # type: ignore[attr-defined]
 
 _lock = threading.Lock()
 _running: Running | None = None
@@ -83,18 +99,19 @@ class Running:
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
-        self._server = Server(self, settings.control_dir) if settings.control_dir else None
         probes.install()
         try:
             if settings.deadline_out:
                 probes.install_deadline_out(settings.deadline_out_header)
-            if self._server is not None:
-                self._server.start()
+            if settings.control_dir:
+                bootstrap_control.serve(settings.control_dir, "permits", self)
+            start_recording(settings)
         except BaseException:
-            probes.uninstall()
+            self._give_back_probes()
+            bootstrap_control.withdraw("permits")
             raise
         phase.subscribe(self._observer)
-        phase.provide(self._permits)
+        bootstrap_control.offer_jobs(self._permits, first=True)
         self._stopped = False
         self._stopping = threading.Event()
         self._start_saver()
@@ -159,13 +176,17 @@ class Running:
         self._stopped = True
         self._permits.set_mode("off")
         phase.unsubscribe(self._observer)
-        phase.provide(None)
-        probes.uninstall()
+        bootstrap_control.withdraw_jobs(self._permits)
+        self._give_back_probes()
         self._stopping.set()
         self._save_quietly()
         atexit.unregister(self._save_quietly)
-        if self._server is not None:
-            self._server.stop()
+        bootstrap_control.withdraw("permits")
+
+    def _give_back_probes(self) -> None:
+        probes.uninstall_deadline_out()
+        if recording() is None:
+            probes.uninstall()
 
     def _start_saver(self) -> None:
         if self._learned_path is not None:
@@ -185,9 +206,9 @@ class Running:
         self.limits.forked()
         self._stopping = threading.Event()
         self._start_saver()
-        if self._server is not None:
+        if self.settings.control_dir:
             with contextlib.suppress(Exception):
-                self._server.start()
+                bootstrap_control.restart()
 
 
 class _Observer:

@@ -5,7 +5,9 @@
     ├── PlatformError           platform       this interpreter or operating system cannot run it
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
+    ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
+    ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
@@ -91,10 +93,23 @@ class HostError(GreenlaneError):
     exit_code: ClassVar[int] = 2
 
 
+class RecordingError(GreenlaneError):
+    """A recording is absent, foreign, of a later format, or damaged beyond use."""
+
+    code: ClassVar[str] = "recording"
+    exit_code: ClassVar[int] = 2
+
+
 class ControlError(GreenlaneError):
     """A running process cannot be reached over its control socket, or refuses the request."""
 
     code: ClassVar[str] = "control"
+
+
+class RecordError(GreenlaneError):
+    """A recording cannot be made. What was recorded until then is kept."""
+
+    code: ClassVar[str] = "record"
 
 
 class DeadlineExceeded(GreenlaneError, TimeoutError):

@@ -1,5 +1,6 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
+mod calls;
 mod clock;
 mod counters;
 mod forks;
@@ -9,6 +10,8 @@ mod job;
 mod locks;
 mod permits;
 mod record;
+mod recording;
+mod recording_writer;
 mod reference;
 mod routes;
 mod shared;
@@ -21,11 +24,17 @@ mod _native {
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
 }

@@ -188,3 +188,26 @@ pub enum Event {
     /// Recording was switched "on" or "off", or something happened that a reader should know.
     Mark { at_ns: u64, what: Text },
 }
+
+impl Event {
+    /// When it began and ended; the same moment twice for what takes no time.
+    pub fn span_ns(&self) -> (u64, u64) {
+        match *self {
+            Self::Unit { at_ns, .. }
+            | Self::JobOpen { at_ns, .. }
+            | Self::JobName { at_ns, .. }
+            | Self::JobClose { at_ns, .. }
+            | Self::Attach { at_ns, .. }
+            | Self::Stack { at_ns, .. }
+            | Self::Process { at_ns, .. }
+            | Self::About { at_ns, .. }
+            | Self::Mark { at_ns, .. } => (at_ns, at_ns),
+            Self::Slice { from_ns, to_ns, .. }
+            | Self::Wait { from_ns, to_ns, .. }
+            | Self::Block { from_ns, to_ns, .. }
+            | Self::Call { from_ns, to_ns, .. }
+            | Self::Gc { from_ns, to_ns, .. } => (from_ns, to_ns),
+            Self::Running { from_ns, at_ns, .. } => (from_ns, at_ns),
+        }
+    }
+}

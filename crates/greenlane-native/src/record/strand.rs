@@ -11,6 +11,7 @@
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
 use super::{names, on, writer};
+use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
     Event, Text, UnitKind, WaitKind, HELD_THE_LOOP, NO_JOB, READY_EXACT,
@@ -111,6 +112,7 @@ impl Drop for Guard {
             // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
             let strand = unsafe { Box::from_raw(strand) };
             strand.ring.end();
+            threads::forget();
         }
     }
 }
@@ -175,6 +177,7 @@ fn make() -> Option<&'static mut Strand> {
     }));
     // A copy from before a fork is left alone: its ring is the parent's.
     STRAND.with(|place| place.set(strand));
+    threads::know();
     // SAFETY: just made, and only this thread has it.
     let strand = unsafe { &mut *strand };
     strand.current = &raw mut strand.own;
@@ -516,6 +519,9 @@ pub fn enter() {
         return;
     }
     if strand.is_loop && strand.left_kind == SELECT {
+        if strand.polled_ns > left_ns {
+            return; // The redirected call has said so already, exactly.
+        }
         // The loop's own poll, seen by a Python probe.
         let returned_ns = strand.returned_ns.max(left_ns);
         let to_ns = if returned_ns > left_ns {

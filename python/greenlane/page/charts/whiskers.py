@@ -1,0 +1,64 @@
+"""Values with their intervals: a dot, and a bar from the lowest to the highest it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from greenlane.page.axis import Axis, grid
+from greenlane.page.html import Html, shown
+from greenlane.page.svg import circle, drawing, label, line
+
+__all__ = ["Whisker", "whiskers"]
+
+#: Where the axis given to `whiskers` must begin and end.
+LEFT: Final = 250
+RIGHT: Final = 746
+_WIDTH: Final = 896
+_NAMES: Final = 84
+_ROW: Final = 22
+
+
+class Whisker(NamedTuple):
+    """One value; `low` = `high` = `at` draws a dot alone."""
+
+    name: str
+    low: float
+    at: float
+    high: float
+    #: Printed on the right, the aside in the soft colour.
+    said: str
+    aside: str = ""
+    strong: bool = False
+
+
+def whiskers(groups: Mapping[str, Sequence[Whisker]], axis: Axis, title: str, said: Callable[[float], str]) -> Html:
+    """Rows by group.
+
+    Args:
+        groups: rows by the group's name.
+        axis: from `LEFT` to `RIGHT`.
+        said: how a tick's value reads.
+    """
+    wide_names = all(len(rows) == 1 and rows[0].name == "" for rows in groups.values())
+    bottom = 18.0 + sum(len(rows) for rows in groups.values()) * _ROW + len(groups) * (4 if wide_names else 14)
+    parts: list[str] = [grid(axis, 8, bottom, said)]
+    y = 18.0
+    for name, rows in groups.items():
+        parts.append(label(0, y + 4, name, "" if wide_names else "soft", room=(LEFT if wide_names else _NAMES) - 12))
+        for row in rows:
+            parts.append(_whisker(row, y, axis))
+            y += _ROW
+        y += 4 if wide_names else 14
+    return drawing(_WIDTH, bottom + 24, parts, title)
+
+
+def _whisker(row: Whisker, y: float, axis: Axis) -> Html:
+    ours = " ours" if row.strong else ""
+    aside = f'<tspan class="soft" dx="5">{shown(row.aside)}</tspan>' if row.aside else ""
+    return Html(
+        label(_NAMES, y + 4, row.name, "ours" if row.strong else "", room=LEFT - _NAMES - 10)
+        + line(axis.at(row.low), y, axis.at(row.high), y, f"whisker{ours}")
+        + circle(axis.at(row.at), y, 4.5, f"dot{ours}", f"{row.name} {row.said} {row.aside}".strip())
+        + f'<text x="{RIGHT + 14}" y="{y + 4:.1f}">{shown(row.said)}{aside}</text>'
+    )

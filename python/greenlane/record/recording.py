@@ -1,0 +1,150 @@
+"""A recording on disk, read and accounted for: the file that `greenlane record` has written, or the folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from greenlane import _native
+from greenlane.errors import RecordingError
+from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+
+__all__ = ["SUFFIX", "Recording", "open_recording"]
+
+#: Of the files that make up a recording.
+SUFFIX: Final = ".glr"
+
+_READ: Final = "read the recording"
+
+# By what the native reader says: the rule and the hint.
+_UNREADABLE: Final = {
+    "empty": (
+        "a file with at least one chunk",
+        "the recorded program ended within its first quarter of a second, or never started: look at its output",
+    ),
+    "foreign": ("a file that `greenlane record` has written", "give the file that stands behind `-o`"),
+    "damaged": ("at least one whole chunk", "the file was changed or cut after it was written: copy it again"),
+}
+
+
+class Recording:
+    """A recording after accounting. Rows are made when they are first asked for, and kept.
+
+    Cost: about a second and 250 MB a million events, once.
+    """
+
+    def __init__(self, source: Path | bytes) -> None:
+        self._native = _native.Recording(source) if isinstance(source, bytes) else _read(source)
+        parts = self._native.processes()
+        #: In the order in which they began.
+        self.processes: list[Process] = [
+            Process(number, pid, _about(about), *rest) for (number, pid, about, *rest), _, _ in parts
+        ]
+        #: (process, when, what) for "on", "off" and what else the recorder wrote down.
+        self.marks: list[tuple[int, int, str]] = [
+            (number, at_ns, what) for number, (_, _, marks) in enumerate(parts) for at_ns, what in marks
+        ]
+        #: What a reader must know about what is missing; each a sentence. Empty = nothing is.
+        self.notes: list[str] = _notes(self.processes, [counts for _, counts, _ in parts], self._native.skipped())
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """Jobs whose begin and end are in the recording, by arrival."""
+        return [Job._make(row) for row in self._native.jobs()]
+
+    @cached_property
+    def blame(self) -> list[Blame]:
+        """Who made whom wait, most first. Its sum is the sum of the jobs' waits."""
+        return [Blame._make(row) for row in self._native.blame()]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Calls of upstreams, by begin."""
+        return [Call._make(row) for row in self._native.calls()]
+
+    @cached_property
+    def held(self) -> list[Held]:
+        """Calls that blocked a whole loop, most first."""
+        return [Held._make(row) for row in self._native.held()]
+
+    @cached_property
+    def stacks(self) -> list[Stack]:
+        """Where culprits were while somebody waited, most first."""
+        return [Stack._make(row) for row in self._native.stacks()]
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """Each process in each second, by time."""
+        return [Sample._make(row) for row in self._native.samples()]
+
+    def segments(self, process: int, job: int) -> list[Segment]:
+        """Give the life of one job stretch by stretch, by begin; empty if the recording does not have all of it."""
+        return [Segment(*row) for row in self._native.segments(process, job) or ()]
+
+
+def open_recording(path: Path | str) -> Recording:
+    """Read a recording: one file, or a folder with the files of its processes.
+
+    Raises: RecordingError if there is none, or nothing of it can be read. What is damaged in part is read as far as it
+    goes; `Recording.notes` says what is missing.
+    """
+    return Recording(Path(path))
+
+
+def _read(path: Path) -> _native.Recording:
+    paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not paths:
+        rule = f"a folder with files named *{SUFFIX}"
+        hint = "nothing was recorded there: did the program run under `greenlane record`?"
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint)
+    try:
+        return _native.Recording(paths)
+    except OSError as error:
+        rule = f"a file that can be read ({error.strerror or error})"
+        hint = "name the file or folder behind `-o` of `greenlane record`"
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint) from error
+    except ValueError as error:
+        what, version = error.args
+        if what == "newer":
+            rule, hint = "format version 1", f"it is version {version}: read it with a later release of greenlane"
+        else:
+            rule, hint = _UNREADABLE[what]
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint) from None
+
+
+def _about(text: str) -> dict[str, object]:
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _notes(processes: list[Process], counts: list[tuple[int, int, int, int]], skipped: dict[str, int]) -> list[str]:
+    notes = []
+    for process, (dropped, missing, unfinished, unknown) in zip(processes, counts, strict=True):
+        who = f"process {process.pid}"
+        if dropped:
+            notes.append(f"{who}: its beginning was dropped to keep the recording within its size ({dropped} chunks)")
+        if missing:
+            notes.append(f"{who}: {missing} chunks are missing in between")
+        if process.lost_events:
+            notes.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
+        if process.torn_bytes:
+            notes.append(f"{who}: its last chunk is cut off ({process.torn_bytes} bytes); it was killed while it wrote")
+        if unfinished:
+            notes.append(f"{who}: {unfinished} jobs are left out: their begin or end is not in the recording")
+        if unknown:
+            notes.append(f"{who}: {unknown} threads, greenlets or tasks began before the recording does")
+    if skipped["damaged_chunks"] or skipped["damaged_bytes"]:
+        chunks, size = skipped["damaged_chunks"], skipped["damaged_bytes"]
+        notes.append(f"{chunks} chunks are damaged; {size} bytes were skipped")
+    if skipped["newer_chunks"]:
+        notes.append(f"{skipped['newer_chunks']} chunks are of a later format and were skipped")
+    if skipped["unknown_records"]:
+        notes.append(f"{skipped['unknown_records']} records are of kinds that this release does not know")
+    if skipped["repeated_chunks"]:
+        notes.append(f"{skipped['repeated_chunks']} chunks are there twice; each counts once")
+    return notes
