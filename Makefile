@@ -57,7 +57,7 @@ test-rust: build
 test-python: build
 	$(PYTEST) -m "not system and not soak" $(ARGS)
 
-test-system: build ## tests with real PostgreSQL, Redis, gunicorn (installs missing Debian packages)
+test-system: build ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
 	$(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
 

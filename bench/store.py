@@ -23,7 +23,10 @@ from greenlane.demo.samples import RunKey, read_samples, write_samples
 from greenlane.errors import SettingsError
 
 # Parts of the package whose change does not change what is measured.
-_APART = ("cli", "export", "demo/page", "demo/charts", "demo/runner", "demo/tables", "demo/options", "demo/conclusion")
+_APART = (
+    *("cli", "export", "page", "report"),
+    *("demo/page", "demo/strips", "demo/runner", "demo/tables", "demo/options", "demo/conclusion"),
+)
 # Of a run, besides its key and samples.
 _KEPT = ("seconds", "cpu_ms", "wall_s", "pss_mb", "others_cores")
 

@@ -22,13 +22,26 @@ from pathlib import Path
 PORTS = range(20_000, 32_000)
 
 # Replaces itself with the command after asking the kernel for the death signal; leaves if the parent is gone already.
+# Another user first: the kernel forgets the signal when a process changes its user.
 LAUNCHER = """
-import ctypes, os, signal, sys
+import ctypes, fcntl, os, pwd, signal, sys
+parent, user, fds, *command = sys.argv[1:]
+given = [int(fd) for fd in fds.split(",") if fd]
+copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in given]
+for fd in given:
+    os.close(fd)
+for number, copy in enumerate(copies, 3):
+    os.dup2(copy, number)
+if user:
+    entry = pwd.getpwnam(user)
+    os.setgroups([])
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
 if ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0):
     sys.exit("prctl(PR_SET_PDEATHSIG) failed")
-if os.getppid() != int(sys.argv[1]):
+if os.getppid() != int(parent):
     sys.exit("parent died first")
-os.execvp(sys.argv[2], sys.argv[2:])
+os.execvp(command[0], command)
 """
 
 _given_ports: set[int] = set()
@@ -54,12 +67,31 @@ class Child:
     """A running process with its output. Use `with Child([...]) as child:`, or the `start_process` fixture."""
 
     def __init__(
-        self, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None
+        self,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        user: str = "",
+        stop: signal.Signals = signal.SIGTERM,
+        fds: Sequence[int] = (),
     ) -> None:
-        """Start `argv`; `env` is added to this process's environment. stdout and stderr are read together."""
+        """Start `argv`; stdout and stderr are read together.
+
+        Args:
+            argv: the command.
+            env: added to this process's environment.
+            cwd: where it runs.
+            user: whose process it becomes; "" = ours. Only root may name one.
+            stop: what asks it to end.
+            fds: descriptors of ours that it gets as 3, 4, and so on.
+        """
         self.argv = [str(part) for part in argv]
+        self._stop = stop
+        sources = ",".join(map(str, fds))
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), *self.argv],
+            [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), user, sources, *self.argv],
+            pass_fds=fds,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -127,9 +159,9 @@ class Child:
         self._process.send_signal(number)
 
     def end(self, *, grace_s: float = 5) -> int:
-        """SIGTERM, then after `grace_s` SIGKILL to the process and the group it leads. Idempotent."""
+        """SIGTERM or its own `stop`, then after `grace_s` SIGKILL to it and the group it leads. Idempotent."""
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(self._stop)
             try:
                 self._process.wait(grace_s)
             except subprocess.TimeoutExpired:

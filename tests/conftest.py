@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests import child
+from tests.servers.fixtures import browser, postgres, rabbitmq_url, redis_url
+
+__all__ = ["browser", "postgres", "rabbitmq_url", "redis_url"]
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "settings_sources",
         "errors",
         "metrics",
+        "shape",
+        "enqueued",
     ),  # shared nouns
     ("record",),
     ("probes",),
@@ -37,9 +39,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tasks",),
     ("export",),
     ("control",),
-    ("bootstrap",),
+    ("bootstrap", "bootstrap_control", "bootstrap_recording"),
     ("hosts",),
     ("fleet",),
+    ("page",),
     ("demo",),
     ("report", "plan", "lab", "cli"),
 )
@@ -55,7 +58,7 @@ STRANGERS: Mapping[str, frozenset[str]] = {
 }
 
 # Never in a process that serves requests.
-OFFLINE = ("report", "plan", "lab", "cli", "demo")
+OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})

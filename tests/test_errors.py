@@ -14,6 +14,7 @@ from greenlane.errors import (
     HostError,
     LearnedFileError,
     PlatformError,
+    RecordError,
     RecordingError,
     SettingsError,
 )
@@ -26,6 +27,7 @@ CODES = {
     HostError: ("host", 2),
     RecordingError: ("recording", 2),
     ControlError: ("control", 1),
+    RecordError: ("record", 1),
     DeadlineExceeded: ("deadline", 1),
 }
 

@@ -8,31 +8,37 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import platform
-import re
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from greenlane import deadline, phase, probes
-from greenlane.control import Server
+from greenlane import bootstrap_control, deadline, phase, probes
+from greenlane.bootstrap_recording import ENDED, Recording, recording, start_recording, stop_recording
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
-from greenlane.settings import Settings, load
+from greenlane.settings import SETTINGS, Settings, load
+from greenlane.shape import shape
 
-__all__ = ["Running", "check_platform", "running", "start"]
+__all__ = [
+    "DEADLINE_HEADERS",
+    "ENDED",
+    "Recording",
+    "Running",
+    "check_platform",
+    "recording",
+    "running",
+    "shape",
+    "start",
+    "start_recording",
+    "stop_recording",
+]
 
-#: Paths of requests that no framework has named yet are filed by method and first segment, when it looks like a word.
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
-
-#: Any other method is "OTHER": it comes from the client, and every name takes a place in the table of routes.
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-#: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
-_REMEMBERED_PATHS: Final = 1024
+#: Default of the setting `deadline_headers`, for those who only observe.
+DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS["deadline_headers"].default)  # type: ignore[attr-defined]
 
 _lock = threading.Lock()
 _running: Running | None = None
@@ -93,18 +99,19 @@ class Running:
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
-        self._server = Server(self, settings.control_dir) if settings.control_dir else None
         probes.install()
         try:
             if settings.deadline_out:
                 probes.install_deadline_out(settings.deadline_out_header)
-            if self._server is not None:
-                self._server.start()
+            if settings.control_dir:
+                bootstrap_control.serve(settings.control_dir, "permits", self)
+            start_recording(settings)
         except BaseException:
-            probes.uninstall()
+            self._give_back_probes()
+            bootstrap_control.withdraw("permits")
             raise
         phase.subscribe(self._observer)
-        phase.provide(self._permits)
+        bootstrap_control.offer_jobs(self._permits, first=True)
         self._stopped = False
         self._stopping = threading.Event()
         self._start_saver()
@@ -135,7 +142,7 @@ class Running:
         route = (
             None
             if self._observer.framework_names
-            else self._observer.known(_shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+            else self._observer.known(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
         )
         return self._permits.open(arrival_ns, due_ns, route)
 
@@ -169,13 +176,17 @@ class Running:
         self._stopped = True
         self._permits.set_mode("off")
         phase.unsubscribe(self._observer)
-        phase.provide(None)
-        probes.uninstall()
+        bootstrap_control.withdraw_jobs(self._permits)
+        self._give_back_probes()
         self._stopping.set()
         self._save_quietly()
         atexit.unregister(self._save_quietly)
-        if self._server is not None:
-            self._server.stop()
+        bootstrap_control.withdraw("permits")
+
+    def _give_back_probes(self) -> None:
+        probes.uninstall_deadline_out()
+        if recording() is None:
+            probes.uninstall()
 
     def _start_saver(self) -> None:
         if self._learned_path is not None:
@@ -195,9 +206,9 @@ class Running:
         self.limits.forked()
         self._stopping = threading.Event()
         self._start_saver()
-        if self._server is not None:
+        if self.settings.control_dir:
             with contextlib.suppress(Exception):
-                self._server.start()
+                bootstrap_control.restart()
 
 
 class _Observer:
@@ -234,18 +245,6 @@ def _mode_of(settings: Settings, worker_index: int) -> str:
     share = settings.canary_frac
     chosen = int((worker_index + 1) * share + 1e-9) > int(worker_index * share + 1e-9)
     return "on" if chosen else "observe"
-
-
-@functools.lru_cache(_REMEMBERED_PATHS)
-def _shape(method: str, path: str) -> str:
-    """Name a request whose framework we do not know: method and first path segment, never the raw URL.
-
-    A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
-    """
-    first, slash, _rest = path.lstrip("/").partition("/")
-    method = method if method in _METHODS else "OTHER"
-    word = first if not first or _WORD.fullmatch(first) else "*"
-    return f"{method} /{word}/*" if slash else f"{method} /{word}"
 
 
 def _set_fork_hooks() -> None:

@@ -1,10 +1,16 @@
 """A process's control socket: what `greenlane top` reads and `greenlane mode` switches, live.
 
+`show` of a process that records has a field "record": {"on", "jobs", "in_progress", "lag_ms_p99", "busy_ms",
+"busy_frac", "file_mb", "lost", "failed", "error", "routes": [{"route", "jobs", "mean_ms", "p50_ms", "p99_ms", "cpu_ms",
+"io_ms", "wait_ms"}]}; counts and sums since the recording's start. `record` with "end": the
+recording of this process is over for good.
+
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
     {"do": "show"}                                        -> {"ok": true, "pid", "mode", "counters", "learned": [...]}
     {"do": "mode", "mode": "off", "route": null or text}  -> {"ok": true, "pid", "mode"}
+    {"do": "record", "on": true, "end": false}            -> {"ok": true, "pid", "mode", "record"}
     anything else                                         -> {"ok": false, "error", "hint"}
 
 One daemon thread serves one connection after the other, each bounded in size and time; idle, it costs nothing. Nothing
@@ -13,25 +19,28 @@ that a client does, and nothing that goes wrong in here, reaches the process tha
 Why files and connections, not process ids, decide what is alive: containers that share a directory do not see each
 other's processes. A socket is made under a private name, listens, and is renamed into place; so a socket in place that
 refuses connections belongs to nobody and may be removed.
+
+Why `_socket` and names taken at import: the sockets are the operating system's, also in a
+process whose modules gevent replaces later. A green one would answer only when the loop has time.
 """
 
 from __future__ import annotations
 
+import _socket
 import atexit
 import contextlib
 import errno
 import json
 import os
 import re
-import select
-import socket
 import stat
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from select import POLLIN, poll
 from typing import Any, Final, Protocol
 
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
@@ -63,6 +72,9 @@ _THREAD_NAME: Final = "greenlane-control"
 _SOCKET_NAME: Final = re.compile(r"([1-9]\d*)\.sock")
 
 
+StartThread = Callable[[Callable[..., None], tuple[Any, ...]], object]
+
+
 class Controlled(Protocol):
     """What a control socket shows and switches; called on the control thread."""
 
@@ -88,9 +100,14 @@ class Server:
     Args:
         controlled: what to show and switch.
         control_dir: directory of the sockets; made with mode 0700 where it is missing.
+        start_thread: called with a function and its arguments. `_thread.start_new_thread` makes a thread that
+            `threading` does not know, for processes whose threads gevent may replace.
     """
 
-    def __init__(self, controlled: Controlled, control_dir: str | Path) -> None:
+    def __init__(
+        self, controlled: Controlled, control_dir: str | Path, *, start_thread: StartThread | None = None
+    ) -> None:
+        self._start_thread = _start_named if start_thread is None else start_thread
         self._controlled = controlled
         self._directory = Path(control_dir)
         self._listening: _Listening | None = None
@@ -113,9 +130,8 @@ class Server:
         remove_stale(self._directory)
         listening = _listen(self.path)
         _forget_after_fork(self)
-        thread = threading.Thread(target=_serve, args=(listening, self._controlled), name=_THREAD_NAME, daemon=True)
         try:
-            thread.start()
+            self._start_thread(_serve, (listening, self._controlled))
         except RuntimeError as error:  # no more threads
             listening.end()
             listening.close()
@@ -174,7 +190,7 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
     """
     until = time.monotonic() + timeout_s
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        with _Socket(_socket.AF_UNIX, _socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
             connection.connect(os.fspath(path))
             connection.sendall(json.dumps(request).encode() + b"\n")
@@ -223,16 +239,31 @@ def remove_stale(control_dir: str | Path) -> None:
                     path.unlink()
 
 
+class _Socket(_socket.socket):
+    """A socket of the operating system, also where green threads have replaced `socket.socket` by theirs."""
+
+    def __enter__(self) -> _Socket:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def accept(self) -> tuple[_Socket, object]:
+        """As in `socket.socket`."""
+        descriptor, address = self._accept()  # type: ignore[attr-defined] # what `socket.socket.accept` calls
+        return _Socket(fileno=descriptor), address
+
+
 # --- making the socket --------------------------------------------------------------------------------------------
 
 
 class _Listening:
     """A listening socket with its file and the means to end its thread."""
 
-    def __init__(self, listener: socket.socket, path: Path, inode: int) -> None:
+    def __init__(self, listener: _Socket, path: Path, inode: int) -> None:
         self.pid = os.getpid()
         self.listener = listener
-        self.ended, self._end = socket.socketpair()
+        self.ended, self._end = _socket.socketpair()
         self._path = path
         self._inode = inode
 
@@ -255,7 +286,7 @@ def _listen(path: Path) -> _Listening:
         hint = "give each container a control_dir of its own"
         raise ControlError(_OPEN, name="path", value=str(path), rule=rule, hint=hint)
     private = path.with_name(f".{os.getpid()}.new")  # as long as the name in place, so it fits as well
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = _Socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         private.unlink(missing_ok=True)
         listener.bind(os.fspath(private))
@@ -321,12 +352,16 @@ def _unusable(directory: Path, error: Exception) -> SettingsError:
 
 def _connecting(path: Path) -> int:
     """The error number of connecting; ECONNREFUSED at a socket = nobody listens any more."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    with _Socket(_socket.AF_UNIX, _socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         return probe.connect_ex(os.fspath(path))
 
 
 # --- serving ------------------------------------------------------------------------------------------------------
+
+
+def _start_named(function: Callable[..., None], args: tuple[Any, ...]) -> None:
+    threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
 
 
 def _serve(listening: _Listening, controlled: Controlled) -> None:
@@ -342,10 +377,10 @@ def _serve(listening: _Listening, controlled: Controlled) -> None:
 
 def _wait(listening: _Listening) -> bool:
     """Until a client comes; False = stop."""
-    poll = select.poll()
-    poll.register(listening.ended, select.POLLIN)
-    poll.register(listening.listener, select.POLLIN)
-    return all(descriptor != listening.ended.fileno() for descriptor, _ in poll.poll())
+    waiting = poll()
+    waiting.register(listening.ended, POLLIN)
+    waiting.register(listening.listener, POLLIN)
+    return all(descriptor != listening.ended.fileno() for descriptor, _ in waiting.poll())
 
 
 def _accept(listening: _Listening, controlled: Controlled) -> None:
@@ -354,15 +389,15 @@ def _accept(listening: _Listening, controlled: Controlled) -> None:
     except (BlockingIOError, ConnectionError):
         return
     except OSError:
-        poll = select.poll()
-        poll.register(listening.ended, select.POLLIN)
-        poll.poll(_PAUSE_MS)
+        waiting = poll()
+        waiting.register(listening.ended, POLLIN)
+        waiting.poll(_PAUSE_MS)
         return
     with connection, contextlib.suppress(OSError):
         _converse(connection, controlled)
 
 
-def _converse(connection: socket.socket, controlled: Controlled) -> None:
+def _converse(connection: _Socket, controlled: Controlled) -> None:
     until = time.monotonic() + CONNECTION_S
     try:
         line = _line(connection, until, REQUEST_MAX_BYTES)
@@ -376,7 +411,7 @@ def _converse(connection: socket.socket, controlled: Controlled) -> None:
     connection.sendall(json.dumps(answer).encode() + b"\n")
 
 
-def _line(connection: socket.socket, until: float, most: int) -> bytes:
+def _line(connection: _Socket, until: float, most: int) -> bytes:
     """One line, or what came before the end; TimeoutError after `until`, ValueError when it is longer than `most`."""
     pieces: list[bytes] = []
     size = 0
@@ -402,14 +437,20 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
         return _refused("read a request: expected a line of JSON", 'send {"do": "show"}')
     try:
         if do == "show":
-            return {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
+            shown = {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
+            recorded = _recorded(controlled)
+            return shown if recorded is None else {**shown, "record": recorded}
         if do == "mode":
             return _switch(request, controlled)
+        if do == "record":
+            return _record(request, controlled)
     except GreenlaneError as error:
         return _refused(str(error).partition("\n")[0], error.hint)
     except Exception as error:  # ours, but the client should see it and the process should not
         return _refused(f"answer a request: {type(error).__name__}: {error}", "report this as a bug of Greenlane")
-    return _refused(f"read a request: do={do!r}, expected show or mode", "use the Greenlane version of the process")
+    return _refused(
+        f"read a request: do={do!r}, expected show, mode or record", "use the Greenlane version of the process"
+    )
 
 
 def _switch(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
@@ -420,6 +461,23 @@ def _switch(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
         return _refused(f"switch the mode: route={route!r}, expected a route's name or null", "name a route")
     controlled.set_mode(mode, route)
     return _told(controlled)
+
+
+def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
+    on, end = request.get("on"), request.get("end", False)
+    if not isinstance(on, bool) or not isinstance(end, bool):
+        return _refused(f"switch the recording: on={on!r}, expected true or false", 'send {"do": "record", "on": true}')
+    switch = getattr(controlled, "record", None)
+    if switch is None:
+        return _refused("switch the recording: nothing records here", "start the service with `greenlane record`")
+    switch(on, end)
+    return {**_told(controlled), "record": _recorded(controlled)}
+
+
+def _recorded(controlled: Controlled) -> object:
+    """What is recorded; None where the process has no recorder."""
+    recorded = getattr(controlled, "recorded", None)
+    return None if recorded is None else recorded()
 
 
 def _told(controlled: Controlled) -> dict[str, object]:

@@ -7,6 +7,7 @@
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
+    ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
@@ -103,6 +104,12 @@ class ControlError(GreenlaneError):
     """A running process cannot be reached over its control socket, or refuses the request."""
 
     code: ClassVar[str] = "control"
+
+
+class RecordError(GreenlaneError):
+    """A recording cannot be made. What was recorded until then is kept."""
+
+    code: ClassVar[str] = "record"
 
 
 class DeadlineExceeded(GreenlaneError, TimeoutError):

@@ -27,7 +27,7 @@ RUNS = [
 class Tags(HTMLParser):
     """Collects tags and attributes, and checks that what is opened is closed."""
 
-    void = frozenset({"meta", "input", "br", "line", "circle"})
+    void = frozenset({"meta", "input", "br"})
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,16 +9,14 @@ import pytest
 from greenlane import probes
 from greenlane.phase import Kind
 from tests.probes.observer import Observer
-from tests.system.conftest import postgres  # noqa: F401 (a fixture)
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
 DRIVER = [Kind.DRIVER]
 
 
 @pytest.fixture
-def dsn(request: pytest.FixtureRequest) -> str:
-    url: str = request.getfixturevalue("postgres")
-    return url
+def dsn(postgres: str) -> str:
+    return postgres
 
 
 def test_psycopg(dsn: str, seen: Observer) -> None:

@@ -1,9 +1,7 @@
-"""Real servers for the system tests: PostgreSQL, Redis, an upstream service, and WSGI servers with an application."""
+"""For the system tests: an upstream service, and WSGI servers with an application."""
 
 import contextlib
 import os
-import pwd
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,67 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.system)
             item.add_marker(pytest.mark.timeout(150, method="thread"))
-
-
-def _postgres_folder() -> Path | None:
-    """Where initdb and postgres are: PATH, or Debian's folder of the newest version."""
-    if found := shutil.which("initdb"):
-        return Path(found).resolve().parent
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: float(file.parts[-3]))
-    return versions[-1].parent if versions else None
-
-
-def _someone_else() -> str | None:
-    """The user to run PostgreSQL as when this is root, which PostgreSQL refuses."""
-    if os.geteuid():
-        return None
-    for name in ("postgres", "nobody"):
-        with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name).pw_name
-    return None
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """URL of a database in a PostgreSQL of this session; without the server, a skip that says how to get it."""
-    binaries = _postgres_folder()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed: `make test-system` installs it")
-    user = _someone_else()
-    as_user = ["runuser", "-u", user, "--"] if user else []
-    port = child.free_port()
-    with tempfile.TemporaryDirectory(prefix="greenlane-postgres-") as folder:
-        if user:
-            shutil.chown(folder, user)
-        data = Path(folder, "data")
-        subprocess.run(
-            [*as_user, binaries / "initdb", "-D", data, "-A", "trust", "-U", "greenlane", "--no-sync", "-E", "UTF8"],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-        )
-        options = f"-F -c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
-        control_tool = [*as_user, binaries / "pg_ctl", "-D", data, "-w", "-t", "30"]
-        started = [*control_tool, "-o", options, "-l", Path(folder, "log"), "start"]
-        subprocess.run(started, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        try:
-            yield f"postgresql://greenlane@127.0.0.1:{port}/postgres"
-        finally:
-            # pg_ctl reads the server's process id from its own folder.
-            subprocess.run([*control_tool, "-m", "immediate", "stop"], check=True, capture_output=True, cwd=folder)
-
-
-@pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a Redis of this session."""
-    binary = shutil.which("redis-server")
-    if binary is None:
-        pytest.skip("Redis is not installed: `make test-system` installs it")
-    port = child.free_port()
-    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with child.Child(command, cwd=tmp_path_factory.mktemp("redis")) as server:
-        server.wait_port(port)
-        yield f"redis://127.0.0.1:{port}/0"
 
 
 @pytest.fixture

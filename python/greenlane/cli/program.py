@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, learned, mode, top, version
+from greenlane.cli import check, config, demo, learned, mode, record, report, top, version
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError
@@ -21,9 +21,11 @@ from greenlane.setting import nearest
 __all__ = ["COMMANDS", "run"]
 
 COMMANDS: Final[tuple[Command, ...]] = (
+    record.COMMAND,
     demo.COMMAND,
     config.COMMAND,
     check.COMMAND,
+    report.COMMAND,
     top.COMMAND,
     mode.COMMAND,
     learned.COMMAND,

@@ -12,6 +12,6 @@ calibration  what one job of each endpoint costs
 comparison   the same load to one after another, interleaved
 samples      raw samples, percentiles, intervals
 rows         one row per cell, with the names that every table and plot uses
-conclusion, tables, charts, page    what is said, printed and drawn of them
+conclusion, tables, strips, page    what is said, printed and drawn of them
 options, about, runner              the command
 """

@@ -1,10 +1,5 @@
-// Tabs of utilisations, and the replay: one rider per contender who asks for offers once a second.
+// The replay: one rider per contender who asks for offers once a second.
 (() => {
-  for (const tabs of document.querySelectorAll(".tabs")) {
-    const panels = tabs.parentElement.querySelectorAll(".panel");
-    tabs.addEventListener("change", (event) =>
-      panels.forEach((panel) => panel.classList.toggle("shown", panel.dataset.of === event.target.value)));
-  }
   const strips = JSON.parse(document.getElementById("strips").textContent);
   const phones = [...document.querySelectorAll(".phone")];
   const cursor = document.querySelector(".cursor");

@@ -28,6 +28,7 @@ from greenlane.hosts.gunicorn_conn import AheadUnreader, Claim, Conn, QuickParse
 from greenlane.hosts.gunicorn_front import Front
 from greenlane.hosts.gunicorn_pool import Pool
 from greenlane.hosts.gunicorn_response import ClaimedResponse
+from greenlane.hosts.observed.wsgi import Requests
 
 __all__ = ["Application", "Environ", "Http1Worker", "StartResponse"]
 
@@ -39,6 +40,9 @@ Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 _SILENCE_S: Final = 60.0
 # What a client that has gone looks like to a write or a read.
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN})
+
+#: Jobs of the recording, where one runs.
+_requests: Final = Requests("greenlane.gunicorn")
 
 
 class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -126,11 +130,14 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         resp = None
         lane = ""
         opened = False
+        recorded = 0
         try:
             self._pre_request(self, req)
             started = datetime.now()
             resp, environ = self._begin(req, conn)
             self._count(resp)
+            # Before the permits' job: what it waits for is part of this one.
+            recorded = _requests.open(environ, conn.arrival_ns)
             opened = self.open_job(environ, conn.arrival_ns)
             self._watch(conn, resp, environ, opened)
             lane, application = self.admit(environ)
@@ -161,6 +168,7 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self.log.exception("Exception in post_request hook")
             if opened:
                 self.running.close()
+            _requests.close(recorded, resp.status_code if resp is not None and resp.headers_sent else 500)
             if lane:
                 self.running.limits.end(lane)
         return True

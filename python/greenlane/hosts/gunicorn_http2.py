@@ -17,6 +17,7 @@ from greenlane.hosts import gunicorn_opening as opening
 from greenlane.hosts.gunicorn_conn import Conn
 from greenlane.hosts.gunicorn_head import Judge
 from greenlane.hosts.gunicorn_http1 import Application, Environ, Http1Worker, StartResponse
+from greenlane.hosts.observed.wsgi import ARRIVAL
 
 __all__ = ["Http2Worker"]
 
@@ -148,6 +149,7 @@ class Http2Worker(Http1Worker):
         limit = self.running.settings.limit
         if limit and self.tpool.in_progress > limit:
             return self.refuse(environ, start_response)
+        environ[ARRIVAL] = self._stream.arrival_ns, "accept"
         self._stream.opened = self.open_job(environ, self._stream.arrival_ns)
         self._stream.lane, application = self.admit(environ)
         return application(environ, start_response)

@@ -98,7 +98,8 @@ class Patches:
     def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
         """Put `make(original, self.silent)` in the place of `owner.name`; `owner` is a module or a class.
 
-        A function made this way carries the original's name, docstring and signature. A class is put in as it is.
+        A function made this way carries the original's name, docstring and signature. A class or a class method is put
+        in as it is.
         """
         key = id(owner), name
         if key in self._placed:
@@ -113,7 +114,7 @@ class Patches:
             self._placed[key] = buried
             return
         ours = make(original, self.silent)
-        if not isinstance(ours, type):
+        if not isinstance(ours, type | classmethod):
             ours = dress(ours, original, owner)
         placed = _Placed(owner, name, vars(owner).get(name, _ABSENT), ours)
         setattr(owner, name, ours)

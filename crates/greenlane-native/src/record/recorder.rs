@@ -3,7 +3,7 @@
 use super::writer::{self, locked};
 use super::{live, names, on, strand, switch};
 use crate::clock;
-use greenlane_core::recording::event::{ArrivalClock, Event, Outcome, NO_JOB};
+use greenlane_core::recording::event::{ArrivalClock, Event, Outcome, WaitKind, NO_JOB};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -194,6 +194,11 @@ impl Recorder {
         });
     }
 
+    fn waited(&self, kind: &str, from_ns: u64, to_ns: u64) -> PyResult<()> {
+        strand::waited(wait_named(kind)?, from_ns, to_ns);
+        Ok(())
+    }
+
     fn io_ready_ns(&self) -> u64 {
         strand::with_unit(|unit| unit.io_ready_ns).unwrap_or(0)
     }
@@ -298,6 +303,23 @@ fn tell_thread_names(py: Python<'_>) {
             .map(|(number, name)| (number, names::text(&name)));
         locked(&writer::desk().thread_names).extend(told);
     }
+}
+
+fn wait_named(name: &str) -> PyResult<WaitKind> {
+    Ok(match name {
+        "gil" => WaitKind::Gil,
+        "loop" => WaitKind::Loop,
+        "permit" => WaitKind::Permit,
+        "accept" => WaitKind::Accept,
+        "lock" => WaitKind::Lock,
+        "pool" => WaitKind::Pool,
+        "os" => WaitKind::Os,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "kind={name:?}, expected gil, loop, permit, accept, lock, pool or os"
+            )))
+        }
+    })
 }
 
 fn clock_named(name: &str) -> PyResult<ArrivalClock> {

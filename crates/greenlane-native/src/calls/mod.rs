@@ -1,0 +1,189 @@
+//! Calls of the C library seen where they are called, whoever calls: `socket`, `ssl`, libpq, libuv, libev.
+//!
+//! An object calls a function of another one through a slot that holds its address. Ours goes there instead; it calls
+//! the function, and tells [`crate::record::strand`] how long it took.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`objects`] | the loaded objects and their slots |
+//! | [`pages`] | what may be written |
+//! | [`symbols`] | which functions |
+//! | [`originals`] | where they really are |
+//! | [`redirection`] | the slots made to lead to us, and back |
+//! | [`threads`] | whose calls are looked at |
+//! | [`redirected`] | what stands in the functions' place |
+//! | [`gil`] | the same for waits for the GIL |
+//! | [`sockets`] | the kernel's stamps |
+//! | [`realtime`] | their clock |
+//! | [`python`] | the face to Python |
+//!
+//! Without it (another C library than glibc, an unknown processor, a test that failed) recording goes on, with bounds
+//! instead of exact times.
+
+pub mod gil;
+mod objects;
+mod originals;
+mod pages;
+pub mod python;
+mod realtime;
+mod redirected;
+mod redirection;
+mod sockets;
+mod symbols;
+pub mod threads;
+
+use crate::record::names;
+use pyo3::prelude::*;
+use redirection::Found;
+use std::ffi::c_int;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+/// What the last walk found, and why nothing is redirected. Never held while anything else is waited for.
+static STATE: Mutex<State> = Mutex::new(State {
+    found: None,
+    why: String::new(),
+});
+
+struct State {
+    found: Option<Found>,
+    why: String,
+}
+
+/// Whether calls are redirected.
+pub fn installed() -> bool {
+    INSTALLED.load(Ordering::Relaxed)
+}
+
+/// Redirects the calls of all loaded objects; Err says why not. `stamps`: ask the kernel for stamps too.
+pub fn install(py: Python<'_>, stamps: bool) -> Result<(), String> {
+    if let Err(why) = try_install(py) {
+        uninstall();
+        with_state(|state| state.why.clone_from(&why));
+        return Err(why);
+    }
+    with_state(|state| state.why.clear());
+    sockets::want(stamps);
+    if stamps {
+        sockets::stamp_all();
+    }
+    Ok(())
+}
+
+/// Redirects the calls of objects that were loaded since. Cheap when there are none: 1 us. Needs no GIL.
+pub fn rescan() {
+    if installed() && redirection::is_due(UNFINISHED.load(Ordering::Relaxed)) {
+        if let Some(found) = redirection::redirect(interpreter()) {
+            note(found);
+        }
+    }
+}
+
+/// Puts everything back as it was.
+pub fn uninstall() {
+    sockets::want(false);
+    sockets::unstamp_all();
+    if INSTALLED.swap(false, Ordering::Relaxed) {
+        // A walk of another thread takes a millisecond.
+        while redirection::give_back(interpreter()).is_none() {
+            std::thread::yield_now();
+        }
+        with_state(|state| state.found = None);
+    }
+}
+
+fn try_install(py: Python<'_>) -> Result<(), String> {
+    if !cfg!(target_env = "gnu") {
+        return Err("the C library is not glibc".to_owned());
+    }
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        return Err(format!("unknown processor {}", std::env::consts::ARCH));
+    }
+    originals::find();
+    for (index, wanted) in symbols::WANTED.iter().enumerate() {
+        let name = wanted.name.to_str().unwrap_or_default();
+        let name = name.trim_start_matches("__").trim_end_matches("_chk");
+        redirected::name(index, names::text(name));
+    }
+    find_runtime();
+    let found = redirection::redirect(interpreter()).ok_or("another thread is at it")?;
+    INSTALLED.store(true, Ordering::Relaxed);
+    note(found);
+    test(py)
+}
+
+fn note(found: Found) {
+    UNFINISHED.store(found.unfinished, Ordering::Relaxed);
+    with_state(|state| state.found = Some(found));
+}
+
+fn with_state<T>(look: impl FnOnce(&mut State) -> T) -> T {
+    look(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// An address in the interpreter's object: the executable, or libpython.
+fn interpreter() -> usize {
+    pyo3::ffi::Py_IsInitialized as *const () as usize
+}
+
+/// Tells [`gil`] where the interpreter keeps its state. Not found: no wait for the GIL is seen.
+fn find_runtime() {
+    const WITH_SYMBOL: c_int = 1;
+    let mut symbol: *const libc::Elf64_Sym = std::ptr::null();
+    // SAFETY: look-ups by name and by address; what they give belongs to the linker and stays.
+    unsafe {
+        let runtime = libc::dlsym(libc::RTLD_DEFAULT, c"_PyRuntime".as_ptr());
+        let mut about: libc::Dl_info = std::mem::zeroed();
+        let found = (&raw mut symbol).cast();
+        if !runtime.is_null() && libc::dladdr1(runtime, &mut about, found, WITH_SYMBOL) != 0 {
+            if let Some(symbol) = symbol.as_ref() {
+                gil::runtime_is(runtime as usize, symbol.st_size as usize);
+            }
+        }
+    }
+}
+
+static TEST_SEEN: AtomicU64 = AtomicU64::new(0);
+static TEST_REAL: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C-unwind" fn test_read(fd: c_int, bytes: *mut libc::c_void, length: usize) -> isize {
+    TEST_SEEN.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: `read` itself, called as the caller did.
+    unsafe {
+        let read: unsafe extern "C-unwind" fn(c_int, *mut libc::c_void, usize) -> isize =
+            transmute(TEST_REAL.load(Ordering::Relaxed));
+        read(fd, bytes, length)
+    }
+}
+
+/// Reads a byte from a pipe as Python does, and sees whether it came through us.
+fn test(py: Python<'_>) -> Result<(), String> {
+    TEST_REAL.store(originals::real(symbols::READ), Ordering::Relaxed);
+    let before = TEST_SEEN.load(Ordering::Relaxed);
+    originals::pretend(symbols::READ, test_read as *const () as usize);
+    let read = read_a_byte(py);
+    originals::pretend(symbols::READ, TEST_REAL.load(Ordering::Relaxed));
+    match read {
+        Err(error) => Err(format!("the test could not read from a pipe: {error}")),
+        Ok(byte) if byte != b"g" => Err("the test read something else than was written".to_owned()),
+        Ok(_) if TEST_SEEN.load(Ordering::Relaxed) == before => {
+            Err("the test's read did not come through us".to_owned())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+fn read_a_byte(py: Python<'_>) -> PyResult<Vec<u8>> {
+    let os = py.import("posix")?;
+    let (from, to): (c_int, c_int) = os.call_method0("pipe")?.extract()?;
+    let read = os
+        .call_method1("write", (to, pyo3::types::PyBytes::new(py, b"g")))
+        .and_then(|_| os.call_method1("read", (from, 1)))
+        .and_then(|read| read.extract());
+    os.call_method1("close", (from,))?;
+    os.call_method1("close", (to,))?;
+    read
+}

@@ -1,0 +1,50 @@
+//! The redirected calls' face to Python; `_native.pyi` is the manual.
+
+use super::{sockets, with_state};
+use crate::record::sampler;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::atomic::Ordering;
+
+/// See `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (*, stamps=true))]
+pub fn calls_install(py: Python<'_>, stamps: bool) -> String {
+    super::install(py, stamps).err().unwrap_or_default()
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn calls_rescan(py: Python<'_>) {
+    py.detach(super::rescan);
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn calls_uninstall(py: Python<'_>) {
+    py.detach(super::uninstall);
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn calls_state(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let (found, why) = with_state(|state| (state.found.unwrap_or_default(), state.why.clone()));
+    let state = PyDict::new(py);
+    state.set_item("installed", super::installed())?;
+    state.set_item("why", why)?;
+    state.set_item("objects", found.objects)?;
+    state.set_item("slots", found.slots)?;
+    state.set_item("foreign", found.foreign)?;
+    state.set_item("unfinished", found.unfinished)?;
+    state.set_item("failed", found.failed)?;
+    for (name, count) in [
+        ("sockets", &sockets::SOCKETS),
+        ("stamps", &sockets::STAMPS),
+        ("given_up", &sockets::GIVEN_UP),
+        ("samples", &sampler::SAMPLES),
+        ("samples_late", &sampler::LATE),
+    ] {
+        state.set_item(name, count.load(Ordering::Relaxed))?;
+    }
+    Ok(state)
+}

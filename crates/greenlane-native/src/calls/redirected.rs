@@ -1,0 +1,371 @@
+//! What stands in the place of the C library's blocking calls: the call itself, and two looks at the clock.
+//!
+//! They run in other people's code: without the GIL, in threads that know nothing of Python, in signal handlers, in the
+//! child of a `vfork`. So they allocate nothing, take no lock, keep `errno` and let a cancelled thread unwind. On a
+//! thread without a strand, or when nothing is recorded, they only call.
+//!
+//! Cost: off 2 ns; on about 60 ns, most of it the clock.
+
+use super::originals::real;
+use super::{sockets, symbols, threads};
+use crate::clock;
+use crate::record::{on, strand};
+use libc::{
+    addrinfo, c_char, c_int, c_uint, c_void, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec,
+    mmsghdr, msghdr, nfds_t, off_t, pid_t, pollfd, rusage, sem_t, siginfo_t, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+use std::cell::Cell;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Of `phase.Kind`.
+const SOCKET: u8 = 0;
+const DNS: u8 = 2;
+const SELECT: u8 = 3;
+const SLEEP: u8 = 4;
+const LOCK: u8 = 5;
+const PROCESS: u8 = 8;
+const DRIVER: u8 = 9;
+
+/// The calls' names as texts of the recording.
+static TEXTS: [AtomicU32; symbols::COUNT] = [const { AtomicU32::new(0) }; symbols::COUNT];
+
+thread_local! {
+    /// Whether this thread's loop waits by `epoll`: then its other polls are not the loop's.
+    static BY_EPOLL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives the function number `index` its name in the recording.
+pub fn name(index: usize, text: u32) {
+    TEXTS[index].store(text, Ordering::Relaxed);
+}
+
+fn text(index: usize) -> u32 {
+    TEXTS[index].load(Ordering::Relaxed)
+}
+
+/// This thread's error number, to be put back as it was.
+pub struct Errno(c_int);
+
+impl Errno {
+    pub fn keep() -> Self {
+        // SAFETY: always valid for the calling thread.
+        Self(unsafe { *libc::__errno_location() })
+    }
+
+    pub fn put_back(self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+/// Where a call's time goes.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// Blocked on this kind.
+    Blocked(u8),
+    /// Socket or file, as the descriptor is.
+    Bytes(c_int),
+    /// A poll that only loops use, and one that others use too.
+    LoopPoll(c_int),
+    Poll,
+}
+
+/// The call has returned `result`.
+#[inline(never)]
+fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
+    let errno = Errno::keep();
+    let to_ns = clock::monotonic_ns();
+    let kind = match seen {
+        Seen::Blocked(kind) => kind,
+        Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
+        Seen::Bytes(_) => DRIVER,
+        Seen::LoopPoll(_) | Seen::Poll => SELECT,
+    };
+    if is_of_loop(seen) {
+        strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
+    } else {
+        strand::blocked(kind, text(index), from_ns, to_ns, 0);
+    }
+    errno.put_back();
+}
+
+fn is_of_loop(seen: Seen) -> bool {
+    match seen {
+        Seen::LoopPoll(fd) if strand::is_loop() => {
+            if !BY_EPOLL.replace(true) {
+                strand::waits_by(fd);
+            }
+            true
+        }
+        Seen::Poll => strand::is_loop() && !BY_EPOLL.get(),
+        _ => false,
+    }
+}
+
+/// `got` bytes have been read from `fd`, with the kernel's real-time stamp or 0.
+#[inline(never)]
+fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64) {
+    let errno = Errno::keep();
+    let to_ns = clock::monotonic_ns();
+    let flags = sockets::flags(fd);
+    let came_ns = sockets::moment(stamp_ns, to_ns);
+    if got > 0 {
+        if came_ns != 0 {
+            sockets::came_with_stamp(fd);
+        } else if flags & sockets::STAMPED != 0 {
+            sockets::missed(fd);
+        }
+    }
+    let kind = if flags != 0 { SOCKET } else { DRIVER };
+    strand::blocked(kind, text(index), from_ns, to_ns, came_ns);
+    if got > 0 && flags & sockets::ACCEPTED != 0 {
+        match came_ns {
+            0 => strand::bytes_came(sockets::came_without_stamp(fd, to_ns), false),
+            came_ns => strand::bytes_came(came_ns, true),
+        }
+    }
+    errno.put_back();
+}
+
+/// Whether the calling thread's calls are recorded.
+#[inline]
+fn wanted() -> bool {
+    on() && threads::is_known()
+}
+
+/// The same for bytes read from `fd`: a request's first bytes make its thread known. No signal handler reads those.
+#[inline]
+fn wanted_from(fd: c_int) -> bool {
+    if !on() {
+        return false;
+    }
+    if !threads::is_known() {
+        if sockets::flags(fd) & sockets::ACCEPTED == 0 {
+            return false;
+        }
+        let errno = Errno::keep();
+        strand::begin_here();
+        errno.put_back();
+    }
+    true
+}
+
+/// The call begins now.
+#[inline(never)]
+fn called() -> u64 {
+    strand::calling();
+    clock::monotonic_ns()
+}
+
+macro_rules! redirected {
+    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $index:ident, $seen:expr;)+) => {$(
+        /// In the place of the C function of this name.
+        $(#[$about])*
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
+            // SAFETY: the function of this name, called as the caller did.
+            unsafe {
+                let real: unsafe extern "C-unwind" fn($($type),*) -> $result =
+                    transmute(real(symbols::$index));
+                if !wanted() {
+                    return real($($argument),*);
+                }
+                let from_ns = called();
+                let result = real($($argument),*);
+                returned(symbols::$index, $seen, from_ns, result as i64);
+                result
+            }
+        }
+    )+};
+}
+
+redirected! {
+    send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, Seen::Blocked(SOCKET);
+    sendto(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int, to: *const sockaddr, to_length: socklen_t) -> ssize_t,
+        SENDTO, Seen::Blocked(SOCKET);
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, SENDMSG, Seen::Blocked(SOCKET);
+    sendfile(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE, Seen::Blocked(SOCKET);
+    sendfile64(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE64, Seen::Blocked(SOCKET);
+    write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t, WRITE, Seen::Bytes(fd);
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, WRITEV, Seen::Bytes(fd);
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, READV, Seen::Bytes(fd);
+    fsync(fd: c_int) -> c_int, FSYNC, Seen::Blocked(DRIVER);
+    fdatasync(fd: c_int) -> c_int, FDATASYNC, Seen::Blocked(DRIVER);
+    flock(fd: c_int, operation: c_int) -> c_int, FLOCK, Seen::Blocked(LOCK);
+    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int, POLL, Seen::Poll;
+    __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int, POLL_CHK, Seen::Poll;
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, PPOLL, Seen::Poll;
+    __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int,
+        PPOLL_CHK, Seen::Poll;
+    select(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *mut timeval) -> c_int,
+        SELECT, Seen::Poll;
+    pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *const timespec,
+        mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll;
+    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll(fd);
+    epoll_pwait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int,
+        EPOLL_PWAIT, Seen::LoopPoll(fd);
+    epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
+        EPOLL_PWAIT2, Seen::LoopPoll(fd);
+    nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP, Seen::Blocked(SLEEP);
+    clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
+        CLOCK_NANOSLEEP, Seen::Blocked(SLEEP);
+    sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Blocked(LOCK);
+    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Blocked(LOCK);
+    sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, until: *const timespec) -> c_int,
+        SEM_CLOCKWAIT, Seen::Blocked(LOCK);
+    waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t, WAITPID, Seen::Blocked(PROCESS);
+    wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t, WAIT4, Seen::Blocked(PROCESS);
+    waitid(kind: idtype_t, id: id_t, found: *mut siginfo_t, options: c_int) -> c_int, WAITID, Seen::Blocked(PROCESS);
+    getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int,
+        GETADDRINFO, Seen::Blocked(DNS);
+}
+
+macro_rules! receiving {
+    ($($name:ident($fd:ident: c_int, $bytes:ident: *mut c_void, $length:ident: size_t $(, $argument:ident: $type:ty)*),
+        $index:ident, flags $flags:expr, plain $plain:expr;)+) => {$(
+        /// In the place of the C function of this name; on a stamped socket carried out as `recvmsg`.
+        pub unsafe extern "C-unwind" fn $name($fd: c_int, $bytes: *mut c_void, $length: size_t $(, $argument: $type)*) -> ssize_t {
+            // SAFETY: the function of this name, called as the caller did, or `recvmsg` into the caller's buffer.
+            unsafe {
+                let real: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t $(, $type)*) -> ssize_t =
+                    transmute(real(symbols::$index));
+                if !wanted_from($fd) {
+                    return real($fd, $bytes, $length $(, $argument)*);
+                }
+                let from_ns = called();
+                let mut part = iovec { iov_base: $bytes, iov_len: $length };
+                let (got, stamp_ns) = if $plain && sockets::can_carry($fd, $length, $flags) {
+                    sockets::receive($fd, &mut part, 1, $flags)
+                } else {
+                    None
+                }
+                .unwrap_or_else(|| (real($fd, $bytes, $length $(, $argument)*), 0));
+                read_from(symbols::$index, $fd, from_ns, got, stamp_ns);
+                got
+            }
+        }
+    )+};
+}
+
+receiving! {
+    recv(fd: c_int, bytes: *mut c_void, length: size_t, flags: c_int), RECV, flags flags, plain true;
+    __recv_chk(fd: c_int, bytes: *mut c_void, length: size_t, room: size_t, flags: c_int), RECV_CHK,
+        flags flags, plain length <= room;
+    recvfrom(fd: c_int, bytes: *mut c_void, length: size_t, flags: c_int, from: *mut sockaddr, from_length: *mut socklen_t),
+        RECVFROM, flags flags, plain from.is_null();
+    __recvfrom_chk(fd: c_int, bytes: *mut c_void, length: size_t, room: size_t, flags: c_int, from: *mut sockaddr,
+        from_length: *mut socklen_t), RECVFROM_CHK, flags flags, plain from.is_null() && length <= room;
+    read(fd: c_int, bytes: *mut c_void, length: size_t), READ, flags 0, plain true;
+    __read_chk(fd: c_int, bytes: *mut c_void, length: size_t, room: size_t), READ_CHK, flags 0, plain length <= room;
+}
+
+/// In the place of the C function of this name. The application looks at ancillary bytes: no stamps on its socket.
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    sockets::before_recvmsg(fd);
+    // SAFETY: the caller's call, as it is.
+    unsafe {
+        let real: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t =
+            transmute(real(symbols::RECVMSG));
+        if !wanted_from(fd) {
+            return real(fd, message, flags);
+        }
+        let from_ns = called();
+        let got = real(fd, message, flags);
+        read_from(symbols::RECVMSG, fd, from_ns, got, 0);
+        got
+    }
+}
+
+/// In the place of the C function of this name; as [`recvmsg`].
+pub unsafe extern "C-unwind" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    sockets::before_recvmsg(fd);
+    // SAFETY: the caller's call, as it is.
+    unsafe {
+        let real: unsafe extern "C-unwind" fn(
+            c_int,
+            *mut mmsghdr,
+            c_uint,
+            c_int,
+            *mut timespec,
+        ) -> c_int = transmute(real(symbols::RECVMMSG));
+        if !wanted() {
+            return real(fd, messages, count, flags, timeout);
+        }
+        let from_ns = called();
+        let got = real(fd, messages, count, flags, timeout);
+        returned(
+            symbols::RECVMMSG,
+            Seen::Blocked(SOCKET),
+            from_ns,
+            i64::from(got),
+        );
+        got
+    }
+}
+
+/// In the place of the C function of this name; what is read from the connection will be stamped.
+pub unsafe extern "C-unwind" fn connect(
+    fd: c_int,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
+    // SAFETY: the caller's call, as it is.
+    unsafe {
+        let real: unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int =
+            transmute(real(symbols::CONNECT));
+        if !on() {
+            return real(fd, to, length);
+        }
+        let errno = Errno::keep();
+        sockets::stamp(fd);
+        errno.put_back();
+        if !threads::is_known() {
+            return real(fd, to, length);
+        }
+        let from_ns = called();
+        let result = real(fd, to, length);
+        returned(symbols::CONNECT, Seen::Blocked(SOCKET), from_ns, 0);
+        result
+    }
+}
+
+macro_rules! accepting {
+    ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*), $index:ident;)+) => {$(
+        /// In the place of the C function of this name; notes when, and what is read will be stamped.
+        pub unsafe extern "C-unwind" fn $name($fd: c_int $(, $argument: $type)*) -> c_int {
+            // SAFETY: the caller's call, as it is.
+            unsafe {
+                let real: unsafe extern "C-unwind" fn(c_int $(, $type)*) -> c_int = transmute(real(symbols::$index));
+                if !on() {
+                    return real($fd $(, $argument)*);
+                }
+                let known = threads::is_known();
+                let errno = Errno::keep();
+                let from_ns = if known { called() } else { 0 };
+                errno.put_back();
+                let accepted = real($fd $(, $argument)*);
+                let errno = Errno::keep();
+                if accepted >= 0 {
+                    sockets::accepted($fd, accepted, clock::monotonic_ns());
+                }
+                if known {
+                    returned(symbols::$index, Seen::Blocked(SOCKET), from_ns, 0);
+                }
+                errno.put_back();
+                accepted
+            }
+        }
+    )+};
+}
+
+accepting! {
+    accept(fd: c_int, from: *mut sockaddr, length: *mut socklen_t), ACCEPT;
+    accept4(fd: c_int, from: *mut sockaddr, length: *mut socklen_t, flags: c_int), ACCEPT4;
+}

@@ -1,0 +1,150 @@
+"""What the control sockets of this process show and switch: permits, the recording, or both.
+
+Permits and a recording may be told different directories, or the same one, in which a process has one socket only.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from greenlane import phase
+from greenlane.control import Server
+from greenlane.errors import ControlError
+from greenlane.metrics import Learned
+
+__all__ = ["offer_jobs", "restart", "serve", "withdraw", "withdraw_jobs"]
+
+_lock = threading.Lock()
+#: "permits" and "record" -> who answers, and the directory of the socket.
+_parts: dict[str, tuple[Any, Path]] = {}
+_servers: dict[Path, Server] = {}
+
+
+class Recorded(Protocol):
+    """The recording, as a control socket sees it."""
+
+    def record(self, on: bool) -> None:
+        """Switch it."""
+
+    def shown(self) -> dict[str, object]:
+        """Give what there is to show."""
+
+
+def serve(directory: str, name: str, part: Any) -> None:
+    """Let this process be seen and switched through a socket in `directory`.
+
+    Raises:
+        SettingsError, ControlError: the socket cannot be made.
+    """
+    where = Path(directory).absolute()
+    with _lock:
+        if where not in _servers:
+            server = Server(_Controlled(), where, start_thread=_thread.start_new_thread if name == "record" else None)
+            server.start()
+            _servers[where] = server
+        _parts[name] = part, where
+
+
+def withdraw(name: str) -> None:
+    """Forget a part; the socket that nobody else uses goes too. Never raises."""
+    with _lock:
+        _parts.pop(name, None)
+        used = {where for _, where in _parts.values()}
+        for where in [where for where in _servers if where not in used]:
+            _servers.pop(where).stop()
+
+
+def restart() -> None:
+    """Listen again, in a forked child. A socket that listens already is left alone."""
+    for server in list(_servers.values()):
+        server.start()
+
+
+class _Controlled:
+    """The parts together, as `greenlane.control.Controlled`."""
+
+    def mode(self) -> str:
+        permits = _part("permits")
+        return "off" if permits is None else str(permits.mode())
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        permits = _part("permits")
+        if permits is None:
+            raise ControlError(
+                "switch the mode",
+                name="mode",
+                value=mode,
+                rule="a process with permits",
+                hint="this one only records: `greenlane record --on` and `--off` switch that",
+            )
+        permits.set_mode(mode, route)
+
+    def counters(self) -> Mapping[str, int]:
+        permits = _part("permits")
+        return {} if permits is None else permits.counters()
+
+    def learned(self) -> Sequence[Learned]:
+        permits = _part("permits")
+        return [] if permits is None else permits.learned()
+
+    def record(self, on: bool, end: bool) -> None:
+        recording = _part("record")
+        if recording is None:
+            raise ControlError(
+                "switch the recording",
+                name="record_folder",
+                value="",
+                rule="a process that was started with one",
+                hint="start the service with `greenlane record -- COMMAND`",
+            )
+        recording.record(on)
+        if end:
+            recording.recorder.stop()
+
+    def recorded(self) -> dict[str, object] | None:
+        recording = _part("record")
+        return None if recording is None else recording.shown()
+
+
+def _part(name: str) -> Any:
+    found = _parts.get(name)
+    return None if found is None else found[0]
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+_jobs: list[phase.Jobs] = []
+
+
+def offer_jobs(jobs: phase.Jobs, *, first: bool = False) -> None:
+    """Let probes ask `jobs`; permits stand `first`, because they know deadlines."""
+    withdraw_jobs(jobs, bind=False)
+    _jobs.insert(0 if first else len(_jobs), jobs)
+    _bind()
+
+
+def withdraw_jobs(jobs: phase.Jobs, *, bind: bool = True) -> None:
+    """Take it back. Idempotent."""
+    _jobs[:] = [known for known in _jobs if known is not jobs]
+    if bind:
+        _bind()
+
+
+def _bind() -> None:
+    phase.provide(None if not _jobs else _jobs[0] if len(_jobs) == 1 else _Either(_jobs[0], _jobs[1]))
+
+
+class _Either:
+    """Two who know jobs: there is one if either says so; the first knows the deadline."""
+
+    def __init__(self, first: phase.Jobs, second: phase.Jobs) -> None:
+        self._first = first.active
+        self._second = second.active
+        self.remaining_ms = first.remaining_ms
+
+    def active(self) -> bool:
+        return self._first() or self._second()

@@ -1,0 +1,362 @@
+"""The recorder of one process and everything that tells it something, put together. `bootstrap` gives it out.
+
+Which probes: those of threads at once; when the program imports gevent's hub or monkey patch they are taken out again,
+so that gevent replaces the standard library and not our wrappers, and gevent's own are placed. asyncio's wait for its
+import. libc's calls are seen in all of them.
+
+After a fork the child records into a file of its own; so does a program that is executed, by the environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import wrapt
+
+from greenlane import _native, bootstrap_control, phase, probes
+from greenlane._native import Recorder, __version__
+from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.settings import Settings, load
+
+__all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
+
+#: File in the folder that says that its recording is over: nobody starts another one there.
+ENDED: Final = "ended"
+_PARTS: Final = ".parts"
+_MB: Final = 1_000_000
+#: At most so many routes in an answer of the control socket, those with most wait.
+_MOST_ROUTES: Final = 100
+
+_lock = threading.Lock()
+_recording: Recording | None = None
+_fork_hooks_set = False
+
+
+def start_recording(settings: Settings | None = None) -> Recording | None:
+    """Record in this process, or give the recording that runs already. None: `record_folder` is not set, or ended.
+
+    Args:
+        settings: None = `greenlane.toml`, environment.
+
+    Raises:
+        RecordError: the folder cannot be written to.
+        SettingsError: the settings are wrong, or the control socket's directory.
+
+    Cost: some milliseconds; one native thread, and one of Python's if `control_dir` is set.
+    """
+    global _recording
+    with _lock:
+        if _recording is None:
+            settings = load() if settings is None else settings
+            if not settings.record_folder or _is_over(Path(settings.record_folder)):
+                return None
+            _recording = Recording(settings)
+        return _recording
+
+
+def stop_recording() -> None:
+    """End the recording of this process; nothing is patched afterwards. Idempotent."""
+    global _recording
+    with _lock:
+        ended, _recording = _recording, None
+    if ended is not None:
+        ended.end()
+
+
+def recording() -> Recording | None:
+    """Give the recording of this process; None before `start_recording` and after `stop_recording`."""
+    return _recording
+
+
+class Recording:
+    """The recording of this process. Made by `start_recording`."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wire everything; see `start_recording`."""
+        self.settings = settings
+        self.recorder = Recorder()
+        self._folder = Path(settings.record_folder).absolute()
+        self._undo: list[Callable[[], None]] = []
+        self._jobs = _Jobs(self.recorder)
+        self._start()
+        if not settings.record_on:
+            self.recorder.off()
+        try:
+            if settings.control_dir:
+                bootstrap_control.serve(settings.control_dir, "record", self)
+        except BaseException:
+            self.recorder.stop()
+            raise
+        _Probes(self._undo).install()
+        phase.subscribe(self.recorder)
+        bootstrap_control.offer_jobs(self._jobs)
+        gc.callbacks.append(self.recorder.collected)
+        # Registered before the program's own: runs after them.
+        atexit.register(self.recorder.stop)
+        _set_fork_hooks()
+
+    def record(self, on: bool) -> None:
+        """Switch it, live. What was recorded is kept, and in the file when this returns."""
+        (self.recorder.on if on else self.recorder.off)()
+        self.recorder.flush()
+
+    def end(self) -> None:
+        """Write what there is, and take everything out of the process. Never raises."""
+        _native.sampler_stop()
+        self.recorder.stop()
+        atexit.unregister(self.recorder.stop)
+        phase.unsubscribe(self.recorder)
+        bootstrap_control.withdraw_jobs(self._jobs)
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(self.recorder.collected)
+        for undo in reversed(self._undo):
+            with contextlib.suppress(Exception):
+                undo()
+        bootstrap_control.withdraw("record")
+
+    def shown(self) -> dict[str, object]:
+        """Give the field `record` of a control socket's answer; see `greenlane.control`."""
+        stats = self.recorder.stats()
+        routes = [_route_row(row) for row in self.recorder.live()]
+        routes.sort(key=lambda row: -float(str(row["wait_ms"])))
+        span_ns = time.monotonic_ns() - self._from_ns
+        return {
+            "on": bool(stats["on"]),
+            "jobs": stats["jobs"],
+            "in_progress": stats["in_progress"],
+            "lag_ms_p99": _lag_ms(stats["by_lag"], 0.99),
+            "busy_ms": round(stats["busy_ns"] / 1e6, 1),
+            "busy_frac": round(stats["busy_ns"] / span_ns, 4) if span_ns > 0 else 0.0,
+            "file_mb": round(stats["written_bytes"] / _MB, 3),
+            "lost": stats["lost"],
+            "failed": stats["failed"],
+            "error": stats["error"],
+            "routes": routes[:_MOST_ROUTES],
+        }
+
+    def _start(self) -> None:
+        self._from_ns = time.monotonic_ns()
+        most_bytes = int(self.settings.record_max_mb * _MB)
+        about = json.dumps(_about(self.settings), default=str)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.recorder.start(self._folder, max_bytes=most_bytes, about=about)
+        except OSError as error:
+            raise RecordError(
+                "start the recording",
+                name="record_folder",
+                value=str(self._folder),
+                rule=f"a folder that can be written to ({error.args[-1]})",
+                hint="record into a folder that the service's user owns",
+            ) from None
+        _native.sampler_start()
+
+    def _after_fork_in_child(self, was_on: bool) -> None:
+        if _is_over(self._folder):
+            self.recorder.stop()
+            return
+        # The child's program must not fail because its recording does; the parent's goes on.
+        with contextlib.suppress(GreenlaneError):
+            self._start()
+            if not was_on:
+                self.recorder.off()
+        if self.settings.control_dir:
+            with contextlib.suppress(Exception):
+                bootstrap_control.restart()
+
+
+def _is_over(folder: Path) -> bool:
+    """Whether `greenlane record` has ended there: it says so, then merges and removes its folder."""
+    return (folder / ENDED).exists() or (folder.suffix == _PARTS and not folder.exists())
+
+
+class _Jobs:
+    """The recorder's jobs, for probes that ask whether there is one."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._job = recorder.job
+
+    def active(self) -> bool:
+        return self._job() != 0
+
+    def remaining_ms(self) -> int | None:
+        return None
+
+
+class _Probes:
+    """Chooses the probes: by what the program has imported, or will."""
+
+    def __init__(self, undo: list[Callable[[], None]]) -> None:
+        self._undo = undo
+        self._green = False
+
+    def install(self) -> None:
+        """Place what fits now, and wait for the rest."""
+        self._native_calls()
+        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
+            self._gevent()
+        else:
+            self._threads()
+            for name in ("gevent.monkey", "gevent.hub"):
+                wrapt.register_post_import_hook(self._gevent, name)
+        self._optional("greenlane.probes.asyncio")
+        _keep_last_words(self._undo)
+
+    def _threads(self) -> None:
+        with contextlib.suppress(HostError):
+            probes.install()
+            self._undo.append(probes.uninstall)
+
+    def _gevent(self, module: object = None) -> None:
+        if self._green:
+            return
+        self._green = True
+        probes.uninstall()
+        with contextlib.suppress(ImportError):
+            from greenlane.probes import routes
+
+            routes.install()
+            self._undo.append(routes.uninstall)
+        self._optional("greenlane.probes.gevent")
+
+    def _native_calls(self) -> None:
+        with contextlib.suppress(ImportError):
+            native: Any = importlib.import_module("greenlane._native")
+            if hasattr(native, "calls_install"):
+                native.calls_install()
+                if hasattr(native, "calls_uninstall"):
+                    self._undo.append(native.calls_uninstall)
+
+    def _optional(self, name: str) -> None:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            return
+        module.install()
+        self._undo.append(module.uninstall)
+
+
+def _keep_last_words(undo: list[Callable[[], None]]) -> None:
+    """Write what there is before the process leaves without its exit hooks: `os._exit`, `os.exec*`."""
+    recorder = Recorder()
+
+    def flushed(original: Callable[..., Any]) -> Callable[..., Any]:
+        def last(*args: Any, **kwargs: Any) -> Any:
+            recorder.flush()
+            return original(*args, **kwargs)
+
+        last.__name__ = original.__name__
+        last.__doc__ = original.__doc__
+        return last
+
+    for name in ("_exit", "execv", "execve"):
+        original = getattr(os, name)
+        ours = flushed(original)
+        setattr(os, name, ours)
+        undo.append(lambda name=name, original=original: setattr(os, name, original))  # type: ignore[misc]
+
+
+def _about(settings: Settings) -> dict[str, object]:
+    """Describe this process; `docs/recording-format.md` lists the fields."""
+    now_ns = time.monotonic_ns()
+    return {
+        "schema": "greenlane.about/1",
+        "greenlane": __version__,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "executable": sys.executable,
+        "argv": sys.orig_argv,
+        "pid": os.getpid(),
+        "parent_pid": os.getppid(),
+        "machine": socket.gethostname(),
+        "boot": _boot_id(),
+        "cores": len(os.sched_getaffinity(0)),
+        "interval_ms": sys.getswitchinterval() * 1000,
+        "started_ns": now_ns,
+        "started_unix_ns": time.time_ns(),
+        "record_max_mb": settings.record_max_mb,
+        "record_stacks": settings.record_stacks,
+    }
+
+
+def _boot_id() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def _route_row(row: tuple[str, int, int, int, int, int, list[int]]) -> dict[str, object]:
+    route, jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency = row
+    of = max(jobs, 1)
+    return {
+        "route": route,
+        "jobs": jobs,
+        "mean_ms": round(latency_ns / of / 1e6, 3),
+        "p50_ms": _latency_ms(by_latency, 0.50),
+        "p99_ms": _latency_ms(by_latency, 0.99),
+        "cpu_ms": round(cpu_ns / 1e6, 1),
+        "io_ms": round(io_ns / 1e6, 1),
+        "wait_ms": round(wait_ns / 1e6, 1),
+    }
+
+
+def _latency_ms(by_latency: list[int], frac: float) -> float:
+    """Give the upper bound of the bucket that holds the quantile: index i is up to 2**(i/4) us."""
+    return round(float(2 ** (_bucket(by_latency, frac) / 4)) / 1000, 3)
+
+
+def _lag_ms(by_lag: list[int], frac: float) -> float:
+    """Likewise for latenesses: index i is below 2**i us."""
+    return round(float(2 ** _bucket(by_lag, frac)) / 1000, 3)
+
+
+def _bucket(counts: list[int], frac: float) -> int:
+    wanted = frac * sum(counts)
+    seen = 0
+    for index, count in enumerate(counts):
+        seen += count
+        if count and seen >= wanted:
+            return index
+    return 0
+
+
+def _set_fork_hooks() -> None:
+    global _fork_hooks_set
+    if not _fork_hooks_set:
+        _fork_hooks_set = True
+        _allow_forks()
+        os.register_at_fork(before=_note_before_fork, after_in_child=_restart_in_child)
+
+
+_was: dict[str, bool] = {}
+
+
+def _note_before_fork() -> None:
+    if _recording is not None:
+        stats: Mapping[str, Any] = _recording.recorder.stats()
+        _was.update(on=bool(stats["on"]), running=bool(stats["running"]))
+
+
+def _restart_in_child() -> None:
+    if _recording is not None and _was.get("running"):
+        _recording._after_fork_in_child(_was["on"])
+
+
+def _allow_forks() -> None:
+    """From 3.12 on `os.fork` warns when there are threads; the program has none that it did not have before."""
+    if sys.version_info >= (3, 12):
+        warnings.filterwarnings("ignore", r"This process .* is multi-threaded", DeprecationWarning)

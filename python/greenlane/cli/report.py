@@ -1,0 +1,138 @@
+"""`greenlane report FILE`: what a recording says, as a page, as text, as rows and for other tools."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output, environment
+from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.setting import nearest
+
+if TYPE_CHECKING:
+    from greenlane.report.study import Study
+    from greenlane.report.subject import Recording
+
+__all__ = ["COMMAND"]
+
+_ATTEMPT: Final = "report on a recording"
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a recording: a file of `greenlane record`, or its folder"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
+    parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
+    parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
+    parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events, one track a job")
+    parser.add_argument("--route", help="of this route's jobs only")
+    parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
+
+
+def _slowest(text: str) -> int:
+    if text.isdecimal() and int(text) <= 200:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 0 to 200")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane.report import folded, rows, study
+
+    if arguments.json and arguments.folded:
+        hint = "run it once for each"
+        raise SettingsError(
+            "--folded", True, "not both of --json and --folded: stdout has one form", hint, attempted=_ATTEMPT
+        )
+    recording = _chosen(_opened(arguments.file), arguments.route)
+    found = study.study_of(recording, arguments.slowest)
+    _write_page(arguments, found, output)
+    if arguments.trace is not None:
+        _write_trace(arguments.trace, recording, output)
+    if arguments.json:
+        output.document("report", rows.rows_of(found))
+    elif arguments.folded:
+        for line in folded.folded_lines(recording.stacks):
+            output.line(line)
+    else:
+        _text(found, output)
+    return 0
+
+
+def _opened(path: Path) -> Recording:
+    if not path.exists():
+        hint = "`greenlane record -o FILE -- COMMAND` writes one"
+        raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)
+    from greenlane.record.recording import open_recording
+
+    return open_recording(path)
+
+
+def _chosen(recording: Recording, route: str | None) -> Recording:
+    if route is None:
+        return recording
+    known = sorted({job.route for job in recording.jobs})
+    if route not in known:
+        hint = nearest(route, known) or f"it has {', '.join(known[:5]) or 'no jobs'}"
+        raise SettingsError("--route", route, "a route of the recording", hint, attempted=_ATTEMPT)
+    from greenlane.report.subject import of_route
+
+    return of_route(recording, route)
+
+
+def _write_page(arguments: argparse.Namespace, found: Study, output: Output) -> None:
+    path: Path | None = arguments.output
+    if path is None:
+        if arguments.json or arguments.folded:
+            return
+        path = arguments.file.with_name(f"{arguments.file.name.removesuffix('.glr') or 'recording'}.html")
+    if str(path) == "-":
+        return
+    from greenlane.report.page import page
+
+    _write(path, page(found, arguments.file.name, environment()))
+    output.say(f"page: {path}")
+
+
+def _write_trace(path: Path, recording: Recording, output: Output) -> None:
+    from greenlane.report.trace import MOST_JOBS, write_trace
+
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            left_out = write_trace(recording, out)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    output.say(f"trace: {path}" + (f" (the {MOST_JOBS} longest jobs; {left_out} left out)" if left_out else ""))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> GreenlaneError:
+    rule = f"a file that can be written ({error.strerror})"
+    return GreenlaneError(_ATTEMPT, name="output", value=str(path), rule=rule, hint="name another with -o or --trace")
+
+
+def _text(found: Study, output: Output) -> None:
+    from greenlane.report import text
+
+    output.line(output.styled(text.plain(found.verdict), "bold"))
+    if found.contention_said:
+        output.line(text.plain(found.contention_said))
+    for finding in found.findings:
+        output.line(f"- {text.plain(finding.said)}")
+    for note in found.recording.notes:
+        output.say(f"note: {text.plain(note)}")
+    for heading, rows, columns in text.sections(found):
+        output.line()
+        output.line(heading)
+        output.table(rows, columns)
+
+
+COMMAND: Final = Command("report", "what a recording says: page, text, JSON, trace, stacks", _declare, _run)

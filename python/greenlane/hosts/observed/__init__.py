@@ -1,0 +1,17 @@
+"""Hosts that know nothing of Greenlane, observed: each request and task becomes a job of the recording.
+
+- `install`, `uninstall` — the observers of every host below, each placed when its host is imported
+
+| host | a job is | arrival |
+|---|---|---|
+| gunicorn (sync, gthread, gevent) | a request | header, else the kernel's stamp of its bytes |
+| werkzeug (`flask run`), wsgiref, `http.server` | a request | likewise |
+| waitress, cheroot | a request | likewise |
+| Celery worker (prefork, gevent, threads) | a task | when it was published, or its ETA |
+
+A program without a host has no jobs of its own: `greenlane.record.job` makes them.
+"""
+
+from greenlane.hosts.observed.installation import install, uninstall
+
+__all__ = ["install", "uninstall"]

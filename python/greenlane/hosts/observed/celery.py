@@ -1,0 +1,111 @@
+"""Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
+
+Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of publishers that are not recorded have neither: their arrival is the task's start.
+
+Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane import enqueued
+from greenlane._native import Recorder
+from greenlane.probes.patching import Patches, Place
+
+__all__ = ["install", "uninstall"]
+
+_FAILURE: Final = "FAILURE"
+
+_recorder: Final = Recorder()
+#: Task id -> the job of its execution in this process.
+_jobs: dict[str, int] = {}
+
+
+def install() -> None:
+    """Listen to Celery's signals once it is imported. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Listen no more. Idempotent."""
+    _patches.uninstall()
+
+
+def _signals(patches: Patches, module: ModuleType) -> None:
+    # Strong references: signals forget functions that nobody else holds.
+    module.before_task_publish.connect(_publish, weak=False)
+    module.task_prerun.connect(_begin, weak=False)
+    module.task_postrun.connect(_end, weak=False)
+
+
+def _publish(headers: Any = None, **_ignored: Any) -> None:
+    if _patches.installed and isinstance(headers, dict):
+        headers.update(enqueued.headers())
+
+
+def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:
+    if not _patches.installed or not _recorder.recording():
+        return
+    _close_forgotten()
+    request = task.request
+    arrival_ns = _arrival_ns(request)
+    job = _recorder.open(
+        arrival_ns=arrival_ns,
+        deadline_ns=_moment_ns(request.expires),
+        clock="enqueue" if arrival_ns else "handler",
+        host="celery",
+    )
+    if job:
+        _jobs[task_id] = job
+        _recorder.name(str(task.name))
+
+
+def _end(task_id: str = "", state: Any = None, **_ignored: Any) -> None:
+    job = _jobs.pop(task_id, 0)
+    if job:
+        _recorder.close(job, 1 if state == _FAILURE else 0)
+
+
+def _close_forgotten() -> None:
+    """End what this thread or greenlet still has open: Celery sends no end for some revoked tasks."""
+    left = _recorder.job()
+    if left:
+        for task_id, job in list(_jobs.items()):
+            if job == left:
+                del _jobs[task_id]
+                _recorder.close(job, 1)
+
+
+def _arrival_ns(request: Any) -> int:
+    """Give when the task could have started; 0 = unknown."""
+    arrival_ns = enqueued.arrival_ns({name: _header(request, name) for name in enqueued.NAMES})
+    return min(max(arrival_ns, _moment_ns(request.eta)), time.monotonic_ns()) if arrival_ns else 0
+
+
+def _moment_ns(moment: object) -> int:
+    """Give a task's ETA or expiry on the monotonic clock; 0 = none, or before this machine's start."""
+    if isinstance(moment, str):
+        with contextlib.suppress(ValueError):
+            moment = datetime.datetime.fromisoformat(moment)
+    if not isinstance(moment, datetime.datetime):
+        return 0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return max(0, time.monotonic_ns() + int(moment.timestamp() * 1e9) - time.time_ns())
+
+
+def _header(request: Any, name: str) -> object:
+    # Celery makes attributes of a message's headers; some versions keep those that it does not know in `headers`.
+    value = getattr(request, name, None)
+    headers = getattr(request, "headers", None)
+    return headers.get(name) if value is None and isinstance(headers, dict) else value
+
+
+_PLAN: Final[dict[str, Place]] = {"celery.signals": _signals}
+
+_patches: Final = Patches(_PLAN)

@@ -1,0 +1,60 @@
+"""When a request reached the front before us, as its header says: `X-Request-Start`, `X-Queue-Start`.
+
+Forms that fronts write: `t=1700000000.123` (nginx, seconds), `1700000000123` (Heroku, ms), `t=1700000000123456`
+(Apache, us), `1700000000123456789` (ns). The unit follows from the size of the number, which is unambiguous from 1973
+to the year 5138.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["NAMES", "arrival_ns", "environ_arrival_ns", "parsed_unix_ns"]
+
+#: Lower case, the first present counts.
+NAMES: Final = ("x-request-start", "x-queue-start")
+_IN_ENVIRON: Final = tuple("HTTP_" + name.upper().replace("-", "_") for name in NAMES)
+
+_FORM: Final = re.compile(r"\s*(?:t=)?(\d{1,19})(?:\.(\d{1,9}))?\s*")
+#: Largest number of each unit, and how many ns the unit has.
+_UNITS: Final = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))
+#: A header that is older is not about this queue: a wrong clock, or a client's own. Arbitrary.
+_OLDEST_NS: Final = 600 * 10**9
+#: Clocks of two machines differ; a front whose clock is up to so much ahead of ours counts as "now". Arbitrary.
+_AHEAD_NS: Final = 10**9
+
+
+def environ_arrival_ns(environ: Mapping[str, object]) -> int:
+    """Give the arrival by a WSGI environ's headers, monotonic; 0 = none that can be believed. About 0.2 us without."""
+    for name in _IN_ENVIRON:
+        text = environ.get(name)
+        if text:
+            return arrival_ns(str(text))
+    return 0
+
+
+def arrival_ns(text: str) -> int:
+    """Give a header's moment on the monotonic clock; 0 = none that can be believed."""
+    unix_ns = parsed_unix_ns(text)
+    if not unix_ns:
+        return 0
+    now_ns = time.monotonic_ns()
+    age_ns = time.time_ns() - unix_ns
+    if not -_AHEAD_NS <= age_ns <= _OLDEST_NS:
+        return 0
+    return now_ns - max(age_ns, 0)
+
+
+def parsed_unix_ns(text: str) -> int:
+    """Give nanoseconds since 1970; 0 = another form."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        return 0
+    whole, fraction = int(found[1]), found[2] or ""
+    for below, unit_ns in _UNITS:
+        if whole < below:
+            return whole * unit_ns + int((fraction + "0" * 9)[:9]) * unit_ns // 10**9
+    return 0

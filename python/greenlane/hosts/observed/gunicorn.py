@@ -1,0 +1,64 @@
+"""gunicorn's own workers observed: what the worker calls as its application is put under observation.
+
+Covers `sync`, `gthread`, `gevent` and its `pywsgi` variant. Workers that are no WSGI servers (uvicorn's, aiohttp's,
+tornado's) are left alone. Greenlane's own worker opens the jobs of HTTP/1 requests itself, from the accept on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane.hosts.observed.wsgi import observed
+from greenlane.probes.patching import Patches, Place
+
+__all__ = ["install", "uninstall"]
+
+#: (module, class, name): the worker is of the first that it derives from.
+_KINDS: Final = (
+    ("gunicorn.workers.ggevent", "GeventWorker", "gunicorn.gevent"),
+    ("gunicorn.workers.base_async", "AsyncWorker", "gunicorn.async"),
+    ("gunicorn.workers.gthread", "ThreadWorker", "gunicorn.gthread"),
+    ("gunicorn.workers.sync", "SyncWorker", "gunicorn.sync"),
+)
+
+
+def install() -> None:
+    """Place the observer in gunicorn when it is imported. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Put it back. Idempotent."""
+    _patches.uninstall()
+
+
+def _base(patches: Patches, module: ModuleType) -> None:
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def load_wsgi(self: Any) -> Any:
+            result = original(self)
+            if not silent:
+                host = _host_of(self)
+                if host:
+                    self.wsgi = observed(self.wsgi, host)
+            return result
+
+        return load_wsgi
+
+    patches.replace(module.Worker, "load_wsgi", make)
+
+
+def _host_of(worker: object) -> str:
+    """Name the host by its worker class; "" = its application is none of WSGI, as far as we know."""
+    for module, name, host in _KINDS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(worker, kind):
+            return host
+    return ""
+
+
+_PLAN: Final[dict[str, Place]] = {"gunicorn.workers.base": _base}
+
+_patches: Final = Patches(_PLAN)

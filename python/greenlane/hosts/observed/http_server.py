@@ -1,0 +1,104 @@
+"""`http.server` and what is built on it, observed: werkzeug's development server (`flask run`, `app.run()`), wsgiref,
+Django's `runserver`, plain request handlers.
+
+A job opens when a request's head is read, and closes when its handler returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane import bootstrap
+from greenlane._native import Recorder
+from greenlane.hosts.observed import front_clock
+from greenlane.hosts.observed.wsgi import observed
+from greenlane.probes.patching import Patches, Place
+
+__all__ = ["install", "uninstall"]
+
+#: Attribute of a request handler while it is in `handle_one_request`: [job, status].
+_OPEN: Final = "_greenlane_open"
+_FAILED: Final = 500
+
+
+def install() -> None:
+    """Place the observers in the servers that are imported, and in the others when they are. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Put them back. Idempotent."""
+    _patches.uninstall()
+
+
+def _http_server(patches: Patches, module: ModuleType) -> None:
+    recorder = Recorder()
+    kind = module.BaseHTTPRequestHandler
+
+    def make_one(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def handle_one_request(self: Any) -> Any:
+            if silent or not recorder.recording():
+                return original(self)
+            request = self.__dict__[_OPEN] = [0, 0]
+            try:
+                return original(self)
+            except BaseException:
+                request[1] = request[1] or _FAILED
+                raise
+            finally:
+                self.__dict__.pop(_OPEN, None)
+                recorder.close(*request)
+
+        return handle_one_request
+
+    def make_parse(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def parse_request(self: Any) -> Any:
+            parsed = original(self)
+            request = self.__dict__.get(_OPEN)
+            if parsed and request is not None:
+                request[0] = _opened(recorder, self)
+            return parsed
+
+        return parse_request
+
+    def make_status(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def send_response_only(self: Any, code: Any, message: Any = None) -> Any:
+            request = self.__dict__.get(_OPEN)
+            if request is not None:
+                request[1] = int(code)
+            return original(self, code, message)
+
+        return send_response_only
+
+    patches.replace(kind, "handle_one_request", make_one)
+    patches.replace(kind, "parse_request", make_parse)
+    patches.replace(kind, "send_response_only", make_status)
+
+
+def _opened(recorder: Recorder, request: Any) -> int:
+    told = next((request.headers[name] for name in front_clock.NAMES if request.headers.get(name)), "")
+    arrival_ns, clock = front_clock.arrival_ns(told) if told else 0, "header"
+    if not arrival_ns:
+        arrival_ns, clock = recorder.arrival()
+    job = recorder.open(arrival_ns=arrival_ns, clock=clock, host=type(request).__module__)
+    if job:
+        recorder.name(bootstrap.shape(request.command, request.path.partition("?")[0]))
+    return job
+
+
+def _wsgiref(patches: Patches, module: ModuleType) -> None:
+    # Its request handler has a `handle` of its own, which does not come by `handle_one_request`.
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def set_app(self: Any, application: Any) -> Any:
+            return original(self, application if silent else observed(application, "wsgiref"))
+
+        return set_app
+
+    patches.replace(module.WSGIServer, "set_app", make)
+
+
+_PLAN: Final[dict[str, Place]] = {"http.server": _http_server, "wsgiref.simple_server": _wsgiref}
+
+_patches: Final = Patches(_PLAN)

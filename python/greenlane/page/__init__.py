@@ -1,0 +1,11 @@
+"""Pages: one HTML file each that needs nothing else; light and dark, printable, readable by a screen reader.
+
+    html         text that is HTML already, and escaping of all that is not
+    quantities   times, shares and factors in words
+    blocks       sections, cards, tables, tabs, figures, legends
+    document     the whole file
+    svg, axis    what charts are made of
+    charts/      one drawing a file
+
+Whoever shows results uses these: no page brings its own builder, no chart its own axis.
+"""

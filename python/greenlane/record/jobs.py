@@ -1,0 +1,54 @@
+"""Jobs of programs that have no host: a loop over a queue, a cron job, a batch.
+
+    import greenlane.record
+
+    for order in orders:
+        with greenlane.record.job("order", arrival_ns=order.arrival_ns):
+            handle(order)
+
+Outside a recording it does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from greenlane._native import Recorder
+
+__all__ = ["current", "job"]
+
+_recorder: Final = Recorder()
+
+
+@contextlib.contextmanager
+def job(name: str, *, arrival_ns: int = 0, deadline_ns: int = 0) -> Iterator[int]:
+    """Make a job of what runs inside, on this thread, greenlet or task; its status is 1 if it raises, else 0.
+
+    Args:
+        name: its route: few distinct names, never an id or a URL.
+        arrival_ns: when it came, `time.monotonic_ns()`; 0 = now.
+        deadline_ns: when its result is due, likewise; 0 = never.
+
+    Yields:
+        Its number; 0 = nothing is recorded, or this belongs to a job that runs already.
+
+    Cost: about 2 us.
+    """
+    number = _recorder.open(
+        arrival_ns=arrival_ns, deadline_ns=deadline_ns, clock="given" if arrival_ns else "handler", host="program"
+    )
+    if number:
+        _recorder.name(name)
+    try:
+        yield number
+    except BaseException:
+        _recorder.close(number, 1)
+        raise
+    _recorder.close(number)
+
+
+def current() -> int:
+    """Give the number of the job that runs here; 0 = none, or nothing is recorded."""
+    return _recorder.job()

@@ -1,0 +1,173 @@
+"""What else deserves a sentence. Each looks for one thing that people are called for, and is silent without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from greenlane.page.quantities import count, duration, factor, share
+from greenlane.record.rows import Blame, Held, Process
+from greenlane.report.balance import Balance
+from greenlane.report.clocks import RouteClocks, Upstream
+from greenlane.report.native import Uncut
+from greenlane.report.split import RouteSplit
+
+__all__ = ["Finding", "findings_of"]
+
+#: A difference of clocks, a factor, an imbalance below these is nothing to act on. Arbitrary.
+_CLOCKS_FACTOR: Final = 1.2
+_INFLATED: Final = 1.5
+_UNEVEN: Final = 1.5
+_HOT_FRAC: Final = 0.85
+_COOL_FRAC: Final = 0.6
+_POOL_FRAC: Final = 0.05
+_UNCUT_FRAC: Final = 0.05
+_LEAST_NS: Final = 1_000_000
+#: Fewer jobs a worker are spread by chance.
+_LEAST_JOBS: Final = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found."""
+
+    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut.
+    name: str
+    said: str
+
+
+def findings_of(
+    *,
+    routes: Sequence[RouteSplit],
+    upstreams: Sequence[Upstream],
+    clocks: Sequence[RouteClocks],
+    balance: Balance,
+    held: Sequence[Held],
+    blame: Sequence[Blame],
+    uncut: Uncut,
+    processes: Sequence[Process],
+) -> list[Finding]:
+    """Those that the recording gives cause for."""
+    return [
+        *_late_replies(upstreams),
+        *_clock(clocks),
+        *_workers(balance),
+        *_spans(upstreams),
+        *_blocked(held),
+        *_executor(routes, blame, processes),
+        *_native(uncut),
+    ]
+
+
+def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+    resumed, replied = sum(each.late_resumed for each in upstreams), sum(each.late_replied for each in upstreams)
+    limited = sum(each.with_deadline for each in upstreams)
+    if not resumed + replied:
+        return
+    worst = max(upstreams, key=lambda each: each.late_resumed + each.late_replied)
+    yield Finding(
+        "late-replies",
+        f"{count(resumed + replied)} of {count(limited)} calls with a timeout gave their data after it, without an "
+        f"error: {count(resumed)} replies were there in time and the process was late, {count(replied)} came late "
+        f"themselves. Most: {worst.upstream} in {worst.route}.",
+    )
+
+
+def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Finding]:
+    for each in clocks[:1]:
+        if (
+            each.arrival_p99_ns > _CLOCKS_FACTOR * each.handler_p99_ns
+            and each.arrival_p99_ns - each.handler_p99_ns > _LEAST_NS
+        ):
+            yield Finding(
+                "clock",
+                f"A clock that starts in the handler says p99 {duration(each.handler_p99_ns)} for {each.route}; from "
+                f"arrival it is {duration(each.arrival_p99_ns)}. What waits before the first instruction is on no "
+                "dashboard of the application.",
+            )
+
+
+def _workers(balance: Balance) -> Iterator[Finding]:
+    hottest, mean = balance.hottest, balance.mean_busy_frac
+    if hottest and hottest.busy_frac and mean is not None and hottest.busy_frac >= _HOT_FRAC and mean <= _COOL_FRAC:
+        yield Finding(
+            "hot-worker",
+            f"Worker {hottest.pid} uses {share(hottest.busy_frac)} of a core, the mean of all is {share(mean)}: an "
+            "average over the host hides it.",
+        )
+    jobs, workers = sum(worker.jobs for worker in balance.workers), len(balance.workers)
+    if workers > 1 and jobs >= _LEAST_JOBS * workers and (balance.max_to_mean or 0) >= _UNEVEN:
+        idle = sum(worker.jobs == 0 for worker in balance.workers)
+        none = f", {idle} had none" if idle else ""
+        yield Finding(
+            "uneven",
+            f"The busiest of {workers} workers had {factor(balance.max_to_mean or 0)} its share of the jobs"
+            f"{none} (Gini {balance.gini or 0:.2f}).",
+        )
+
+
+def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+    found = [
+        each
+        for each in upstreams
+        if each.wire_p99_ns is not None and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
+    ]
+    if found:
+        worst = found[0]
+        yield Finding(
+            "inflated-spans",
+            f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
+            f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
+            f"{duration(worst.seen_p99_ns)} and was {duration(worst.wire_p99_ns or 0)}.",
+        )
+
+
+def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
+    if held:
+        worst = max(held, key=lambda row: row.ns)
+        yield Finding(
+            "blocked-loop",
+            f"{count(sum(row.calls for row in held))} calls blocked a whole loop without switching, "
+            f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
+            f"up to {duration(worst.longest_ns)} at a time.",
+        )
+
+
+def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: Iterable[Process]) -> Iterator[Finding]:
+    whole = sum(split.latency_ns for split in routes) or 1
+    pool_ns = sum(job.wait_ns.get("pool", 0) for split in routes for job in split.jobs)
+    if pool_ns / whole >= _POOL_FRAC:
+        worst = max(routes, key=lambda split: sum(job.wait_ns.get("pool", 0) for job in split.jobs))
+        yield Finding(
+            "executor",
+            f"{share(pool_ns / whole)} of all time is waiting for a place in a pool, most of it in {worst.route}: the "
+            "executor moved the queue, it did not shorten it.",
+        )
+    threads = [row for row in blame if row.kind in ("gil", "loop") and row.culprit.startswith("thread ")]
+    by_threads = sum(row.ns for row in threads)
+    if by_threads / whole >= _POOL_FRAC:
+        name = max(threads, key=lambda row: row.ns).culprit
+        yield Finding(
+            "executor",
+            f"Jobs waited {duration(by_threads)} for threads of the process itself (most for {name}): work in a thread "
+            "still takes the GIL from the loop; a process would not.",
+        )
+    green = [process.pid for process in processes if process.about.get("threads_are_greenlets")]
+    if green and pool_ns:
+        yield Finding(
+            "executor",
+            f"In {len(green)} processes monkey patching made the thread pool's threads greenlets: what was moved there "
+            "runs in the loop.",
+        )
+
+
+def _native(uncut: Uncut) -> Iterator[Finding]:
+    if uncut.frac >= _UNCUT_FRAC and uncut.culprits:
+        name, _, longest = uncut.culprits[0]
+        yield Finding(
+            "uncut",
+            f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
+            f"(most of {name}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
+            "shortens them; another process does.",
+        )

@@ -1,0 +1,84 @@
+"""The recording as the analyses see it: rows in memory, whoever read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+
+__all__ = ["Part", "Recording", "of_route"]
+
+
+class Recording(Protocol):
+    """What `greenlane.record.recording.Recording` gives, and what a test can make of rows alone."""
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        """Whose recording it is."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Jobs that ended, in any order."""
+
+    @property
+    def blame(self) -> Sequence[Blame]:
+        """Who made whom wait."""
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Calls of upstreams."""
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """Calls that blocked a whole loop."""
+
+    @property
+    def stacks(self) -> Sequence[Stack]:
+        """Where culprits were."""
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """Processes by the second."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader should know: losses, damage, switching on and off."""
+
+    def segments(self, process: int, job: int) -> Sequence[Segment]:
+        """The life of one job."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a recording: the rows that were chosen."""
+
+    whole: Recording
+    processes: Sequence[Process]
+    jobs: Sequence[Job]
+    blame: Sequence[Blame]
+    calls: Sequence[Call]
+    held: Sequence[Held]
+    stacks: Sequence[Stack]
+    samples: Sequence[Sample]
+    notes: Sequence[str]
+
+    def segments(self, process: int, job: int) -> Sequence[Segment]:
+        """The life of one job."""
+        return self.whole.segments(process, job)
+
+
+def of_route(recording: Recording, route: str) -> Part:
+    """The part in which `route` is the victim; culprits' stacks, processes and samples stay whole."""
+    return Part(
+        whole=recording,
+        processes=recording.processes,
+        jobs=[job for job in recording.jobs if job.route == route],
+        blame=[row for row in recording.blame if row.victim == route],
+        calls=[call for call in recording.calls if call.route == route],
+        held=recording.held,
+        stacks=recording.stacks,
+        samples=recording.samples,
+        notes=recording.notes,
+    )

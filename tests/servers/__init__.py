@@ -1,0 +1,35 @@
+"""Real servers from Debian's packages, and a browser, for tests: each of its own, on loopback, gone after its block.
+
+    with Redis() as redis:
+        client = Client.from_url(redis.url)
+
+- `Redis`, `Postgres`, `RabbitMQ` — what services call
+- `HAProxy`, `Nginx` — fronts, with your configuration
+- `Browser`, `Page` — headless Chromium: a page's picture, its DOM and what it complained about
+- `fixtures` — the same as fixtures of a session, for all tests
+
+A server has a temporary folder and free ports below 32768, and is ended by process id. It dies with the thread that
+started it, whatever ends that (`tests.child`). One that is not installed skips the test and says how to get it.
+"""
+
+from tests.servers.browser import Browser, Page
+from tests.servers.haproxy import HAProxy
+from tests.servers.nginx import Nginx
+from tests.servers.postgres import Postgres
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.redis import Redis
+from tests.servers.server import Server
+
+__all__ = [
+    "Server",
+    # what services call
+    "Redis",
+    "Postgres",
+    "RabbitMQ",
+    # fronts
+    "HAProxy",
+    "Nginx",
+    # looking at pages
+    "Browser",
+    "Page",
+]
