@@ -6,6 +6,7 @@ mod clock;
 mod counters;
 mod forks;
 mod gate;
+mod gevent;
 mod interval;
 mod job;
 mod locks;
@@ -29,11 +30,15 @@ mod _native {
     #[pymodule_export]
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
     #[pymodule_export]
+    use super::gevent::Switches;
+    #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::record::sampler::{sampler_start, sampler_stop};
     #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]
