@@ -129,7 +129,8 @@ class Recording:
         bootstrap_control.withdraw("record")
 
     def shown(self) -> dict[str, object]:
-        """Give the field `record` of a control socket's answer; see `greenlane.control`."""
+        """Give the field `record` of a control socket's answer; see `greenlane.control`. It is in the file by then."""
+        self.recorder.flush()
         stats = self.recorder.stats()
         routes = [_route_row(row) for row in self.recorder.live()]
         routes.sort(key=lambda row: -float(str(row["wait_ms"])))
@@ -231,14 +232,15 @@ class _Probes:
             probes.install_routes()
 
     def _native_calls(self) -> None:
-        _native.calls_install()
-        self._undo.append(_native.calls_uninstall)
+        native: Any = _native
+        native.calls_install()
+        self._undo.append(native.calls_uninstall)
         loader = importlib.machinery.ExtensionFileLoader
         original = loader.create_module
 
         def create_module(self: Any, spec: Any) -> Any:
             module = original(self, spec)
-            _native.calls_rescan()
+            native.calls_rescan()
             return module
 
         loader.create_module = create_module  # type: ignore[method-assign]
