@@ -117,6 +117,7 @@ class Recording:
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
+        _native.sampler_stop()
         self.recorder.stop()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
@@ -164,6 +165,7 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
+        _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
         if _is_over(self._folder):

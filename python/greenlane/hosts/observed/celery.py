@@ -1,7 +1,7 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
-The publication is read from a header that recorded publishers on this machine write (`greenlane.enqueued`). Messages of
-others have none: their job's clock is the task's start.
+The publication is read from headers that recorded publishers write (`greenlane.enqueued`). Messages of others have none:
+their jobs begin when the task starts.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """
@@ -78,8 +78,8 @@ def _close_forgotten() -> None:
 
 def _arrival_ns(request: Any) -> int:
     """Give when the task could have started; 0 = unknown."""
-    enqueued_ns = enqueued.arrival_ns(_header(request, enqueued.HEADER))
-    return min(max(enqueued_ns, _moment_ns(request.eta)), time.monotonic_ns()) if enqueued_ns else 0
+    arrival_ns = enqueued.arrival_ns({name: _header(request, name) for name in enqueued.NAMES})
+    return min(max(arrival_ns, _moment_ns(request.eta)), time.monotonic_ns()) if arrival_ns else 0
 
 
 def _moment_ns(moment: object) -> int:
