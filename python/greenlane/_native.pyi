@@ -249,7 +249,7 @@ class Recorder:
         """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
-        """Write down that this unit could have run and did not: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os`.
+        """Write down a wait of this unit, of the kind `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
 
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """

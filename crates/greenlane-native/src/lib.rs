@@ -1,5 +1,6 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
+mod asyncio;
 mod calls;
 mod clock;
 mod counters;
@@ -25,6 +26,8 @@ mod _native {
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use super::asyncio::Steps;
+    #[pymodule_export]
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
     #[pymodule_export]
     use super::gevent::Switches;
@@ -34,6 +37,8 @@ mod _native {
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::record::sampler::{sampler_start, sampler_stop};
     #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]

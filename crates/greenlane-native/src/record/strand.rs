@@ -155,6 +155,9 @@ fn make() -> Option<&'static mut Strand> {
     // SAFETY: gettid has no arguments and cannot fail.
     let thread = unsafe { libc::gettid() } as u32;
     let ring = Arc::new(Ring::new(THREAD_EVENTS));
+    // SAFETY: reads thread-specific memory, which needs no GIL.
+    let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
+    ring.state.store(state, Ordering::Relaxed);
     writer::register(&ring);
     let strand = Box::into_raw(Box::new(Strand {
         ring,
@@ -403,6 +406,8 @@ pub fn enter_loop() {
         if !strand.is_loop {
             strand.is_loop = true;
             let larger = Arc::new(Ring::new(LOOP_EVENTS));
+            let state = strand.ring.state.load(Ordering::Relaxed);
+            larger.state.store(state, Ordering::Relaxed);
             writer::register(&larger);
             std::mem::replace(&mut strand.ring, larger).end();
         }
@@ -413,6 +418,7 @@ pub fn enter_loop() {
 pub fn leave_loop() {
     if let Some(strand) = known() {
         strand.is_loop = false;
+        strand.ring.epoll_fd.store(-1, Ordering::Relaxed);
     }
 }
 
@@ -638,6 +644,13 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
 }
 
+/// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
+pub fn begin_here() {
+    if wanted() {
+        mine();
+    }
+}
+
 /// Bytes were read: the moment when they came, for the arrival of the next job. `exact`: the kernel's stamp.
 pub fn bytes_came(at_ns: u64, exact: bool) {
     if !wanted() {
@@ -698,6 +711,7 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
     strand.polled_ns = to_ns;
     strand.poll_blocked = to_ns.saturating_sub(from_ns) >= WAITED_NS;
     strand.stamp_ns = 0;
+    strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
     if wanted() && strand.poll_blocked && strand.from_ns != 0 {
         // The loop slept: its slice ends and begins anew.
         let gil_ns = strand.gil_ns;
@@ -709,6 +723,13 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
 /// Whether this thread runs a loop.
 pub fn is_loop() -> bool {
     known().is_some_and(|strand| strand.is_loop)
+}
+
+/// This thread's loop waits by `epoll_fd`.
+pub fn waits_by(epoll_fd: i32) {
+    if let Some(strand) = known() {
+        strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+    }
 }
 
 /// When what the last poll found became ready, [known, ready]: exact if the poll had blocked.
