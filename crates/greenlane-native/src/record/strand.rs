@@ -91,6 +91,9 @@ struct Strand {
     /// Kernel's stamp of bytes read since then.
     stamp_ns: u64,
     gc_from_ns: u64,
+    /// The block on a socket that the running unit has just come from: its first read may know better when the bytes
+    /// were there. Written before anything else is.
+    pending: Option<Event>,
 }
 
 /// What the thread-local place holds: not yet made, or this thread is ending.
@@ -110,7 +113,10 @@ impl Drop for Guard {
         let strand = STRAND.with(|place| place.replace(ENDED));
         if !strand.is_null() && strand != ENDED {
             // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
-            let strand = unsafe { Box::from_raw(strand) };
+            let mut strand = unsafe { Box::from_raw(strand) };
+            if let Some(block) = strand.pending.take() {
+                strand.put(block);
+            }
             strand.ring.end();
             threads::forget();
         }
@@ -177,6 +183,7 @@ fn make() -> Option<&'static mut Strand> {
         poll_blocked: false,
         stamp_ns: 0,
         gc_from_ns: 0,
+        pending: None,
     }));
     // A copy from before a fork is left alone: its ring is the parent's.
     STRAND.with(|place| place.set(strand));
@@ -215,10 +222,43 @@ fn blank(id: u32, job: u64) -> Unit {
 }
 
 impl Strand {
-    fn push(&self, event: Event) {
+    fn push(&mut self, event: Event) {
+        if let Some(block) = self.pending.take() {
+            self.put(block);
+        }
+        self.put(event);
+    }
+
+    fn put(&self, event: Event) {
         if self.ring.push(event) {
             writer::wake();
         }
+    }
+
+    /// The kernel had the bytes at `stamp_ns` that the running unit has just read: they are what it was blocked on.
+    fn refine(&mut self, stamp_ns: u64) {
+        let Some(mut event) = self.pending.take() else {
+            return;
+        };
+        if let Event::Block {
+            from_ns,
+            known_ns,
+            ready_ns,
+            flags,
+            ..
+        } = &mut event
+        {
+            // Later than the poll: more bytes came since, and the stamp is of the last one.
+            if stamp_ns <= *ready_ns {
+                *ready_ns = stamp_ns.max(*from_ns);
+                *known_ns = *ready_ns;
+                *flags |= READY_EXACT;
+                if let Some(unit) = self.current() {
+                    unit.io_ready_ns = stamp_ns;
+                }
+            }
+        }
+        self.put(event);
     }
 
     fn current(&mut self) -> Option<&'static mut Unit> {
@@ -307,7 +347,8 @@ impl Strand {
     }
 }
 
-/// `phase.Kind` numbers: a poll, and what is not I/O.
+/// `phase.Kind` numbers: the last of a socket's, a poll, and what is not I/O.
+const SSL: u8 = 1;
 const SELECT: u8 = 3;
 const NO_IO: std::ops::RangeInclusive<u8> = WAITING_KINDS;
 
@@ -444,7 +485,7 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
         if !NO_IO.contains(&unit.kind) {
             unit.io_ready_ns = ready_ns;
         }
-        strand.push(Event::Block {
+        let block = Event::Block {
             from_ns: left_ns,
             known_ns,
             ready_ns,
@@ -455,7 +496,14 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
             flags: unit.flags,
             call: unit.call,
             peer: unit.peer,
-        });
+        };
+        if unit.kind <= SSL {
+            if let Some(former) = strand.pending.replace(block) {
+                strand.put(former);
+            }
+        } else {
+            strand.push(block);
+        }
     }
     strand.begin(now_ns, gil_ns);
 }
@@ -469,6 +517,16 @@ pub fn forget(unit: *const Unit) {
             strand.current = ptr::null_mut();
         }
     }
+}
+
+/// This thread's own unit, made if need be. It lives as long as the thread, in this process.
+pub fn own_unit() -> Option<*mut Unit> {
+    Some(&raw mut mine()?.own)
+}
+
+/// The unit that runs on this thread; null = none.
+pub fn running_unit() -> *mut Unit {
+    known().map_or(ptr::null_mut(), |strand| strand.current)
 }
 
 /// The thread itself runs again, outside of every unit of its loop.
@@ -564,6 +622,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     let Some(strand) = known() else { return };
     if stamp_ns != 0 {
         strand.stamp_ns = stamp_ns;
+        strand.refine(stamp_ns);
     }
     if strand.away > 0 {
         strand.returned_ns = to_ns;
