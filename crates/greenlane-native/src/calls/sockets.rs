@@ -226,7 +226,9 @@ unsafe fn stamp_in(fd: c_int, message: &msghdr) -> u64 {
         while let Some(header) = at.as_ref() {
             if header.cmsg_level == libc::SOL_SOCKET {
                 let content = libc::CMSG_DATA(at);
-                let bytes = header.cmsg_len as usize - (content as usize - at as usize);
+                #[allow(clippy::unnecessary_cast)] // Narrower on other C libraries.
+                let length = header.cmsg_len as usize;
+                let bytes = length.saturating_sub(content as usize - at as usize);
                 if header.cmsg_type == libc::SCM_TIMESTAMPNS && bytes >= size_of::<libc::timespec>()
                 {
                     let time = content.cast::<libc::timespec>().read_unaligned();
