@@ -624,9 +624,21 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
         strand.stamp_ns = stamp_ns;
         strand.refine(stamp_ns);
     }
+    let took_ns = to_ns.saturating_sub(from_ns);
+    // The bytes were there before the operating system let the thread run.
+    let ready_ns = if stamp_ns > from_ns && stamp_ns < to_ns {
+        stamp_ns
+    } else {
+        to_ns
+    };
     if strand.away > 0 {
-        strand.returned_ns = to_ns;
-        strand.gil_at_return_ns = strand.gil_ns;
+        // A `recv` after the `poll` that blocked is short: the wait for the GIL between them is not I/O.
+        if strand.returned_ns == 0 || took_ns >= BLOCKED_NS {
+            strand.returned_ns = ready_ns;
+            strand.gil_at_return_ns = strand.gil_ns;
+        } else if stamp_ns > strand.left_ns && stamp_ns < strand.returned_ns {
+            strand.returned_ns = stamp_ns;
+        }
         return;
     }
     let least_ns = if strand.is_loop {
@@ -634,14 +646,14 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     } else {
         BLOCKED_UNSEEN_NS
     };
-    if to_ns.saturating_sub(from_ns) < least_ns {
+    if took_ns < least_ns {
         strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     let gil_ns = strand.gil_ns;
     strand.end(from_ns, gil_ns);
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
-    strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
+    strand.block(from_ns, ready_ns, ready_ns, (kind, flags, call), gil_ns);
 }
 
 /// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
