@@ -197,7 +197,11 @@ pub fn watch_from(in_hub: bool) {
     let missed = here.in_hub() != in_hub || (!in_hub && here.waits > 1);
     if missed || !here.is_traced() || here.generation != forks::generation() {
         here.waits = 1;
-        watch();
+        if missed && record::on() && installed() {
+            begin(greenlets::current());
+        } else {
+            watch();
+        }
     }
 }
 
