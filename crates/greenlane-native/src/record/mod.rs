@@ -5,6 +5,7 @@
 //! | [`ring`] | one thread's events on their way to the writer |
 //! | [`names`] | texts that events name by number |
 //! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
+//! | [`held`] | the Python stack of a call that blocked a whole loop |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
@@ -16,6 +17,7 @@
 
 #![allow(dead_code)] // Until the loops' probes and the redirected calls are there.
 
+pub mod held;
 pub mod live;
 pub mod names;
 pub mod recorder;

@@ -10,7 +10,7 @@
 
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
-use super::{names, on, writer};
+use super::{held, names, on, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
@@ -330,6 +330,9 @@ impl Strand {
                 unit.io_ready_ns = ready_ns;
             }
             let (unit, job) = (unit.id, unit.job);
+            if flags & HELD_THE_LOOP != 0 && ready_ns - from_ns >= HELD_NS {
+                held::seen(unit, job, from_ns, ready_ns);
+            }
             self.push(Event::Block {
                 from_ns,
                 known_ns,
