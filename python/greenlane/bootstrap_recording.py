@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib
 import importlib.machinery
 import json
 import os
@@ -30,7 +29,9 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import asyncio as loops
 from greenlane.probes import calls
+from greenlane.probes import gevent as green
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -209,13 +210,9 @@ class _Probes:
         """Place what there is."""
         self._native_calls()
         self._threads()
-        calls.install()
-        self._undo.append(calls.uninstall)
-        for name in ("greenlane.probes.gevent", "greenlane.probes.asyncio"):
-            with contextlib.suppress(ModuleNotFoundError):
-                module: Any = importlib.import_module(name)
-                module.install()
-                self._undo.append(module.uninstall)
+        for each in (calls, green, loops):
+            each.install()
+            self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
 
     def _threads(self) -> None:
