@@ -116,10 +116,14 @@ class Recording:
         (self.recorder.on if on else self.recorder.off)()
         self.recorder.flush()
 
-    def end(self) -> None:
-        """Write what there is, and take everything out of the process. Never raises."""
+    def finish(self) -> None:
+        """Write what there is, and record no more in this process. The probes stay, switched off."""
         _native.sampler_stop()
         self.recorder.stop()
+
+    def end(self) -> None:
+        """Write what there is, and take everything out of the process. Never raises."""
+        self.finish()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
         bootstrap_control.withdraw_jobs(self._jobs)
@@ -166,7 +170,8 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
-        _native.sampler_start()
+        if self.settings.record_stacks:
+            _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
         if _is_over(self._folder):
