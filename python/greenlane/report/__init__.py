@@ -15,7 +15,7 @@
     findings     what else deserves a sentence: late replies, blocked loops, executors, overload
     scaling      signals for an autoscaler
     gain         what permits would change, estimated
-    verdict      the one sentence
+    verdict      the one sentence; `words` has the names of culprits that are no routes
     study        all of it together, computed once
     rows         as rows of `--json`
     text         for a terminal

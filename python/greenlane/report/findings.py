@@ -12,6 +12,7 @@ from greenlane.report.balance import Balance
 from greenlane.report.clocks import RouteClocks, Upstream
 from greenlane.report.native import Uncut
 from greenlane.report.split import RouteSplit
+from greenlane.report.words import called
 
 __all__ = ["Finding", "findings_of"]
 
@@ -23,6 +24,7 @@ _HOT_FRAC: Final = 0.85
 _COOL_FRAC: Final = 0.6
 _POOL_FRAC: Final = 0.05
 _UNCUT_FRAC: Final = 0.05
+_MACHINE_FRAC: Final = 0.1
 _LEAST_NS: Final = 1_000_000
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
@@ -32,7 +34,7 @@ _LEAST_JOBS: Final = 20
 class Finding:
     """One thing found."""
 
-    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut.
+    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut, machine.
     name: str
     said: str
 
@@ -57,6 +59,7 @@ def findings_of(
         *_blocked(held),
         *_executor(routes, blame, processes),
         *_native(uncut),
+        *_machine(routes),
     ]
 
 
@@ -168,6 +171,17 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         yield Finding(
             "uncut",
             f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
-            f"(most of {name}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
+            f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
             "shortens them; another process does.",
+        )
+
+
+def _machine(routes: Sequence[RouteSplit]) -> Iterator[Finding]:
+    whole = sum(split.latency_ns for split in routes) or 1
+    os_ns = sum(job.wait_ns.get("os", 0) for split in routes for job in split.jobs)
+    if os_ns / whole >= _MACHINE_FRAC:
+        yield Finding(
+            "machine",
+            f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had none "
+            "free. Nothing inside the process changes that.",
         )
