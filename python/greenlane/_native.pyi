@@ -20,6 +20,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "RecordingWriter",
+    "Switches",
     "__version__",
     "locks_held",
 ]
@@ -248,7 +249,7 @@ class Recorder:
         """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
-        """Write down that this unit could have run and did not: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os`.
+        """Write down a wait of this unit, of the kind `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
 
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
@@ -361,3 +362,46 @@ class BurstSketch:
     def mean_ns(self) -> int: ...
     def samples(self) -> int: ...
     def weights(self) -> list[int]: ...
+
+@final
+class Switches:
+    """The greenlet switches of this process, written down. `greenlane.probes.gevent` is its face.
+
+    Needs the GIL: not for free-threaded builds.
+    """
+
+    @staticmethod
+    def install(hub: type | None) -> None:
+        """Begin; `hub` is the class of the loops' greenlets. Raises: ImportError if greenlet has no C functions."""
+
+    @staticmethod
+    def uninstall() -> None:
+        """Put every wrapped method back; this thread's trace goes now, those of others at their next switch."""
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether it is installed."""
+
+    @staticmethod
+    def watch() -> None:
+        """Trace this thread's switches, if they are not traced and recording is on."""
+
+    @staticmethod
+    def wrap(owner: type, name: str, role: str, kind: int = 0, call: str = "") -> bool:
+        """Put a wrapper in the place of a method that `owner` itself defines; False if it has none, or one of ours.
+
+        `role`: waits (with `kind` of `greenlane.phase.Kind` and `call`), run_callback, hub_wait, expires or
+        thread_result.
+        """
+
+    @staticmethod
+    def finish(result: object) -> None:
+        """Say that a worker thread has finished `result` now."""
+
+    @staticmethod
+    def spawned_ns() -> int:
+        """Give when the running greenlet was started, monotonic ns; 0 = unknown."""
+
+    @staticmethod
+    def followed() -> int:
+        """Give the number of greenlets that are followed now."""

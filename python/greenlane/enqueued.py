@@ -1,7 +1,7 @@
-"""When a message was put into its queue: the header that publishers write and consumers read.
+"""When a message was put into its queue: the headers that publishers write and consumers read.
 
-The value is `<ns>@<boot id>`: the publisher's monotonic clock and which boot of which machine it counts from. All
-processes of one boot share that clock, containers included; a consumer elsewhere cannot compare it, and does not.
+Two clocks: the monotonic one, with the boot that it counts from, which all processes of one machine share (containers
+included), and the wall clock for consumers elsewhere, where the clocks' difference becomes part of the wait.
 
 A message that was published with a countdown or an ETA was put into its queue before it was due: whoever reads
 `arrival_ns` and knows the ETA takes the later of the two.
@@ -10,40 +10,43 @@ A message that was published with a countdown or an ETA was put into its queue b
 from __future__ import annotations
 
 import functools
-import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HEADER", "arrival_ns", "stamp"]
+__all__ = ["AT", "AT_UNIX", "BOOT", "NAMES", "arrival_ns", "headers"]
 
-#: Name of the header.
-HEADER: Final = "greenlane_enqueued_ns"
+#: Names of the headers: monotonic ns, ns since 1970, and the boot that the first counts from.
+AT: Final = "greenlane_enqueued_ns"
+AT_UNIX: Final = "greenlane_enqueued_unix_ns"
+BOOT: Final = "greenlane_boot"
+NAMES: Final = (AT, AT_UNIX, BOOT)
 
+#: An arrival that lies further back is a wrong clock, or a queue that nobody waits for. Arbitrary: a week.
+_OLDEST_NS: Final = 7 * 86_400 * 10**9
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_VALUE: Final = re.compile(r"(\d{1,19})@([0-9a-f-]{36})")
 
 
-def stamp() -> str:
-    """Give the header's value for a message that is published now."""
-    return f"{time.monotonic_ns()}@{_boot()}"
+def headers() -> dict[str, int | str]:
+    """Give the headers of a message that is published now."""
+    return {AT: time.monotonic_ns(), AT_UNIX: time.time_ns(), BOOT: _boot()}
 
 
-def arrival_ns(value: object) -> int:
-    """Give the monotonic ns of a header's value; 0 if it is none, of another boot, or in the future.
+def arrival_ns(told: Mapping[str, object]) -> int:
+    """Give, on this machine's monotonic clock, when a message with these headers was published; 0 = they do not tell.
 
     Example:
-        >>> now_ns = time.monotonic_ns()
-        >>> now_ns <= arrival_ns(stamp()) <= time.monotonic_ns()
+        >>> time.monotonic_ns() - arrival_ns(headers()) < 10**9
         True
-        >>> arrival_ns("12@another machine"), arrival_ns(None)
-        (0, 0)
+        >>> arrival_ns({})
+        0
     """
-    match = _VALUE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[2] != _boot():
-        return 0
-    at_ns = int(match[1])
-    return at_ns if at_ns <= time.monotonic_ns() else 0
+    now_ns = time.monotonic_ns()
+    at_ns, unix_ns = told.get(AT), told.get(AT_UNIX)
+    if not isinstance(at_ns, int) or not _boot() or told.get(BOOT) != _boot():
+        at_ns = now_ns - (time.time_ns() - unix_ns) if isinstance(unix_ns, int) else 0
+    return min(at_ns, now_ns) if at_ns > max(0, now_ns - _OLDEST_NS) else 0
 
 
 @functools.cache
@@ -51,5 +54,4 @@ def _boot() -> str:
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
-        # A container without /proc/sys: 36 characters that nobody's boot has, so that nobody compares.
-        return "-" * 36
+        return ""  # a container without /proc/sys: the wall clock then

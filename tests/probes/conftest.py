@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from greenlane import phase, probes
+from greenlane._native import Recorder
+from greenlane.probes import calls
+from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
 
@@ -24,3 +28,30 @@ def seen() -> Iterator[Observer]:
         phase.unsubscribe(observer)
         probes.uninstall()
     assert observer.depth == 0
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """The spans of all clients installed, and what they write down."""
+    listener = Heard()
+    calls.install(listener)
+    try:
+        yield listener
+    finally:
+        calls.uninstall()
+    assert calls.absent() == ()
+
+
+@pytest.fixture
+def timed(heard: Heard, tmp_path: Path) -> Iterator[Heard]:
+    """Likewise, with the real recorder behind it that hears this thread's phases: calls know when they were ready."""
+    recorder = Recorder()
+    recorder.start(tmp_path, max_bytes=1 << 24, about="{}")
+    probes.install()
+    phase.subscribe(recorder)
+    try:
+        yield heard
+    finally:
+        phase.unsubscribe(recorder)
+        probes.uninstall()
+        recorder.stop()

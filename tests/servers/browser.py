@@ -178,7 +178,8 @@ class Page:
         """Click the middle of the first element that `selector` finds, as a mouse does."""
         where = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.command(

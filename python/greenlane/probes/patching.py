@@ -98,7 +98,7 @@ class Patches:
     def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
         """Put `make(original, self.silent)` in the place of `owner.name`; `owner` is a module or a class.
 
-        A function made this way carries the original's name, docstring and signature. A class, or a class method, is put
+        A function made this way carries the original's name, docstring and signature. A class or a class method is put
         in as it is.
         """
         key = id(owner), name

@@ -8,6 +8,7 @@
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
+//! | [`sampler`] | the native thread that looks where culprits are |
 //! | [`recorder`] | the face to Python |
 //!
 //! Cost when off: one relaxed load a call. On the path there is no lock and no system call but the clocks; a full ring
@@ -19,6 +20,7 @@ pub mod live;
 pub mod names;
 pub mod recorder;
 pub mod ring;
+pub mod sampler;
 pub mod segments;
 pub mod strand;
 pub mod writer;

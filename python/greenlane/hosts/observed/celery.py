@@ -1,8 +1,6 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
-Publishing adds two headers to the message, which workers without us ignore: when, on this machine's monotonic clock
-with the boot that it counts from, and on the wall clock, for workers on other machines (then the clocks' difference is
-part of the wait). Messages of publishers that are not recorded have neither: their arrival is the task's start.
+Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of publishers that are not recorded have neither: their arrival is the task's start.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """
@@ -15,23 +13,17 @@ import time
 from types import ModuleType
 from typing import Any, Final
 
+from greenlane import enqueued
 from greenlane._native import Recorder
 from greenlane.probes.patching import Patches, Place
 
 __all__ = ["install", "uninstall"]
 
-ENQUEUED: Final = "greenlane_enqueued_ns"
-ENQUEUED_UNIX: Final = "greenlane_enqueued_unix_ns"
-BOOT: Final = "greenlane_boot"
-
-#: An arrival that lies further back is a wrong clock, or a queue that nobody waits for. Arbitrary: a week.
-_OLDEST_NS: Final = 7 * 86_400 * 10**9
 _FAILURE: Final = "FAILURE"
 
 _recorder: Final = Recorder()
 #: Task id -> the job of its execution in this process.
 _jobs: dict[str, int] = {}
-_boot = ""
 
 
 def install() -> None:
@@ -45,9 +37,6 @@ def uninstall() -> None:
 
 
 def _signals(patches: Patches, module: ModuleType) -> None:
-    global _boot
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-        _boot = stream.read().strip()
     # Strong references: signals forget functions that nobody else holds.
     module.before_task_publish.connect(_publish, weak=False)
     module.task_prerun.connect(_begin, weak=False)
@@ -56,9 +45,7 @@ def _signals(patches: Patches, module: ModuleType) -> None:
 
 def _publish(headers: Any = None, **_ignored: Any) -> None:
     if _patches.installed and isinstance(headers, dict):
-        headers[ENQUEUED] = time.monotonic_ns()
-        headers[ENQUEUED_UNIX] = time.time_ns()
-        headers[BOOT] = _boot
+        headers.update(enqueued.headers())
 
 
 def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:
@@ -96,14 +83,8 @@ def _close_forgotten() -> None:
 
 def _arrival_ns(request: Any) -> int:
     """Give when the task could have started; 0 = unknown."""
-    now_ns = time.monotonic_ns()
-    enqueued_ns = _told(request, ENQUEUED)
-    if not enqueued_ns or _told_text(request, BOOT) != _boot:
-        unix_ns = _told(request, ENQUEUED_UNIX)
-        enqueued_ns = now_ns - (time.time_ns() - unix_ns) if unix_ns else 0
-    if not enqueued_ns or enqueued_ns < now_ns - _OLDEST_NS:
-        return 0
-    return min(max(enqueued_ns, _moment_ns(request.eta)), now_ns)
+    arrival_ns = enqueued.arrival_ns({name: _header(request, name) for name in enqueued.NAMES})
+    return min(max(arrival_ns, _moment_ns(request.eta)), time.monotonic_ns()) if arrival_ns else 0
 
 
 def _moment_ns(moment: object) -> int:
@@ -116,16 +97,6 @@ def _moment_ns(moment: object) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     return max(0, time.monotonic_ns() + int(moment.timestamp() * 1e9) - time.time_ns())
-
-
-def _told(request: Any, name: str) -> int:
-    value = _header(request, name)
-    return value if isinstance(value, int) else 0
-
-
-def _told_text(request: Any, name: str) -> str:
-    value = _header(request, name)
-    return value if isinstance(value, str) else ""
 
 
 def _header(request: Any, name: str) -> object:

@@ -1,7 +1,7 @@
-"""Messages published over kombu, Celery's tasks among them: calls of the broker, with the moment as a header.
+"""Messages published over kombu, Celery's tasks among them: calls of the broker, with the moment as headers.
 
-The header (`greenlane.enqueued`) makes the time in the queue visible to a consumer of the same machine. It is written
-while recording only; consumers that know nothing of it hand it to the task's `request` like any other.
+The headers (`greenlane.enqueued`) make the time in the queue visible to a consumer. They are written while recording
+only; consumers that know nothing of them hand them to the task's `request` like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def place_celery(patches: Patches, module: ModuleType) -> None:
 
 
 def place_kombu(patches: Patches, module: ModuleType) -> None:
-    """Place the span and the header in `kombu.messaging`."""
+    """Place the span and the headers in `kombu.messaging`."""
     patches.replace(module.Producer, "publish", _publish)
 
 
@@ -45,7 +45,7 @@ def _publish(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
         # `headers` is the tenth parameter; who passes ten by position is left alone.
         if silent or len(args) > 8 or not span.recording():
             return sent(self, body, *args, **kwargs)
-        kwargs["headers"] = {**(kwargs.get("headers") or {}), enqueued.HEADER: enqueued.stamp()}
+        kwargs["headers"] = {**(kwargs.get("headers") or {}), **enqueued.headers()}
         return sent(self, body, *args, **kwargs)
 
     return publish

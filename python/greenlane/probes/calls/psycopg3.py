@@ -6,6 +6,7 @@ their caller takes to read.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from types import ModuleType
@@ -27,7 +28,7 @@ def place(patches: Patches, module: ModuleType) -> None:
     """Place the spans in `psycopg`."""
     conninfo = module.conninfo.conninfo_to_dict
 
-    def connect(cls: Any, info: str = "", **kwargs: Any) -> span.Call:
+    def connect(_class: Any, info: str = "", **kwargs: Any) -> span.Call:
         given = {key: value for key, value in kwargs.items() if key in ("host", "port", "connect_timeout")}
         told = conninfo(info, **given)
         host = told.get("host") or told.get("hostaddr") or os.environ.get("PGHOST")
@@ -35,6 +36,8 @@ def place(patches: Patches, module: ModuleType) -> None:
         timeout = told.get("connect_timeout")
         return span.Call(upstream(host, port), "CONNECT", seconds(float(timeout)) if timeout else None)
 
+    # The module's `connect` is the class method as it was when psycopg was imported.
+    patches.replace(module, "connect", span.call(functools.partial(connect, None)))
     for prefix, wrapped in (("", span.call), ("Async", span.awaited)):
         connection, cursor = getattr(module, f"{prefix}Connection"), getattr(module, f"{prefix}Cursor")
         server_cursor = getattr(module, f"{prefix}ServerCursor")

@@ -1,4 +1,4 @@
-"""Calls over redis-py, sync and asyncio: commands by name, pipelines as one call. Subscriptions wait, they do not call."""
+"""Calls over redis-py, sync and asyncio: commands by name, pipelines as one call. Subscriptions are none: they wait."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ _UNKNOWN: Final = Call("(unknown)", "(unknown)")
 class Open:
     """A call that goes on."""
 
-    __slots__ = ("going_on", "from_ns", "what")
+    __slots__ = ("from_ns", "going_on", "what")
 
     def __init__(self, what: Call) -> None:
         self.what = what
@@ -230,6 +230,8 @@ def _pool_waited(from_ns: int) -> None:
 def outcome_of(error: BaseException) -> int:
     """TIMEOUT if the error, or what a client of urllib3 gave up for, calls itself one; else ERROR."""
     for one in (error, getattr(error, "reason", None)):
-        if isinstance(one, BaseException) and any("Timeout" in kind.__name__ for kind in type(one).__mro__):
+        # urllib3's NewConnectionError (refused) is a ConnectTimeoutError by descent only.
+        names = {kind.__name__ for kind in type(one).__mro__}
+        if any("Timeout" in name for name in names) and "NewConnectionError" not in names:
             return TIMEOUT
     return ERROR

@@ -49,9 +49,8 @@ def text_of(statement: Any) -> str:
         return statement
     if isinstance(statement, bytes):
         return statement[:_HEAD].decode("utf-8", "replace")
-    parts = getattr(statement, "seq", None)
-    if parts is None:
-        parts = getattr(statement, "_obj", None)
+    # psycopg's name of it, and psycopg2's.
+    parts = getattr(statement, "_obj", getattr(statement, "_wrapped", None))
     if isinstance(parts, str):
         return parts
     if type(statement).__name__ == "Identifier" and isinstance(parts, tuple | list):
