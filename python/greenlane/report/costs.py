@@ -14,7 +14,7 @@ __all__ = ["Cost", "by_function", "by_work", "job_cpu"]
 
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.
 _WORK: Final[Mapping[str, re.Pattern[str]]] = {
-    "JSON": re.compile(r"\bjson[/.(]|orjson|ujson|simplejson|rapidjson|/json/|\bdumps\b|\bloads\b"),
+    "JSON": re.compile(r"\bjson[/.(]|orjson|ujson|simplejson|rapidjson|/json/"),
     "pickle": re.compile(r"pickle|copyreg|_reduction"),
     "validation": re.compile(r"pydantic|marshmallow|jsonschema|cerberus|voluptuous|attr/validators|serializers"),
     "TLS": re.compile(r"/ssl\.py|OpenSSL|cryptography"),

@@ -34,7 +34,8 @@ _LEAST_JOBS: Final = 20
 class Finding:
     """One thing found."""
 
-    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut, machine.
+    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut,
+    #: machine.
     name: str
     said: str
 
@@ -171,8 +172,8 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         yield Finding(
             "uncut",
             f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
-            f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
-            "shortens them; another process does.",
+            f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and "
+            "no permit shortens them; another process does.",
         )
 
 
@@ -182,6 +183,6 @@ def _machine(routes: Sequence[RouteSplit]) -> Iterator[Finding]:
     if os_ns / whole >= _MACHINE_FRAC:
         yield Finding(
             "machine",
-            f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had none "
-            "free. Nothing inside the process changes that.",
+            f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had "
+            "none free. Nothing inside the process changes that.",
         )

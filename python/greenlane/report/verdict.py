@@ -69,8 +69,8 @@ def contention_sentence(found: Contention) -> str:
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]
         return (
-            f"A hog and overcommit: {share(found.long_frac)} of the waiting is for long slices (most of {called(name)}, the "
-            f"longest {duration(longest)}), the rest for many short ones: {crowd}."
+            f"A hog and overcommit: {share(found.long_frac)} of the waiting is for long slices (most of "
+            f"{called(name)}, the longest {duration(longest)}), the rest for many short ones: {crowd}."
         )
     return ""
 
