@@ -26,6 +26,7 @@ _POOL_FRAC: Final = 0.05
 _UNCUT_FRAC: Final = 0.05
 _MACHINE_FRAC: Final = 0.1
 _LEAST_NS: Final = 1_000_000
+_HELD_NS: Final = 10_000_000
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -128,11 +129,11 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
 
 
 def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
-    if held:
-        worst = max(held, key=lambda row: row.ns)
+    worst = max(held, key=lambda row: row.ns, default=None)
+    if worst is not None and sum(row.ns for row in held) >= _HELD_NS:
         yield Finding(
             "blocked-loop",
-            f"{count(sum(row.calls for row in held))} calls blocked a whole loop without switching, "
+            f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
             f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
             f"up to {duration(worst.longest_ns)} at a time.",
         )
