@@ -110,6 +110,10 @@ def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> Non
     stack = "run (/srv/wsgi.py:1);price (/srv/app/pricing.py:88);dumps (/usr/lib/python3.11/json/__init__.py:238)"
     frame = own_frame(stack)
     assert frame is not None and (frame.function, frame.place) == ("price", "pricing.py:88")
+    short = own_frame(
+        "_worker (futures/thread.py:83);view (shop/views.py:12);recv (http/client.py:3);f (python3.11/ssl.py:9)"
+    )
+    assert short is not None and short.place == "views.py:12"
     assert own_frame("") is None
     assert own_frame("strange") == ("strange", "", 0)
     found = places([Stack("/r", "a (/x/a.py:1)", 5), Stack("/r", "b (/x/b.py:2)", 7), Stack("/r", "a (/x/a.py:1)", 3)])
