@@ -8,8 +8,10 @@ import pytest
 
 from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
 from greenlane.report import costs, folded
+from greenlane.report.arrivals import load_of
 from greenlane.report.balance import balance_of, busy_over_time
 from greenlane.report.clocks import route_clocks, upstreams
+from greenlane.report.fanout import branches_of
 from greenlane.report.hog import contention_of
 from greenlane.report.matrix import matrix_of
 from greenlane.report.native import uncut_of
@@ -17,7 +19,7 @@ from greenlane.report.percentiles import nearest, neighbours
 from greenlane.report.places import own_frame, places
 from greenlane.report.split import split_routes
 from greenlane.report.study import study_of
-from greenlane.report.tail import excesses
+from greenlane.report.tail import excesses, sentence
 from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
 
 BAD = a_day(seconds=30)
@@ -299,3 +301,27 @@ def test_a_pool_that_only_moved_the_queue_is_found() -> None:
 def test_collapsed_stacks_add_up() -> None:
     rows = [Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 5), Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 6)]
     assert folded.folded_lines(rows) == ["GET /a:b;f (x.py:1);g (y.py:2) 11"]
+
+
+# --- deadlines of branches, the load's form
+
+
+def test_the_branch_that_misses_the_deadline_is_named_with_whose_fault_it_was() -> None:
+    jobs = {(0, 1): job(1, deadline_ns=100 * MS), (0, 2): job(2)}
+    (found,) = branches_of([call(50, 170), call(150, 1), call(50, 1), call(50, 999, number=2)], jobs)
+    assert (found.calls, found.missed, found.was_ready) == (3, 2, 1)
+
+
+def test_a_load_of_waiting_clients_is_told_from_arrivals() -> None:
+    closed = [job(n, arrival_ns=(n // 10) * 50 * MS, cpu_ns=50 * MS) for n in range(400)]
+    found = load_of(closed)
+    assert found.closed and found.most_in_progress == 10
+    assert found.per_s * found.latency_ns / 1e9 == pytest.approx(10, rel=0.1)
+    assert not load_of(BAD.jobs).closed
+    assert load_of([]).per_s == 0
+
+
+def test_the_tail_in_words() -> None:
+    study = study_of(BAD)
+    said = sentence(study.excesses["GET /bikes"][-1], study.places)
+    assert "of what p99 exceeds p50 by" in said and "was for GET /report, pricing.py:88" in said

@@ -8,6 +8,8 @@
     matrix       who made whom wait
     places       the line of code at which a culprit was
     clocks       upstream's clock beside the application's; arrival, spawn and handler
+    fanout       branches that miss a job's deadline
+    arrivals     how the load came: Little's law, open or closed
     balance      workers against each other; busy share and lag over time
     hog          one long burst or many short ones
     native       slices that the interpreter could not cut
