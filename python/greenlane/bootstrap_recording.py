@@ -1,8 +1,7 @@
 """The recorder of one process and everything that tells it something, put together. `bootstrap` gives it out.
 
-Which probes: those of threads at once; when the program imports gevent's hub or monkey patch they are taken out again,
-so that gevent replaces the standard library and not our wrappers, and gevent's own are placed. asyncio's wait for its
-import. libc's calls are seen in all of them.
+Which probes: all at once, each waits for what it is for to be imported. Only those of threads are taken out again when
+the program imports gevent's hub or monkey patch, so that gevent replaces the standard library and not our wrappers.
 
 After a fork the child records into a file of its own; so does a program that is executed, by the environment.
 """
@@ -13,6 +12,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import importlib.machinery
 import json
 import os
 import platform
@@ -30,6 +30,7 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import calls
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -129,7 +130,8 @@ class Recording:
         bootstrap_control.withdraw("record")
 
     def shown(self) -> dict[str, object]:
-        """Give the field `record` of a control socket's answer; see `greenlane.control`."""
+        """Give the field `record` of a control socket's answer; see `greenlane.control`. It is in the file by then."""
+        self.recorder.flush()
         stats = self.recorder.stats()
         routes = [_route_row(row) for row in self.recorder.live()]
         routes.sort(key=lambda row: -float(str(row["wait_ms"])))
@@ -198,56 +200,53 @@ class _Jobs:
 
 
 class _Probes:
-    """Chooses the probes: by what the program has imported, or will."""
+    """Places the probes, and takes those of threads out again where gevent comes."""
 
     def __init__(self, undo: list[Callable[[], None]]) -> None:
         self._undo = undo
-        self._green = False
 
     def install(self) -> None:
-        """Place what fits now, and wait for the rest."""
+        """Place what there is."""
         self._native_calls()
-        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
-            self._gevent()
-        else:
-            self._threads()
-            for name in ("gevent.monkey", "gevent.hub"):
-                wrapt.register_post_import_hook(self._gevent, name)
-        self._optional("greenlane.probes.asyncio")
+        self._threads()
+        calls.install()
+        self._undo.append(calls.uninstall)
+        for name in ("greenlane.probes.gevent", "greenlane.probes.asyncio"):
+            with contextlib.suppress(ModuleNotFoundError):
+                module: Any = importlib.import_module(name)
+                module.install()
+                self._undo.append(module.uninstall)
         _keep_last_words(self._undo)
 
     def _threads(self) -> None:
-        with contextlib.suppress(HostError):
-            probes.install()
-            self._undo.append(probes.uninstall)
-
-    def _gevent(self, module: object = None) -> None:
-        if self._green:
+        self._undo.append(probes.uninstall)
+        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
+            self._green()
             return
-        self._green = True
-        probes.uninstall()
-        with contextlib.suppress(ImportError):
-            from greenlane.probes import routes
+        with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
+            probes.install()
+        for name in ("gevent.monkey", "gevent.hub"):
+            wrapt.register_post_import_hook(self._green, name)
 
-            routes.install()
-            self._undo.append(routes.uninstall)
-        self._optional("greenlane.probes.gevent")
+    def _green(self, module: object = None) -> None:
+        if _recording is not None or module is None:
+            probes.uninstall()
+            probes.install_routes()
 
     def _native_calls(self) -> None:
-        with contextlib.suppress(ImportError):
-            native: Any = importlib.import_module("greenlane._native")
-            if hasattr(native, "calls_install"):
-                native.calls_install()
-                if hasattr(native, "calls_uninstall"):
-                    self._undo.append(native.calls_uninstall)
+        native: Any = _native
+        native.calls_install()
+        self._undo.append(native.calls_uninstall)
+        loader = importlib.machinery.ExtensionFileLoader
+        original = loader.create_module
 
-    def _optional(self, name: str) -> None:
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            return
-        module.install()
-        self._undo.append(module.uninstall)
+        def create_module(self: Any, spec: Any) -> Any:
+            module = original(self, spec)
+            native.calls_rescan()
+            return module
+
+        loader.create_module = create_module  # type: ignore[method-assign]
+        self._undo.append(lambda: setattr(loader, "create_module", original))
 
 
 def _keep_last_words(undo: list[Callable[[], None]]) -> None:

@@ -6,6 +6,7 @@
 //! leaves a trace function is thrown into the target, so ours raises none of its own.
 
 use super::greenlets::{self, Entry, Label, UNLABELLED};
+use super::roles;
 use crate::record::strand::{self, Unit};
 use crate::{clock, forks, record};
 use greenlane_core::recording::event::UnitKind;
@@ -31,17 +32,15 @@ pub struct Cause {
     pub known_ns: u64,
     /// 0 = there is none.
     pub ready_ns: u64,
-    /// What `phase.Kind` a wait is that ends here, when its greenlet has not said.
-    pub kind: u8,
-    pub call: u32,
+    /// The class whose callback it is: it says what ends here when the greenlet has not. 0 = none.
+    pub class: usize,
 }
 
 impl Cause {
     pub const NONE: Self = Self {
         known_ns: 0,
         ready_ns: 0,
-        kind: UNLABELLED,
-        call: 0,
+        class: 0,
     };
 }
 
@@ -185,8 +184,17 @@ fn is_hub(greenlet: *mut ffi::PyObject) -> bool {
 
 /// Sees to it that this thread's switches are traced. Cost when they are: a few ns.
 ///
-/// Call it from the hub or from a greenlet that is about to wait in it, so that threads without a hub stay untraced.
+/// `in_hub`: whether the hub calls it; else a greenlet that is about to wait in it. Threads without a hub stay untraced.
 #[inline]
+pub fn watch_from(in_hub: bool) {
+    let here = here();
+    // Who was told last that the hub runs, and is called from it, has missed nothing; and the other way round.
+    if !here.is_traced() || here.in_hub() != in_hub || here.generation != forks::generation() {
+        watch();
+    }
+}
+
+/// The same, from wherever.
 pub fn watch() {
     if !record::on() || !installed() {
         return;
@@ -354,11 +362,11 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
         }
         return;
     }
-    if !greenlets::is_greenlet(origin) || !greenlets::is_greenlet(target) {
-        return;
-    }
     let now_ns = clock::monotonic_ns();
     if here.current != origin || here.generation != forks::generation() {
+        if !greenlets::is_greenlet(origin) {
+            return;
+        }
         here.adopt(origin, now_ns);
     }
     let from = here.entry;
@@ -378,7 +386,8 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
         }
         let to = match greenlets::find(target) {
             Some(entry) => entry,
-            None => here.meet(target),
+            None if greenlets::is_greenlet(target) => here.meet(target),
+            None => return here.lose(),
         };
         here.current = target;
         here.entry = to;
@@ -417,9 +426,8 @@ impl Here {
         if self.cause.ready_ns != 0 {
             let exact = self.cause.known_ns == self.cause.ready_ns;
             strand::set_ready(unit, self.cause.known_ns, self.cause.ready_ns, exact);
-            if self.label.kind == UNLABELLED && unit.call == 0 && self.cause.call != 0 {
-                unit.kind = self.cause.kind;
-                unit.call = self.cause.call;
+            if self.label.kind == UNLABELLED && self.cause.class != 0 {
+                (unit.kind, unit.call) = roles::what_ends(self.cause.class);
             }
         } else if self.label.due_ns != 0 && self.label.due_ns <= now_ns {
             let ready_ns = due(self.label.due_ns);
@@ -488,11 +496,17 @@ impl Here {
     }
 }
 
-/// When a timer that was due at `due_ns` let its greenlet go: then, or when the poll that slept over it came back. That
-/// poll's delay is the timer's grain (libev and libuv round to ms), not somebody's doing.
+/// libev and libuv round a poll's time to milliseconds: a timer may be so much late with nobody to blame.
+const GRAIN_NS: u64 = 1_500_000;
+
+/// When a timer that was due at `due_ns` let its greenlet go: then, or when the poll that slept over it came back.
 pub fn due(due_ns: u64) -> u64 {
     match strand::poll_bracket() {
-        Some((known_ns, polled_ns)) if known_ns == polled_ns && due_ns <= polled_ns => polled_ns,
+        Some((known_ns, polled_ns))
+            if known_ns == polled_ns && (due_ns..due_ns + GRAIN_NS).contains(&polled_ns) =>
+        {
+            polled_ns
+        }
         _ => due_ns,
     }
 }

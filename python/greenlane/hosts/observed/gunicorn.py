@@ -6,6 +6,8 @@ tornado's) are left alone. Greenlane's own worker opens the jobs of HTTP/1 reque
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -42,7 +44,7 @@ def _base(patches: Patches, module: ModuleType) -> None:
             if not silent:
                 host = _host_of(self)
                 if host:
-                    self.wsgi = observed(self.wsgi, host)
+                    self.wsgi = observed(self.wsgi, host, _spawned_ns(host))
             return result
 
         return load_wsgi
@@ -57,6 +59,15 @@ def _host_of(worker: object) -> str:
         if kind is not None and isinstance(worker, kind):
             return host
     return ""
+
+
+def _spawned_ns(host: str) -> Callable[[], int] | None:
+    if host != "gunicorn.gevent":
+        return None
+    with contextlib.suppress(ModuleNotFoundError):
+        found: Callable[[], int] = importlib.import_module("greenlane.probes.gevent").spawned_ns
+        return found
+    return None
 
 
 _PLAN: Final[dict[str, Place]] = {"gunicorn.workers.base": _base}
