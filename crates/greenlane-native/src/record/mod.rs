@@ -6,6 +6,7 @@
 //! | [`names`] | texts that events name by number |
 //! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
+//! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
 //! | [`recorder`] | the face to Python |
@@ -20,6 +21,7 @@ pub mod names;
 pub mod recorder;
 pub mod ring;
 pub mod segments;
+pub mod spent;
 pub mod strand;
 pub mod writer;
 

@@ -10,6 +10,7 @@
 
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
+use super::spent::Spent;
 use super::{names, on, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
@@ -57,6 +58,8 @@ pub struct Unit {
     pub arrival_exact: bool,
     /// When its I/O last became ready; 0 = never.
     pub io_ready_ns: u64,
+    /// Where its time went so far.
+    pub spent: Spent,
 }
 
 struct Strand {
@@ -208,6 +211,7 @@ fn blank(id: u32, job: u64) -> Unit {
         arrival_ns: 0,
         arrival_exact: false,
         io_ready_ns: 0,
+        spent: Spent::default(),
     }
 }
 
@@ -245,6 +249,7 @@ impl Strand {
         let most_ns = (to_ns - from_ns).saturating_sub(waited_ns);
         let cpu_ns = self.cpu_of(most_ns);
         if let Some(unit) = self.current() {
+            unit.spent.cpu_ns += cpu_ns.min(most_ns);
             let (unit, job, phase) = (unit.id, unit.job, unit.phase);
             self.push(Event::Slice {
                 from_ns,
@@ -286,6 +291,8 @@ impl Strand {
             if !NO_IO.contains(&kind) {
                 unit.io_ready_ns = ready_ns;
             }
+            unit.spent
+                .blocked(kind, ready_ns.saturating_sub(from_ns), 0);
             let (unit, job) = (unit.id, unit.job);
             self.push(Event::Block {
                 from_ns,
@@ -438,6 +445,8 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
         if !NO_IO.contains(&unit.kind) {
             unit.io_ready_ns = ready_ns;
         }
+        unit.spent
+            .blocked(unit.kind, ready_ns - left_ns, now_ns - ready_ns);
         strand.push(Event::Block {
             from_ns: left_ns,
             known_ns,
@@ -620,9 +629,13 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
         return;
     }
     let Some(strand) = mine() else { return };
-    let (unit, job) = strand
-        .current()
-        .map_or((strand.own.id, NO_JOB), |unit| (unit.id, unit.job));
+    let (unit, job) = match strand.current() {
+        Some(unit) => {
+            unit.spent.waited(kind, to_ns.saturating_sub(from_ns));
+            (unit.id, unit.job)
+        }
+        None => (strand.own.id, NO_JOB),
+    };
     strand.push(Event::Wait {
         from_ns,
         to_ns,
@@ -700,6 +713,22 @@ pub fn running() -> (u32, u64) {
     known()
         .and_then(Strand::current)
         .map_or((0, NO_JOB), |unit| (unit.id, unit.job))
+}
+
+/// Number of the running unit and where its time went so far, its present slice included.
+pub fn spent() -> Option<(u32, Spent)> {
+    if !wanted() {
+        return None;
+    }
+    let strand = mine()?;
+    let (from_ns, waited_ns) = (strand.from_ns, strand.gil_ns - strand.gil_at_from_ns);
+    let unit = strand.current()?;
+    let mut spent = unit.spent;
+    if from_ns != 0 {
+        let ran_ns = clock::monotonic_ns().saturating_sub(from_ns);
+        spent.cpu_ns += ran_ns.saturating_sub(waited_ns);
+    }
+    Some((unit.id, spent))
 }
 
 /// Calls `look` with the running unit, made if this thread has none.
