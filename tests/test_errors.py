@@ -15,6 +15,7 @@ from greenlane.errors import (
     LearnedFileError,
     PlatformError,
     RecordError,
+    RecordingError,
     SettingsError,
 )
 
@@ -24,6 +25,7 @@ CODES = {
     PlatformError: ("platform", 2),
     LearnedFileError: ("learned-file", 2),
     HostError: ("host", 2),
+    RecordingError: ("recording", 2),
     ControlError: ("control", 1),
     RecordError: ("record", 1),
     DeadlineExceeded: ("deadline", 1),

@@ -20,6 +20,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "RecordingWriter",
+    "Switches",
     "__version__",
     "locks_held",
 ]
@@ -367,3 +368,46 @@ class BurstSketch:
     def mean_ns(self) -> int: ...
     def samples(self) -> int: ...
     def weights(self) -> list[int]: ...
+
+@final
+class Switches:
+    """The greenlet switches of this process, written down. `greenlane.probes.gevent` is its face.
+
+    Needs the GIL: not for free-threaded builds.
+    """
+
+    @staticmethod
+    def install(hub: type | None) -> None:
+        """Begin; `hub` is the class of the loops' greenlets. Raises: ImportError if greenlet has no C functions."""
+
+    @staticmethod
+    def uninstall() -> None:
+        """Put every wrapped method back; this thread's trace goes now, those of others at their next switch."""
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether it is installed."""
+
+    @staticmethod
+    def watch() -> None:
+        """Trace this thread's switches, if they are not traced and recording is on."""
+
+    @staticmethod
+    def wrap(owner: type, name: str, role: str, kind: int = 0, call: str = "") -> bool:
+        """Put a wrapper in the place of a method that `owner` itself defines; False if it has none, or one of ours.
+
+        `role`: waits (with `kind` of `greenlane.phase.Kind` and `call`), run_callback, hub_wait, expires or
+        thread_result.
+        """
+
+    @staticmethod
+    def finish(result: object) -> None:
+        """Say that a worker thread has finished `result` now."""
+
+    @staticmethod
+    def spawned_ns() -> int:
+        """Give when the running greenlet was started, monotonic ns; 0 = unknown."""
+
+    @staticmethod
+    def followed() -> int:
+        """Give the number of greenlets that are followed now."""

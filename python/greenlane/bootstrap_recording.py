@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import wrapt
 
-from greenlane import bootstrap_control, phase, probes
+from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
 from greenlane.probes import calls
@@ -37,6 +37,7 @@ __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording
 
 #: File in the folder that says that its recording is over: nobody starts another one there.
 ENDED: Final = "ended"
+_PARTS: Final = ".parts"
 _MB: Final = 1_000_000
 #: At most so many routes in an answer of the control socket, those with most wait.
 _MOST_ROUTES: Final = 100
@@ -62,8 +63,7 @@ def start_recording(settings: Settings | None = None) -> Recording | None:
     with _lock:
         if _recording is None:
             settings = load() if settings is None else settings
-            folder = Path(settings.record_folder)
-            if not settings.record_folder or (folder / ENDED).exists():
+            if not settings.record_folder or _is_over(Path(settings.record_folder)):
                 return None
             _recording = Recording(settings)
         return _recording
@@ -125,6 +125,7 @@ class Recording:
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
+        _native.sampler_stop()
         self.recorder.stop()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
@@ -161,6 +162,7 @@ class Recording:
         most_bytes = int(self.settings.record_max_mb * _MB)
         about = json.dumps(_about(self.settings), default=str)
         try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.recorder.start(self._folder, max_bytes=most_bytes, about=about)
         except OSError as error:
             raise RecordError(
@@ -170,9 +172,10 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
+        _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
-        if (self._folder / ENDED).exists():
+        if _is_over(self._folder):
             self.recorder.stop()
             return
         # The child's program must not fail because its recording does; the parent's goes on.
@@ -183,6 +186,11 @@ class Recording:
         if self.settings.control_dir:
             with contextlib.suppress(Exception):
                 bootstrap_control.restart()
+
+
+def _is_over(folder: Path) -> bool:
+    """Whether `greenlane record` has ended there: it says so, then merges and removes its folder."""
+    return (folder / ENDED).exists() or (folder.suffix == _PARTS and not folder.exists())
 
 
 class _Jobs:

@@ -1,10 +1,12 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
+mod asyncio;
 mod calls;
 mod clock;
 mod counters;
 mod forks;
 mod gate;
+mod gevent;
 mod interval;
 mod job;
 mod locks;
@@ -24,13 +26,19 @@ mod _native {
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use super::asyncio::Steps;
+    #[pymodule_export]
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    #[pymodule_export]
+    use super::gevent::Switches;
     #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use super::record::recorder::Recorder;
+    #[pymodule_export]
+    use super::record::sampler::{sampler_start, sampler_stop};
     #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]

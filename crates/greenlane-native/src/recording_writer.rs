@@ -6,6 +6,7 @@ use greenlane_core::recording::event::{ArrivalClock, Event, Outcome, Text, UnitK
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::collections::HashMap;
 
 /// See `_native.pyi`.
 #[pyclass(module = "greenlane._native")]
@@ -13,7 +14,7 @@ pub struct RecordingWriter {
     process: u64,
     pid: u32,
     sequence: u32,
-    texts: Vec<String>,
+    texts: HashMap<String, Text>,
     events: Vec<Event>,
 }
 
@@ -25,7 +26,7 @@ impl RecordingWriter {
             process,
             pid,
             sequence: 0,
-            texts: Vec::new(),
+            texts: HashMap::new(),
             events: Vec::new(),
         }
     }
@@ -55,8 +56,14 @@ impl RecordingWriter {
         }
         let base_ns = self.events[0].span_ns().0;
         let mut encoder = Encoder::new(base_ns);
-        for (index, text) in self.texts.iter().enumerate() {
-            encoder.text(index as Text + 1, text);
+        let mut texts: Vec<(Text, String)> = self
+            .texts
+            .drain()
+            .map(|(text, number)| (number, text))
+            .collect();
+        texts.sort_unstable();
+        for (number, text) in texts {
+            encoder.text(number, &text);
         }
         self.events
             .drain(..)
@@ -71,7 +78,6 @@ impl RecordingWriter {
             crc: 0,
         };
         self.sequence += 1;
-        self.texts.clear();
         PyBytes::new(py, &frame(header, encoder.bytes()))
     }
 }
@@ -79,7 +85,7 @@ impl RecordingWriter {
 /// Fields of one event, taken out one by one.
 struct Fields<'a, 'py> {
     fields: Bound<'py, PyDict>,
-    texts: &'a mut Vec<String>,
+    texts: &'a mut HashMap<String, Text>,
 }
 
 impl Fields<'_, '_> {
@@ -126,12 +132,8 @@ impl Fields<'_, '_> {
         if value.is_empty() {
             return Ok(0);
         }
-        let known = self.texts.iter().position(|text| *text == value);
-        let index = known.unwrap_or_else(|| {
-            self.texts.push(value);
-            self.texts.len() - 1
-        });
-        Ok(index as Text + 1)
+        let next = self.texts.len() as Text + 1;
+        Ok(*self.texts.entry(value).or_insert(next))
     }
 
     fn event(&mut self, name: &str) -> PyResult<Event> {

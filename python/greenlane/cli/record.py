@@ -25,6 +25,7 @@ from greenlane.cli.record_child import Child, alive, blocked_signals
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control import ask, check_directory, processes
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
+from greenlane.record import open_recording
 from greenlane.settings import SETTINGS, Settings, load
 
 __all__ = ["COMMAND"]
@@ -34,6 +35,8 @@ _LOOK_S: Final = 0.5
 #: Progress is said first after so long, then each time the time has doubled, at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
+#: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
+_COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
 _SITE: Final = Path(__file__).resolve().parent.parent / "hosts" / "observed" / "site"
 _NOT_RECORDED: Final = (
@@ -238,8 +241,8 @@ class _Run:
         if not left or self._child.interrupts > 1:
             return
         self._output.say(
-            f"greenlane: the command ended with {self._child.code}; {len(left)} processes that it started still "
-            f"record (pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
+            f"greenlane: the command ended with {self._child.code}; {_still(len(left))} "
+            f"(pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
         )
         self._child.pid = left[0]  # Signals are for those that remain.
         interrupts = self._child.interrupts
@@ -286,11 +289,14 @@ class _Run:
 
 def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
     """Merge, and say what was recorded and what comes next."""
-    count = parts.process_count()
+    said = [] if spent_s is None else [f"{spent_s:.1f} s"]
+    said.append(_count(parts.process_count(), "process"))
     size_mb = parts.merge()
     parts.remove()
-    took = "" if spent_s is None else f"{spent_s:.1f} s, "
-    output.say(f"greenlane: recorded {took}{_count(count, 'process')}, {size_mb:.1f} MB: {parts.file}")
+    if size_mb <= _COUNTED_MB:
+        with contextlib.suppress(GreenlaneError):
+            said.append(_count(len(open_recording(parts.file).jobs), "job"))
+    output.say(f"greenlane: recorded {', '.join(said)}, {size_mb:.1f} MB: {parts.file}")
     output.say(f"next: greenlane report {shlex.quote(os.path.relpath(parts.file))}")
 
 
@@ -313,6 +319,10 @@ def _count_listening(parts: Parts) -> int:
 def _count(number: int, noun: str) -> str:
     plural = noun + ("es" if noun.endswith("s") else "s")
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _still(number: int) -> str:
+    return f"{_count(number, 'process')} that it started still {'records' if number == 1 else 'record'}"
 
 
 COMMAND: Final = Command("record", "record an unchanged program: greenlane record -- gunicorn app:app", _declare, _run)

@@ -17,7 +17,7 @@
   for (const graph of document.querySelectorAll(".flames")) flames(graph);
 
   function flames(graph) {
-    const width = 1000, letter = 6.3;
+    const width = 1000, letter = 6.9;
     const told = graph.querySelector(".told"), whole = graph.querySelector(".whole"), field = graph.querySelector(".find");
     const frames = [...graph.querySelectorAll(".frame")].map((shape) => ({
       shape, x: +shape.dataset.x, w: +shape.dataset.w, y: +shape.querySelector("rect").getAttribute("y"),

@@ -7,10 +7,10 @@ from typing import Final
 
 from greenlane.page.html import Html, element, joined, shown
 
-__all__ = ["circle", "drawing", "fitted", "group", "label", "line", "path", "rect"]
+__all__ = ["LETTER", "circle", "drawing", "fitted", "group", "label", "line", "path", "rect"]
 
 #: Mean width of a letter of the 12 px text that charts use; names are cut by it.
-LETTER: Final = 6.3
+LETTER: Final = 6.9
 
 
 def drawing(width: float, height: float, parts: Iterable[str], title: str, *, style: str = "") -> Html:
@@ -23,7 +23,7 @@ def drawing(width: float, height: float, parts: Iterable[str], title: str, *, st
     """
     return Html(
         f'<svg class="chart{" " + style if style else ""}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="max-width:{width:.0f}px" role="img" aria-label="{shown(title)}">{joined(parts)}</svg>'
+        f'style="--natural:{width:.0f}px" role="img" aria-label="{shown(title)}">{joined(parts)}</svg>'
     )
 
 

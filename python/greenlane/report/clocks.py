@@ -84,12 +84,12 @@ def upstreams(calls: Iterable[Call]) -> list[Upstream]:
 
 
 def route_clocks(jobs: Iterable[Job]) -> list[RouteClocks]:
-    """Routes by the difference that the clock makes, largest first."""
+    """Routes by the difference that the clock makes to all their jobs, largest first."""
     grouped: dict[str, list[Job]] = {}
     for job in jobs:
         grouped.setdefault(job.route, []).append(job)
     found = [_clocks(route, of) for route, of in grouped.items()]
-    return sorted(found, key=lambda each: (each.handler_p99_ns - each.arrival_p99_ns, each.route))
+    return sorted(found, key=lambda each: ((each.handler_p99_ns - each.arrival_p99_ns) * each.jobs, each.route))
 
 
 def late(call: Call) -> bool:

@@ -17,13 +17,15 @@ __all__ = ["Finding", "findings_of"]
 
 #: A difference of clocks, a factor, an imbalance below these is nothing to act on. Arbitrary.
 _CLOCKS_FACTOR: Final = 1.2
-_INFLATED_FRAC: Final = 0.3
+_INFLATED: Final = 1.5
 _UNEVEN: Final = 1.5
 _HOT_FRAC: Final = 0.85
 _COOL_FRAC: Final = 0.6
 _POOL_FRAC: Final = 0.05
 _UNCUT_FRAC: Final = 0.05
 _LEAST_NS: Final = 1_000_000
+#: Fewer jobs a worker are spread by chance.
+_LEAST_JOBS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -94,25 +96,30 @@ def _workers(balance: Balance) -> Iterator[Finding]:
             f"Worker {hottest.pid} uses {share(hottest.busy_frac)} of a core, the mean of all is {share(mean)}: an "
             "average over the host hides it.",
         )
-    if balance.max_to_mean is not None and balance.max_to_mean >= _UNEVEN and len(balance.workers) > 1:
+    jobs, workers = sum(worker.jobs for worker in balance.workers), len(balance.workers)
+    if workers > 1 and jobs >= _LEAST_JOBS * workers and (balance.max_to_mean or 0) >= _UNEVEN:
         idle = sum(worker.jobs == 0 for worker in balance.workers)
         none = f", {idle} had none" if idle else ""
         yield Finding(
             "uneven",
-            f"The busiest of {len(balance.workers)} workers had {factor(balance.max_to_mean)} its share of the jobs"
+            f"The busiest of {workers} workers had {factor(balance.max_to_mean or 0)} its share of the jobs"
             f"{none} (Gini {balance.gini or 0:.2f}).",
         )
 
 
 def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
-    found = [each for each in upstreams if each.inflated_frac >= _INFLATED_FRAC and each.late_ns > _LEAST_NS]
+    found = [
+        each
+        for each in upstreams
+        if each.wire_p99_ns is not None and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
+    ]
     if found:
         worst = found[0]
         yield Finding(
             "inflated-spans",
             f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
-            f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 {duration(worst.seen_p99_ns)} "
-            f"and was {duration(worst.wire_p99_ns or 0)}.",
+            f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
+            f"{duration(worst.seen_p99_ns)} and was {duration(worst.wire_p99_ns or 0)}.",
         )
 
 
@@ -160,7 +167,7 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         name, _, longest = uncut.culprits[0]
         yield Finding(
             "uncut",
-            f"At least {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
+            f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
             f"(most of {name}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
             "shortens them; another process does.",
         )

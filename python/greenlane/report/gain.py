@@ -7,10 +7,9 @@ A light job, then, loses what it waited in slices over `heavy_ms`, but for one i
 wait, and is overtaken by light work: at most by the share of the CPU that light routes use, over the whole of its CPU
 and wait.
 
-    about   light: the above.                           heavy: half of the overtaking.
-    low     light: no interval left either.             heavy: nothing is overtaken.
-    high    light: an interval for each slice, though   heavy: all of the overtaking.
-            slices of one wait follow each other
+    about   light: an interval for each wait.           heavy: half of the overtaking.
+    low     light: no interval either.                  heavy: nothing is overtaken.
+    high    light: `_HIGH_INTERVALS` for each wait.     heavy: all of the overtaking.
 
 What it does not model: queues that drain sooner because light jobs end sooner (better than estimated), C calls that
 hold the GIL (worse: taken out by the slices that could not be cut), another number of threads, more CPU for switches.
@@ -30,6 +29,8 @@ from greenlane.report.split import RouteSplit
 
 __all__ = ["Gain", "Prediction", "gains_of"]
 
+#: What a light phase was measured to wait at p99 beside a heavy one, in intervals: 2.6 ms at 0.5 ms.
+_HIGH_INTERVALS: Final = 5
 #: Culprits' waits that permits on threads can take away. `accept`: threads accept while others compute.
 _REMOVABLE: Final = ("loop", "gil", "accept")
 
@@ -57,61 +58,71 @@ class Gain:
 
 
 def gains_of(
-    routes: Sequence[RouteSplit], blame: Iterable[Blame], *, heavy_ns: int, interval_ns: int, uncut_ns: int
+    routes: Sequence[RouteSplit], blame: Iterable[Blame], *, heavy_ns: int, interval_ns: int, uncut: Mapping[str, float]
 ) -> list[Gain]:
     """One a route, in the order of `routes`.
 
     Args:
         heavy_ns, interval_ns: the settings `heavy_ms` and `interval_ms`.
-        uncut_ns: GIL waits in slices of at least this stay: a C call held it. 0 = all can be cut.
+        uncut: by culprit, the share of the waits for the GIL that C calls caused: those stay.
     """
     rows = [row for row in blame if row.ns > 0]
-    share = _heavy_shares(rows, heavy_ns, uncut_ns)
-    slices = _slices_per_ns(rows, heavy_ns)
-    heavy = {split.route for split in routes if _is_heavy(split, heavy_ns)}
+    share = _heavy_shares(rows, heavy_ns, uncut)
+    waits = _waits_per_ns(rows, heavy_ns)
+    heavy = _heavy_routes(routes, rows, heavy_ns)
     cpu_ns = sum(split.cpu_ns for split in routes)
     light_frac = sum(split.cpu_ns for split in routes if split.route not in heavy) / cpu_ns if cpu_ns else 0.0
-    return [_gain(split, split.route in heavy, share, slices, light_frac, interval_ns) for split in routes]
+    return [_gain(split, split.route in heavy, share, waits, light_frac, interval_ns) for split in routes]
 
 
-def _is_heavy(split: RouteSplit, heavy_ns: int) -> bool:
-    return split.cpu_ns / max(1, len(split.jobs)) > heavy_ns
+def _heavy_routes(routes: Iterable[RouteSplit], rows: Iterable[Blame], heavy_ns: int) -> set[str]:
+    """Routes whose phases are mostly over the limit: by the slices that others waited for, else by the CPU of a job."""
+    caused: dict[str, list[int]] = {}
+    for row in rows:
+        of = caused.setdefault(row.culprit, [0, 0])
+        of[0] += row.ns
+        of[1] += sum(ns for place, ns in enumerate(row.by_length_ns) if (1000 << place) >= heavy_ns)
+    return {
+        split.route
+        for split in routes
+        if (
+            2 * caused[split.route][1] > caused[split.route][0]
+            if split.route in caused
+            else split.cpu_ns > heavy_ns * len(split.jobs)
+        )
+    }
 
 
-def _heavy_shares(rows: Sequence[Blame], heavy_ns: int, uncut_ns: int) -> dict[tuple[str, str], float]:
+def _heavy_shares(rows: Sequence[Blame], heavy_ns: int, uncut: Mapping[str, float]) -> dict[tuple[str, str], float]:
     """By victim and culprit: of the wait, the share in slices that permits would take away."""
-    total: dict[tuple[str, str], int] = {}
-    gone: dict[tuple[str, str], int] = {}
+    total: dict[tuple[str, str], float] = {}
+    gone: dict[tuple[str, str], float] = {}
     for row in rows:
         key = (row.victim, row.culprit)
         total[key] = total.get(key, 0) + row.ns
         if row.kind in _REMOVABLE and row.phase >= 0:
-            over = sum(
-                ns
-                for place, ns in enumerate(row.by_length_ns)
-                if (1000 << place) >= heavy_ns and not (row.kind == "gil" and uncut_ns and (1000 << place) >= uncut_ns)
-            )
-            gone[key] = gone.get(key, 0) + min(over, row.ns)
+            over = sum(ns for place, ns in enumerate(row.by_length_ns) if (1000 << place) >= heavy_ns)
+            stays = uncut.get(row.culprit, 0.0) if row.kind == "gil" else 0.0
+            gone[key] = gone.get(key, 0) + min(over, row.ns) * (1 - stays)
     return {key: gone.get(key, 0) / total[key] for key in total}
 
 
-def _slices_per_ns(rows: Sequence[Blame], heavy_ns: int) -> dict[str, tuple[float, float]]:
-    """By victim: waits and slices per ns of removable wait."""
+def _waits_per_ns(rows: Sequence[Blame], heavy_ns: int) -> dict[str, float]:
+    """By victim: waits per ns of removable wait."""
     found: dict[str, list[int]] = {}
     for row in rows:
         if row.kind in _REMOVABLE and row.phase >= 0 and row.longest_ns >= heavy_ns:
-            of = found.setdefault(row.victim, [0, 0, 0])
+            of = found.setdefault(row.victim, [0, 0])
             of[0] += row.waits
-            of[1] += row.slices
-            of[2] += row.ns
-    return {victim: (waits / ns, slices / ns) for victim, (waits, slices, ns) in found.items() if ns}
+            of[1] += row.ns
+    return {victim: waits / ns for victim, (waits, ns) in found.items() if ns}
 
 
 def _gain(
     split: RouteSplit,
     heavy: bool,
     share: Mapping[tuple[str, str], float],
-    slices: Mapping[str, tuple[float, float]],
+    waits: Mapping[str, float],
     light_frac: float,
     interval_ns: int,
 ) -> Gain:
@@ -119,7 +130,7 @@ def _gain(
     about: list[float] = []
     high: list[float] = []
     removable = 0.0
-    waits, parts = slices.get(split.route, (0.0, 0.0))
+    rate = waits.get(split.route, 0.0)
     for job in split.jobs:
         latency = job.latency_ns
         if heavy:
@@ -131,8 +142,9 @@ def _gain(
         gone = min(_removable(job, share), float(wait_ns(job)))
         removable += gone
         low.append(latency - gone)
-        about.append(latency - gone + min(gone, interval_ns * max(1.0, gone * waits)) if gone else latency)
-        high.append(latency - gone + min(gone, interval_ns * max(1.0, gone * parts)) if gone else latency)
+        rest_ns = interval_ns * max(1.0, gone * rate) if gone else 0.0
+        about.append(latency - gone + min(gone, rest_ns))
+        high.append(latency - gone + min(gone, _HIGH_INTERVALS * rest_ns))
     for each in (low, about, high):
         each.sort()
     return Gain(

@@ -41,11 +41,11 @@ class Contention:
     wait_ns: int
     #: (culprit, ns by its long slices, longest slice), most first.
     hogs: Sequence[tuple[str, int, int]]
-    #: (culprit, ns by its short slices, mean length of those that did it), most first.
-    crowd: Sequence[tuple[str, int, float]]
-    #: Slices that jobs waited for, and their mean part in a wait.
+    #: (culprit, ns by its short slices), most first.
+    crowd: Sequence[tuple[str, int]]
+    #: Slices that jobs waited for, and their length, by the wait for them: known by powers of two.
     slices: int
-    mean_slice_ns: float
+    typical_slice_ns: float
     #: Jobs in progress at the same time in one process, mean of the fullest; its busy share (None: not sampled).
     in_progress: float
     busy_frac: float | None
@@ -63,27 +63,26 @@ def contention_of(blame: Iterable[Blame], latency_ns: int, in_progress: float, b
     long_ns: dict[str, int] = {}
     short_ns: dict[str, int] = {}
     longest: dict[str, int] = {}
-    slices: dict[str, int] = {}
+    weighed_ns2 = 0.0
     for row in rows:
         by_long = sum(ns for place, ns in enumerate(row.by_length_ns) if _long(place, typical[row.victim, row.kind]))
         by_long = min(by_long, row.ns)
         long_ns[row.culprit] = long_ns.get(row.culprit, 0) + by_long
         short_ns[row.culprit] = short_ns.get(row.culprit, 0) + row.ns - by_long
         longest[row.culprit] = max(longest.get(row.culprit, 0), row.longest_ns)
-        slices[row.culprit] = slices.get(row.culprit, 0) + row.slices
+        weighed_ns2 += sum(ns * min(1.5 * (1000 << place), row.longest_ns) for place, ns in enumerate(row.by_length_ns))
     wait_ns = sum(row.ns for row in rows)
     long_frac = sum(long_ns.values()) / wait_ns if wait_ns else 0.0
     ranked = sorted(long_ns, key=lambda culprit: -long_ns[culprit])
     crowded = sorted(short_ns, key=lambda culprit: -short_ns[culprit])
-    count = sum(slices.values())
     return Contention(
         verdict=_verdict(long_frac, wait_ns, latency_ns),
         long_frac=long_frac,
         wait_ns=wait_ns,
         hogs=[(name, long_ns[name], longest[name]) for name in ranked if long_ns[name] > 0],
-        crowd=[(name, short_ns[name], short_ns[name] / max(1, slices[name])) for name in crowded if short_ns[name] > 0],
-        slices=count,
-        mean_slice_ns=wait_ns / max(1, count),
+        crowd=[(name, short_ns[name]) for name in crowded if short_ns[name] > 0],
+        slices=sum(row.slices for row in rows),
+        typical_slice_ns=weighed_ns2 / wait_ns if wait_ns else 0.0,
         in_progress=in_progress,
         busy_frac=busy_frac,
     )

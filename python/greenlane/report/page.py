@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Final
 
 from greenlane.page.blocks import Card, cards, details, note, paragraph, section
 from greenlane.page.document import document
@@ -13,6 +14,9 @@ from greenlane.report.study import Study
 from greenlane.report.views import blame, calls, clocks, culprits, gain, latency, slowest, tail, workers
 
 __all__ = ["page"]
+
+#: A sentence of more letters is set smaller.
+_LONG: Final = 190
 
 
 def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
@@ -36,7 +40,7 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
     }
     header = [
         note(f"greenlane report {name}"),
-        element("h1", study.verdict),
+        element("h1", study.verdict, class_="long" if len(study.verdict) > _LONG else None),
         paragraph(study.contention_said, "lead") if study.contention_said else "",
         *(paragraph(said, "warning") for said in _warnings(study)),
         cards(_cards(study)) if study.routes else "",

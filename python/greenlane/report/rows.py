@@ -158,7 +158,7 @@ def _contention(study: Study) -> Iterator[Row]:
         "long_frac": rounded(found.long_frac),
         "wait_ms": ms(found.wait_ns),
         "slices": found.slices,
-        "mean_slice_ms": ms(found.mean_slice_ns),
+        "typical_slice_ms": ms(found.typical_slice_ns),
         "in_progress": rounded(found.in_progress),
         "busy_frac": rounded(found.busy_frac),
         "max_to_mean": rounded(balance.max_to_mean),
@@ -172,6 +172,8 @@ def _contention(study: Study) -> Iterator[Row]:
         "view": "uncut",
         "interval_ms": ms(uncut.interval_ns),
         "gil_wait_ms": ms(uncut.gil_wait_ns),
+        "looked_ms": ms(uncut.looked_ns),
+        "samples": uncut.jobs,
         "uncut_ms": ms(uncut.uncut_ns),
         "uncut_frac": rounded(uncut.frac),
         "culprits": [

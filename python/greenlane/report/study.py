@@ -13,7 +13,7 @@ from greenlane.report.findings import Finding, findings_of
 from greenlane.report.gain import Gain, gains_of
 from greenlane.report.hog import Contention, contention_of
 from greenlane.report.matrix import Matrix, matrix_of
-from greenlane.report.native import INTERVALS, Uncut, interval_ns, uncut_of
+from greenlane.report.native import Uncut, uncut_of
 from greenlane.report.places import Frame, places
 from greenlane.report.scaling import Scaling, scaling_of
 from greenlane.report.split import RouteSplit, split_routes
@@ -69,14 +69,13 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     hottest = balance.hottest
     latency_ns = sum(split.latency_ns for split in routes)
     contention = contention_of(recording.blame, latency_ns, fullest, hottest.busy_frac if hottest else None)
-    interval = interval_ns(recording.processes)
-    uncut = uncut_of(recording.blame, interval)
+    uncut = uncut_of(recording)
     gains = gains_of(
         routes,
         recording.blame,
         heavy_ns=round(settings.heavy_ms * 1e6),
         interval_ns=round(settings.interval_ms * 1e6),
-        uncut_ns=INTERVALS * interval,
+        uncut=uncut.frac_by_culprit,
     )
     placed = places(recording.stacks)
     jobs = {(job.process, job.job): job for job in recording.jobs}

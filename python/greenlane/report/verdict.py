@@ -62,8 +62,8 @@ def contention_sentence(found: Contention) -> str:
         )
     if found.verdict == "overcommit":
         return (
-            f"Overcommit: no slice is long, they are many ({count(found.slices)}, {duration(found.mean_slice_ns)} on "
-            f"average): {crowd}. A detector of blocked loops sees none of it."
+            f"Overcommit: no slice is long (about {duration(found.typical_slice_ns)}), there are many "
+            f"({count(found.slices)}): {crowd}. A detector of blocked loops sees none of it."
         )
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]

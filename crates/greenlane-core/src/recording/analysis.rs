@@ -145,6 +145,7 @@ enum Place {
     Loop(u64),
     Gil,
     Workers,
+    Pool,
     Nowhere,
 }
 
@@ -551,7 +552,8 @@ fn place(life: &Life, wait: &Waited) -> Place {
         WaitKind::Loop => Place::Loop(unit.thread),
         WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
         WaitKind::Accept => Place::Workers,
-        WaitKind::Lock | WaitKind::Pool | WaitKind::Os => Place::Nowhere,
+        WaitKind::Pool => Place::Pool,
+        WaitKind::Lock | WaitKind::Os => Place::Nowhere,
     }
 }
 
@@ -560,6 +562,7 @@ fn turns(who: &Who, place: Place) -> Option<&Turns> {
         Place::Loop(thread) => who.loops.get(&thread),
         Place::Gil => Some(&who.gil),
         Place::Workers => Some(&who.workers),
+        Place::Pool => Some(&who.pool),
         Place::Nowhere => None,
     }
 }

@@ -23,3 +23,6 @@ pub mod event;
 pub mod life;
 pub mod read;
 pub mod who;
+
+#[cfg(test)]
+mod damaged;

@@ -5,7 +5,7 @@
 //! decoded at a time. Time is too: after checksums over [`EFFORT`] times the input the rest is given up as damaged, so
 //! that headers made to overlap cannot keep a reader busy.
 
-use super::chunk::{Header, Refused, MAGIC};
+use super::chunk::{Header, Refused, HEADER, MAGIC};
 use super::codec::{Decoder, Record};
 use super::event::{Event, Text};
 use std::collections::{BTreeMap, HashMap};
@@ -129,7 +129,16 @@ impl<'a> Scan<'a> {
             while at < bytes.len() {
                 let rest = &bytes[at..];
                 let mut ended = None;
-                let step = match Header::read(rest) {
+                let header = match Header::read(rest) {
+                    // The next one begins within it: it was cut off.
+                    Ok(_) | Err(Refused::Newer(_))
+                        if next_magic(&rest[..rest.len().min(HEADER + 3)]) < HEADER =>
+                    {
+                        Err(Refused::Short)
+                    }
+                    header => header,
+                };
+                let step = match header {
                     Err(Refused::Newer(version)) => {
                         newer = Some(version);
                         skipped.newer_chunks += 1;

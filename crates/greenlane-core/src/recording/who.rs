@@ -1,4 +1,4 @@
-//! Who had what at each moment of a process: each loop's thread, the GIL, the workers.
+//! Who had what at each moment of a process: each loop's thread, the GIL, the workers, the threads of pools.
 
 use super::account::window;
 use super::blame::{add, shared, Candidate, Turn, Turns, MOST_TOGETHER};
@@ -16,6 +16,8 @@ pub struct Who {
     pub gil: Turns,
     /// Whose jobs the workers had while all were busy, else as `gil`.
     pub workers: Turns,
+    /// Whose work threads had that run no loop, blocked or not: others wait for one of them.
+    pub pool: Turns,
     /// Length of each uninterrupted stretch of work, ns.
     pub spans: Vec<u64>,
 }
@@ -57,6 +59,7 @@ impl Spans<'_> {
         let own = piece.to_ns - piece.from_ns;
         match piece.state {
             State::Gc => self.new_span(own),
+            _ if piece.slice == NONE && piece.block == NONE => self.new_span(own),
             _ if piece.slice == NONE => match self.of_block.get(&piece.block) {
                 Some(&span) => span,
                 None => {
@@ -99,6 +102,7 @@ impl Who {
             .filter(|unit| unit.is_green())
             .map(|unit| unit.thread)
             .collect();
+        let pool = Turns::new(pool(life, names, culprits, &mut spans, &looping));
         let loops = threads
             .iter()
             .filter(|(thread, _)| looping.contains(thread))
@@ -108,6 +112,7 @@ impl Who {
             loops,
             gil,
             workers,
+            pool,
             spans: spans.lengths,
         }
     }
@@ -224,6 +229,38 @@ fn fill(turns: &mut Vec<Turn>, gil: &Turns, from_ns: u64, to_ns: u64, nobody: Op
         now_ns = part.to_ns;
     }
     empty(turns, now_ns, to_ns);
+}
+
+/// Whose work the threads of pools had.
+fn pool(
+    life: &Life,
+    names: &Names,
+    culprits: &mut Culprits,
+    spans: &mut Spans<'_>,
+    looping: &HashSet<u64>,
+) -> Vec<Turn> {
+    if !life
+        .pieces
+        .iter()
+        .any(|piece| piece.state == State::Wait(WaitKind::Pool))
+    {
+        return Vec::new();
+    }
+    let mut candidates = Vec::new();
+    for piece in &life.pieces {
+        let unit = &life.units[piece.unit as usize];
+        let works = piece.job != NONE && piece.state != State::Wait(WaitKind::Pool);
+        if works && !looping.contains(&unit.thread) {
+            candidates.push(Candidate {
+                from_ns: piece.from_ns,
+                to_ns: piece.to_ns,
+                rank: 0,
+                culprit: culprits.number((names.routes[piece.job as usize], -1)),
+                span: spans.of(piece),
+            });
+        }
+    }
+    shared(&candidates)
 }
 
 /// Whose jobs the workers had. All of them are busy when as many jobs are open as ever were at once.

@@ -12,7 +12,7 @@ use super::originals::real;
 use super::redirected::Errno;
 use super::symbols;
 use crate::clock;
-use crate::record::{on, strand};
+use crate::record::{on, sampler, strand};
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, timespec};
 use std::cell::Cell;
 use std::mem::transmute;
@@ -32,12 +32,12 @@ const FOREIGN: u8 = 2;
 static RUNTIME: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
 /// Whether the fields lie where we believe.
 static LAYOUT: AtomicU8 = AtomicU8::new(UNTRIED);
-/// The main interpreter's condition, once seen.
-static CONDITION: AtomicUsize = AtomicUsize::new(0);
+static PREDECESSOR: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// A wait that goes on: (since when, end of its last piece); 0 = none.
     static PENDING: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    static SAMPLER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Conditions in these bytes are the GIL's.
@@ -46,22 +46,14 @@ pub fn runtime_is(address: usize, bytes: usize) {
     RUNTIME.1.store(address + bytes, Ordering::Relaxed);
 }
 
-/// A number for the thread that has the GIL: the address of its `PyThreadState`. 0 = nobody or unknown.
-pub fn holder() -> usize {
-    let condition = CONDITION.load(Ordering::Relaxed);
-    if condition == 0 || LAYOUT.load(Ordering::Relaxed) != KNOWN {
-        return 0;
-    }
-    // SAFETY: in `_PyRuntime`, which is never unmapped; words that the interpreter reads and writes as atomics.
-    unsafe {
-        let locked = &*((condition - LOCKED_BEFORE) as *const std::sync::atomic::AtomicI32);
-        let holder = &*((condition - HOLDER_BEFORE) as *const AtomicUsize);
-        if locked.load(Ordering::Relaxed) == 1 {
-            holder.load(Ordering::Relaxed)
-        } else {
-            0
-        }
-    }
+/// The calling thread is the sampler's: its waits are nobody's.
+pub fn is_sampler() {
+    SAMPLER.set(true);
+}
+
+/// Who had the GIL before the sampler's thread took it: the address of a `PyThreadState`. 0 = nobody, or unknown.
+pub fn take_predecessor() -> usize {
+    PREDECESSOR.swap(0, Ordering::Relaxed)
 }
 
 fn is_gil(condition: usize) -> bool {
@@ -84,7 +76,6 @@ fn look_at_layout(condition: usize, mutex: usize) {
     } else {
         FOREIGN
     };
-    CONDITION.store(condition, Ordering::Relaxed);
     LAYOUT.store(layout, Ordering::Relaxed);
 }
 
@@ -117,8 +108,16 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         let result = real(condition, mutex, until);
         let errno = Errno::keep();
         let to_ns = clock::monotonic_ns();
-        if LAYOUT.load(Ordering::Relaxed) == KNOWN && is_locked(address) {
+        let known = LAYOUT.load(Ordering::Relaxed) == KNOWN;
+        let waits_on = known && is_locked(address);
+        if SAMPLER.get() {
+            if known && !waits_on {
+                let holder = ((address - HOLDER_BEFORE) as *const usize).read_volatile();
+                PREDECESSOR.store(holder, Ordering::Relaxed);
+            }
+        } else if waits_on {
             PENDING.set((from_ns, to_ns));
+            sampler::waits(from_ns, to_ns);
         } else {
             strand::gil_waited(from_ns, to_ns);
         }
@@ -136,7 +135,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
     unsafe {
         let real: unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
             transmute(real(symbols::COND_WAIT));
-        if !on() || !is_gil(condition as usize) {
+        if !on() || !is_gil(condition as usize) || SAMPLER.get() {
             return real(condition, mutex);
         }
         let from_ns = clock::monotonic_ns();

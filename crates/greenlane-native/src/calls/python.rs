@@ -1,6 +1,7 @@
 //! The redirected calls' face to Python; `_native.pyi` is the manual.
 
 use super::{sockets, with_state};
+use crate::record::sampler;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::Ordering;
@@ -40,6 +41,8 @@ pub fn calls_state(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         ("sockets", &sockets::SOCKETS),
         ("stamps", &sockets::STAMPS),
         ("given_up", &sockets::GIVEN_UP),
+        ("samples", &sampler::SAMPLES),
+        ("samples_late", &sampler::LATE),
     ] {
         state.set_item(name, count.load(Ordering::Relaxed))?;
     }

@@ -68,7 +68,7 @@ enum Seen {
     /// Socket or file, as the descriptor is.
     Bytes(c_int),
     /// A poll that only loops use, and one that others use too.
-    LoopPoll,
+    LoopPoll(c_int),
     Poll,
 }
 
@@ -81,7 +81,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
         Seen::Blocked(kind) => kind,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
         Seen::Bytes(_) => DRIVER,
-        Seen::LoopPoll | Seen::Poll => SELECT,
+        Seen::LoopPoll(_) | Seen::Poll => SELECT,
     };
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
@@ -93,8 +93,10 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
 
 fn is_of_loop(seen: Seen) -> bool {
     match seen {
-        Seen::LoopPoll if strand::is_loop() => {
-            BY_EPOLL.set(true);
+        Seen::LoopPoll(fd) if strand::is_loop() => {
+            if !BY_EPOLL.replace(true) {
+                strand::waits_by(fd);
+            }
             true
         }
         Seen::Poll => strand::is_loop() && !BY_EPOLL.get(),
@@ -133,6 +135,30 @@ fn wanted() -> bool {
     on() && threads::is_known()
 }
 
+/// The same for bytes read from `fd`: a request's first bytes make its thread known. No signal handler reads those.
+#[inline]
+fn wanted_from(fd: c_int) -> bool {
+    if !on() {
+        return false;
+    }
+    if !threads::is_known() {
+        if sockets::flags(fd) & sockets::ACCEPTED == 0 {
+            return false;
+        }
+        let errno = Errno::keep();
+        strand::begin_here();
+        errno.put_back();
+    }
+    true
+}
+
+/// The call begins now.
+#[inline(never)]
+fn called() -> u64 {
+    strand::calling();
+    clock::monotonic_ns()
+}
+
 macro_rules! redirected {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $index:ident, $seen:expr;)+) => {$(
         /// In the place of the C function of this name.
@@ -145,7 +171,7 @@ macro_rules! redirected {
                 if !wanted() {
                     return real($($argument),*);
                 }
-                let from_ns = clock::monotonic_ns();
+                let from_ns = called();
                 let result = real($($argument),*);
                 returned(symbols::$index, $seen, from_ns, result as i64);
                 result
@@ -176,11 +202,11 @@ redirected! {
         SELECT, Seen::Poll;
     pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *const timespec,
         mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll;
-    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll;
+    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll(fd);
     epoll_pwait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT, Seen::LoopPoll;
+        EPOLL_PWAIT, Seen::LoopPoll(fd);
     epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT2, Seen::LoopPoll;
+        EPOLL_PWAIT2, Seen::LoopPoll(fd);
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP, Seen::Blocked(SLEEP);
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
         CLOCK_NANOSLEEP, Seen::Blocked(SLEEP);
@@ -204,10 +230,10 @@ macro_rules! receiving {
             unsafe {
                 let real: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t $(, $type)*) -> ssize_t =
                     transmute(real(symbols::$index));
-                if !wanted() {
+                if !wanted_from($fd) {
                     return real($fd, $bytes, $length $(, $argument)*);
                 }
-                let from_ns = clock::monotonic_ns();
+                let from_ns = called();
                 let mut part = iovec { iov_base: $bytes, iov_len: $length };
                 let (got, stamp_ns) = if $plain && sockets::can_carry($fd, $length, $flags) {
                     sockets::receive($fd, &mut part, 1, $flags)
@@ -241,10 +267,10 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     unsafe {
         let real: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t =
             transmute(real(symbols::RECVMSG));
-        if !wanted() {
+        if !wanted_from(fd) {
             return real(fd, message, flags);
         }
-        let from_ns = clock::monotonic_ns();
+        let from_ns = called();
         let got = real(fd, message, flags);
         read_from(symbols::RECVMSG, fd, from_ns, got, 0);
         got
@@ -272,7 +298,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         if !wanted() {
             return real(fd, messages, count, flags, timeout);
         }
-        let from_ns = clock::monotonic_ns();
+        let from_ns = called();
         let got = real(fd, messages, count, flags, timeout);
         returned(
             symbols::RECVMMSG,
@@ -300,11 +326,12 @@ pub unsafe extern "C-unwind" fn connect(
         let errno = Errno::keep();
         sockets::stamp(fd);
         errno.put_back();
-        let from_ns = clock::monotonic_ns();
-        let result = real(fd, to, length);
-        if threads::is_known() {
-            returned(symbols::CONNECT, Seen::Blocked(SOCKET), from_ns, 0);
+        if !threads::is_known() {
+            return real(fd, to, length);
         }
+        let from_ns = called();
+        let result = real(fd, to, length);
+        returned(symbols::CONNECT, Seen::Blocked(SOCKET), from_ns, 0);
         result
     }
 }
@@ -319,13 +346,16 @@ macro_rules! accepting {
                 if !on() {
                     return real($fd $(, $argument)*);
                 }
-                let from_ns = clock::monotonic_ns();
+                let known = threads::is_known();
+                let errno = Errno::keep();
+                let from_ns = if known { called() } else { 0 };
+                errno.put_back();
                 let accepted = real($fd $(, $argument)*);
                 let errno = Errno::keep();
                 if accepted >= 0 {
                     sockets::accepted($fd, accepted, clock::monotonic_ns());
                 }
-                if threads::is_known() {
+                if known {
                     returned(symbols::$index, Seen::Blocked(SOCKET), from_ns, 0);
                 }
                 errno.put_back();

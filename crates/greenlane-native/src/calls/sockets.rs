@@ -185,6 +185,7 @@ pub unsafe fn receive(
     flags: c_int,
 ) -> Option<(ssize_t, u64)> {
     #[repr(align(8))]
+    #[allow(dead_code)] // Read by the kernel and by `stamp_in`.
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
     // SAFETY: plain numbers and pointers, for which zero is valid.

@@ -9,6 +9,7 @@
 //! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
+//! | [`sampler`] | the native thread that looks where culprits are |
 //! | [`recorder`] | the face to Python |
 //!
 //! Cost when off: one relaxed load a call. On the path there is no lock and no system call but the clocks; a full ring
@@ -20,6 +21,7 @@ pub mod live;
 pub mod names;
 pub mod recorder;
 pub mod ring;
+pub mod sampler;
 pub mod segments;
 pub mod spent;
 pub mod strand;

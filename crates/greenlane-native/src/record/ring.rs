@@ -3,7 +3,7 @@
 use greenlane_core::recording::event::Event;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Events of a thread that runs one job at a time: some hundred a second.
 pub const THREAD_EVENTS: usize = 1 << 10;
@@ -22,6 +22,10 @@ pub struct Ring {
     pub unit: AtomicU32,
     pub job: AtomicU64,
     pub from_ns: AtomicU64,
+    /// The thread's `PyThreadState`, as a number; 0 = unknown.
+    pub state: AtomicUsize,
+    /// By which the thread's loop waits; -1 = it runs no loop, or waits by something else.
+    pub epoll_fd: AtomicI32,
     /// The thread has ended; after the last event it can be forgotten.
     ended: AtomicBool,
 }
@@ -45,6 +49,8 @@ impl Ring {
             unit: AtomicU32::new(0),
             job: AtomicU64::new(0),
             from_ns: AtomicU64::new(0),
+            state: AtomicUsize::new(0),
+            epoll_fd: AtomicI32::new(-1),
             ended: AtomicBool::new(false),
         }
     }

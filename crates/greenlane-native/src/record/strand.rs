@@ -94,6 +94,9 @@ struct Strand {
     /// Kernel's stamp of bytes read since then.
     stamp_ns: u64,
     gc_from_ns: u64,
+    /// The block on a socket that the running unit has just come from: its first read may know better when the bytes
+    /// were there. Written before anything else is.
+    pending: Option<Event>,
 }
 
 /// What the thread-local place holds: not yet made, or this thread is ending.
@@ -113,7 +116,10 @@ impl Drop for Guard {
         let strand = STRAND.with(|place| place.replace(ENDED));
         if !strand.is_null() && strand != ENDED {
             // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
-            let strand = unsafe { Box::from_raw(strand) };
+            let mut strand = unsafe { Box::from_raw(strand) };
+            if let Some(block) = strand.pending.take() {
+                strand.put(block);
+            }
             strand.ring.end();
             threads::forget();
         }
@@ -152,6 +158,9 @@ fn make() -> Option<&'static mut Strand> {
     // SAFETY: gettid has no arguments and cannot fail.
     let thread = unsafe { libc::gettid() } as u32;
     let ring = Arc::new(Ring::new(THREAD_EVENTS));
+    // SAFETY: reads thread-specific memory, which needs no GIL.
+    let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
+    ring.state.store(state, Ordering::Relaxed);
     writer::register(&ring);
     let strand = Box::into_raw(Box::new(Strand {
         ring,
@@ -177,6 +186,7 @@ fn make() -> Option<&'static mut Strand> {
         poll_blocked: false,
         stamp_ns: 0,
         gc_from_ns: 0,
+        pending: None,
     }));
     // A copy from before a fork is left alone: its ring is the parent's.
     STRAND.with(|place| place.set(strand));
@@ -216,10 +226,43 @@ fn blank(id: u32, job: u64) -> Unit {
 }
 
 impl Strand {
-    fn push(&self, event: Event) {
+    fn push(&mut self, event: Event) {
+        if let Some(block) = self.pending.take() {
+            self.put(block);
+        }
+        self.put(event);
+    }
+
+    fn put(&self, event: Event) {
         if self.ring.push(event) {
             writer::wake();
         }
+    }
+
+    /// The kernel had the bytes at `stamp_ns` that the running unit has just read: they are what it was blocked on.
+    fn refine(&mut self, stamp_ns: u64) {
+        let Some(mut event) = self.pending.take() else {
+            return;
+        };
+        if let Event::Block {
+            from_ns,
+            known_ns,
+            ready_ns,
+            flags,
+            ..
+        } = &mut event
+        {
+            // Later than the poll: more bytes came since, and the stamp is of the last one.
+            if stamp_ns <= *ready_ns {
+                *ready_ns = stamp_ns.max(*from_ns);
+                *known_ns = *ready_ns;
+                *flags |= READY_EXACT;
+                if let Some(unit) = self.current() {
+                    unit.io_ready_ns = stamp_ns;
+                }
+            }
+        }
+        self.put(event);
     }
 
     fn current(&mut self) -> Option<&'static mut Unit> {
@@ -311,7 +354,8 @@ impl Strand {
     }
 }
 
-/// `phase.Kind` numbers: a poll, and what is not I/O.
+/// `phase.Kind` numbers: the last of a socket's, a poll, and what is not I/O.
+const SSL: u8 = 1;
 const SELECT: u8 = 3;
 const NO_IO: std::ops::RangeInclusive<u8> = WAITING_KINDS;
 
@@ -369,6 +413,8 @@ pub fn enter_loop() {
         if !strand.is_loop {
             strand.is_loop = true;
             let larger = Arc::new(Ring::new(LOOP_EVENTS));
+            let state = strand.ring.state.load(Ordering::Relaxed);
+            larger.state.store(state, Ordering::Relaxed);
             writer::register(&larger);
             std::mem::replace(&mut strand.ring, larger).end();
         }
@@ -379,6 +425,7 @@ pub fn enter_loop() {
 pub fn leave_loop() {
     if let Some(strand) = known() {
         strand.is_loop = false;
+        strand.ring.epoll_fd.store(-1, Ordering::Relaxed);
     }
 }
 
@@ -447,7 +494,7 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
         }
         unit.spent
             .blocked(unit.kind, ready_ns - left_ns, now_ns - ready_ns);
-        strand.push(Event::Block {
+        let block = Event::Block {
             from_ns: left_ns,
             known_ns,
             ready_ns,
@@ -458,7 +505,14 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
             flags: unit.flags,
             call: unit.call,
             peer: unit.peer,
-        });
+        };
+        if unit.kind <= SSL {
+            if let Some(former) = strand.pending.replace(block) {
+                strand.put(former);
+            }
+        } else {
+            strand.push(block);
+        }
     }
     strand.begin(now_ns, gil_ns);
 }
@@ -472,6 +526,16 @@ pub fn forget(unit: *const Unit) {
             strand.current = ptr::null_mut();
         }
     }
+}
+
+/// This thread's own unit, made if need be. It lives as long as the thread, in this process.
+pub fn own_unit() -> Option<*mut Unit> {
+    Some(&raw mut mine()?.own)
+}
+
+/// The unit that runs on this thread; null = none.
+pub fn running_unit() -> *mut Unit {
+    known().map_or(ptr::null_mut(), |strand| strand.current)
 }
 
 /// The thread itself runs again, outside of every unit of its loop.
@@ -567,6 +631,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     let Some(strand) = known() else { return };
     if stamp_ns != 0 {
         strand.stamp_ns = stamp_ns;
+        strand.refine(stamp_ns);
     }
     if strand.away > 0 {
         strand.returned_ns = to_ns;
@@ -586,6 +651,13 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     strand.end(from_ns, gil_ns);
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
+}
+
+/// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
+pub fn begin_here() {
+    if wanted() {
+        mine();
+    }
 }
 
 /// Bytes were read: the moment when they came, for the arrival of the next job. `exact`: the kernel's stamp.
@@ -652,6 +724,7 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
     strand.polled_ns = to_ns;
     strand.poll_blocked = to_ns.saturating_sub(from_ns) >= WAITED_NS;
     strand.stamp_ns = 0;
+    strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
     if wanted() && strand.poll_blocked && strand.from_ns != 0 {
         // The loop slept: its slice ends and begins anew.
         let gil_ns = strand.gil_ns;
@@ -663,6 +736,13 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
 /// Whether this thread runs a loop.
 pub fn is_loop() -> bool {
     known().is_some_and(|strand| strand.is_loop)
+}
+
+/// This thread's loop waits by `epoll_fd`.
+pub fn waits_by(epoll_fd: i32) {
+    if let Some(strand) = known() {
+        strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+    }
 }
 
 /// When what the last poll found became ready, [known, ready]: exact if the poll had blocked.

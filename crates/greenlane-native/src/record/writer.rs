@@ -7,7 +7,7 @@ use super::live::Live;
 use super::ring::Ring;
 use super::segments::Segments;
 use super::{names, switch};
-use crate::{clock, forks};
+use crate::{calls, clock, forks};
 use greenlane_core::recording::codec::Encoder;
 use greenlane_core::recording::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
@@ -98,6 +98,11 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A ring to be drained from now on, until it is over.
 pub fn register(ring: &Arc<Ring>) {
     locked(&desk().rings).push(Arc::clone(ring));
+}
+
+/// All rings, of threads that run and that have just ended.
+pub fn rings() -> Vec<Arc<Ring>> {
+    locked(&desk().rings).clone()
 }
 
 /// Wakes the writer; once a round.
@@ -210,6 +215,7 @@ impl Writer {
             let asked = self.desk.asked.load(Ordering::Acquire);
             let last = self.desk.stop.load(Ordering::Relaxed);
             self.round(last);
+            calls::rescan();
             *locked(&self.desk.done) = asked;
             self.desk.round.notify_all();
             if last {
@@ -415,7 +421,7 @@ fn process_number() -> u64 {
 }
 
 /// Starts a thread that gets no signal: the process's are for its own threads.
-fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+pub fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: the sets are locals that the calls fill; the mask is the calling thread's and is put back.
     unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from greenlane.page.html import Html, element
+from greenlane.page.html import Html, element, shown
 from greenlane.page.quantities import duration, share
-from greenlane.page.svg import drawing, fitted, label, rect
+from greenlane.page.svg import LETTER, drawing, fitted, label, rect
 
 __all__ = ["heat_map"]
 
-_LEFT: Final = 250
-_HEAD: Final = 150
+_MOST_LEFT: Final = 250
+_MOST_HEAD: Final = 150
 _CELL: Final = 66
 _ROW: Final = 30
 
@@ -31,13 +31,15 @@ def heat_map(
     """
     whole = sum(cells.values()) or 1.0
     most = max(cells.values(), default=0) or 1.0
-    parts = [_column(number, name) for number, name in enumerate(columns)]
+    left = min(_MOST_LEFT, 14 + LETTER * max(map(len, rows), default=0))
+    head = min(_MOST_HEAD, 18 + 0.65 * LETTER * max(map(len, columns), default=0))
+    parts = [_column(left + number * _CELL, head, name) for number, name in enumerate(columns)]
     for place, row in enumerate(rows):
-        y = _HEAD + place * _ROW
-        parts.append(label(_LEFT - 10, y + 19, row, "", "end", room=_LEFT - 12))
+        y = head + place * _ROW
+        parts.append(label(left - 10, y + 19, row, "", "end", room=left - 6))
         for number, column in enumerate(columns):
             value = cells.get((row, column), 0.0)
-            x = _LEFT + number * _CELL
+            x = left + number * _CELL
             parts.append(rect(x + 1, y + 1, _CELL - 2, _ROW - 2, "cell-empty"))
             if value <= 0:
                 continue
@@ -47,12 +49,11 @@ def heat_map(
             parts.append(rect(x + 1, y + 1, _CELL - 2, _ROW - 2, "cell", told, f' fill-opacity="{depth:.2f}"'))
             style = "on" if depth > 0.55 else ""
             parts.append(label(x + _CELL / 2, y + 19, said(value), style, "middle"))
-    width = _LEFT + len(columns) * _CELL + 90
-    return drawing(width, _HEAD + len(rows) * _ROW + 6, parts, title)
+    width = left + len(columns) * _CELL + 90
+    return drawing(width, head + len(rows) * _ROW + 6, parts, title)
 
 
-def _column(number: int, name: str) -> Html:
-    x, y = _LEFT + number * _CELL + _CELL / 2 + 4, _HEAD - 8
-    turned = f' transform="rotate(-40 {x:.0f} {y:.0f})"'
-    text = label(x, y, fitted(name, 205))
-    return Html(text.replace("<text", f"<text{turned}", 1).replace("</text>", f"{element('title', name)}</text>"))
+def _column(left: float, head: float, name: str) -> Html:
+    x, y = left + _CELL / 2 + 4, head - 8
+    turned = f'transform="rotate(-40 {x:.0f} {y:.0f})" x="{x:.0f}" y="{y:.0f}"'
+    return Html(f"<text {turned}>{shown(fitted(name, 205))}{element('title', name)}</text>")

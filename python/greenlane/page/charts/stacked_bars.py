@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from greenlane.page.axis import LinearAxis, grid, time_step_ns
 from greenlane.page.html import Html
 from greenlane.page.quantities import duration, share
-from greenlane.page.svg import drawing, label, rect
+from greenlane.page.svg import LETTER, drawing, label, rect
 
 __all__ = ["Bar", "stacked_bars"]
 
@@ -34,7 +34,8 @@ class Bar(NamedTuple):
 def stacked_bars(bars: Sequence[Bar], title: str) -> Html:
     """The bars in their order."""
     high = max((sum(max(0.0, ns) for ns in bar.parts.values()) for bar in bars), default=0) or 1e6
-    axis = LinearAxis(0, high, _LEFT, _RIGHT, time_step_ns(high))
+    behind = max((len(bar.said) for bar in bars), default=0) * LETTER + 20
+    axis = LinearAxis(0, high, _LEFT, _WIDTH - max(_WIDTH - _RIGHT, behind), time_step_ns(high))
     height = 8 + sum(_ROW + (8 if bar.first else 0) for bar in bars)
     parts: list[str] = [grid(axis, 4, height)]
     y = 6.0

@@ -7,7 +7,6 @@ from typing import Final
 
 from greenlane.page.axis import LinearAxis, grid, round_step, time_step_ns
 from greenlane.page.html import Html
-from greenlane.page.quantities import duration
 from greenlane.page.svg import circle, drawing, label, line, path
 
 __all__ = ["time_lines"]
@@ -47,7 +46,7 @@ def time_lines(
     for tick in values.ticks():
         parts.append(line(_LEFT, values.at(tick), _RIGHT, values.at(tick), "grid"))
         parts.append(label(_LEFT - 8, values.at(tick) + 4, said(tick), "soft", "end"))
-    taken: list[float] = []
+    ends = _apart({name: values.at(points[-1][1]) for name, points in drawn.items()})
     for number, (name, points) in enumerate(drawn.items()):
         places = [(times.at(at), values.at(value)) for at, value in points]
         outline = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
@@ -55,21 +54,13 @@ def time_lines(
         parts.append(path(f"M{outline}", f"trace s{number}", f"{name}: at most {said(largest)}"))
         if len(places) == 1:
             parts.append(circle(*places[0], 3, f"spot s{number}", f"{name}: {said(largest)}"))
-        y = _free(places[-1][1], taken)
-        taken.append(y)
-        parts.append(label(_RIGHT + 8, y + 4, name, f"name s{number}", room=_WIDTH - _RIGHT - 10))
-    height = max(_HEIGHT, *(y + 8 for y in taken)) if taken else _HEIGHT
-    return drawing(_WIDTH, height + 24, parts, title)
+        parts.append(label(_RIGHT + 8, ends[name] + 4, name, f"name s{number}", room=_WIDTH - _RIGHT - 10))
+    return drawing(_WIDTH, _HEIGHT + 24, parts, title)
 
 
 def nanoseconds_step(least: float) -> float:
     """A round step of a value axis of times."""
     return time_step_ns(least, 1)
-
-
-def clock(ns: float) -> str:
-    """A tick of a value axis of times."""
-    return duration(ns)
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
@@ -79,7 +70,11 @@ def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
     return [max(points[at : at + size], key=lambda point: point[1]) for at in range(0, len(points), size)]
 
 
-def _free(y: float, taken: Sequence[float]) -> float:
-    while any(abs(y - other) < 13 for other in taken):
-        y += 3
-    return y
+def _apart(ends: Mapping[str, float]) -> dict[str, float]:
+    """Heights for the names: each at its line's end, but clear of the one below and of the axis."""
+    found: dict[str, float] = {}
+    lowest = _HEIGHT - 4.0
+    for name in sorted(ends, key=lambda name: -ends[name]):
+        found[name] = min(ends[name], lowest)
+        lowest = found[name] - 13
+    return found

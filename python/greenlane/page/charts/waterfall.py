@@ -44,14 +44,16 @@ def waterfall(stretches: Sequence[Stretch], length_ns: float, title: str, deadli
     chosen = sorted((each for each in stretches if each.lane in drawn), key=lambda each: each.from_ns - each.to_ns)
     left_out = len(stretches) - len(chosen[:MOST_STRETCHES])
     axis = LinearAxis(0, max(length_ns, 1), _LEFT, _RIGHT, time_step_ns(max(length_ns, 1)))
-    bottom = 6 + _ROW * max(1, len(drawn))
-    parts: list[str] = [grid(axis, 2, bottom)]
-    parts += [label(0, 6 + _ROW * n + 13, lane, "soft", room=_LEFT - 10) for lane, n in drawn.items()]
+    due = 0 < deadline_ns < length_ns
+    top = 20 if due else 6
+    bottom = top + _ROW * max(1, len(drawn))
+    parts: list[str] = [grid(axis, top - 4, bottom)]
+    parts += [label(0, top + _ROW * n + 13, lane, "soft", room=_LEFT - 10) for lane, n in drawn.items()]
     for each in sorted(chosen[:MOST_STRETCHES], key=lambda each: (each.lane, each.from_ns)):
-        parts.append(_stretch(each, 6 + _ROW * drawn[each.lane], axis))
-    if 0 < deadline_ns < length_ns:
+        parts.append(_stretch(each, top + _ROW * drawn[each.lane], axis))
+    if due:
         parts.append(line(axis.at(deadline_ns), 0, axis.at(deadline_ns), bottom, "deadline"))
-        parts.append(label(axis.at(deadline_ns) + 4, bottom - 2, "deadline", "late"))
+        parts.append(label(axis.at(deadline_ns) + 4, 10, "deadline", "late"))
     if left_out:
         parts.append(label(_RIGHT, bottom + 32, f"{left_out} short stretches not drawn", "soft", "end"))
     return drawing(_RIGHT + 20, bottom + (38 if left_out else 22), parts, title)

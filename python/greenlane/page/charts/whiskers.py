@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from greenlane.page.axis import Axis, grid
 from greenlane.page.html import Html, shown
-from greenlane.page.svg import circle, drawing, label, line
+from greenlane.page.svg import LETTER, circle, drawing, label, line
 
 __all__ = ["Whisker", "whiskers"]
 
@@ -40,24 +40,27 @@ def whiskers(groups: Mapping[str, Sequence[Whisker]], axis: Axis, title: str, sa
         axis: from `LEFT` to `RIGHT`.
         said: how a tick's value reads.
     """
-    wide_names = all(len(rows) == 1 and rows[0].name == "" for rows in groups.values())
-    bottom = 18.0 + sum(len(rows) for rows in groups.values()) * _ROW + len(groups) * (4 if wide_names else 14)
+    # A group's name stands beside its rows, or over them when it is long.
+    above = any(len(name) * LETTER > _NAMES - 10 for name in groups)
+    head = _ROW if above else 0
+    bottom = 18.0 + sum(len(rows) * _ROW + head + 14 for rows in groups.values())
     parts: list[str] = [grid(axis, 8, bottom, said)]
     y = 18.0
     for name, rows in groups.items():
-        parts.append(label(0, y + 4, name, "" if wide_names else "soft", room=(LEFT if wide_names else _NAMES) - 12))
+        parts.append(label(0, y + 4, name, "soft", room=_WIDTH if above else _NAMES))
+        y += head
         for row in rows:
-            parts.append(_whisker(row, y, axis))
+            parts.append(_whisker(row, y, axis, 18 if above else _NAMES))
             y += _ROW
-        y += 4 if wide_names else 14
+        y += 14
     return drawing(_WIDTH, bottom + 24, parts, title)
 
 
-def _whisker(row: Whisker, y: float, axis: Axis) -> Html:
+def _whisker(row: Whisker, y: float, axis: Axis, left: float) -> Html:
     ours = " ours" if row.strong else ""
     aside = f'<tspan class="soft" dx="5">{shown(row.aside)}</tspan>' if row.aside else ""
     return Html(
-        label(_NAMES, y + 4, row.name, "ours" if row.strong else "", room=LEFT - _NAMES - 10)
+        label(left, y + 4, row.name, "ours" if row.strong else "", room=LEFT - left - 10)
         + line(axis.at(row.low), y, axis.at(row.high), y, f"whisker{ours}")
         + circle(axis.at(row.at), y, 4.5, f"dot{ours}", f"{row.name} {row.said} {row.aside}".strip())
         + f'<text x="{RIGHT + 14}" y="{y + 4:.1f}">{shown(row.said)}{aside}</text>'

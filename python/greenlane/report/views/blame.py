@@ -52,10 +52,11 @@ def _uncut(study: Study) -> Html:
     found = study.uncut
     if not found.gil_wait_ns:
         return Html("")
-    part = f"at least {share(found.frac)}" if found.uncut_ns else "none"
+    part = f"about {share(found.frac)}" if found.uncut_ns else "nothing"
     return paragraph(
-        f"Of {duration(found.gil_wait_ns)} of waiting for the GIL, {part} was for slices that the interpreter could "
-        f"not cut (over twice its switch interval of {duration(found.interval_ns)}): C calls that hold the GIL. Permits "
-        "and intervals do not shorten those; placing them elsewhere does.",
+        f"Waiting for the GIL: {duration(found.gil_wait_ns)}. In the {count(found.jobs)} jobs that waited most for it, "
+        f"{part} was for slices that the interpreter could not cut (over twice its switch interval of "
+        f"{duration(found.interval_ns)}): C calls that hold the GIL. Permits and intervals do not shorten those; "
+        "placing them elsewhere does.",
         "note",
     )

@@ -47,7 +47,7 @@ def view(study: Study) -> Html:
             "interval for a heavy one; heavy phases take turns as they do now; the same jobs arrive at the same "
             "moments. Light jobs lose what they waited in heavy slices, heavy jobs are overtaken by light work. Not in "
             "it: queues that drain sooner (better), C calls that hold the GIL (worse), more switches (worse). "
-            "`permits = on` under the same load is the proof."
+            "`mode = on` under the same load is the proof."
         ),
         about="p99 of each route now, and as it would be; the bar is what the estimate may be off by.",
         name="permits",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from greenlane.page.blocks import Row, details, section, table, wide
 from greenlane.page.charts.stacked_bars import Bar, stacked_bars
 from greenlane.page.html import Html
@@ -28,7 +30,7 @@ def view(study: Study) -> Html:
     bars = [
         Bar(f"{route} {_AT[each.at]}", _positive(each), f"+{duration(each.excess_ns)}", number == 0)
         for route in drawn
-        for number, each in enumerate(found[route])
+        for number, each in enumerate(_distinct(found[route]))
     ]
     lines, more = shortened([each for route in found for each in found[route]])
     rows = [
@@ -55,6 +57,11 @@ def view(study: Study) -> Html:
         "less p50. p99.9 is given from 10,000 jobs on.",
         name="tail",
     )
+
+
+def _distinct(found: list[Excess]) -> list[Excess]:
+    """Without percentiles that few jobs make the same as the next."""
+    return [each for each, after in zip_longest(found, found[1:]) if after is None or each.excess_ns < after.excess_ns]
 
 
 def _jobs(study: Study, route: str) -> range:

@@ -1,0 +1,316 @@
+//! Which task a callback steps, and what is known of it.
+
+use super::here::{here, Cause, Here, Source};
+use super::types;
+use crate::clock;
+use crate::record::{names, strand};
+use greenlane_core::recording::event::{Text, UnitKind, NO_JOB};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Arc;
+
+/// `phase.Kind` numbers.
+const SOCKET: u8 = 0;
+const SLEEP: u8 = 4;
+const LOCK: u8 = 5;
+const FUTURE: u8 = 7;
+
+/// One task of a loop.
+pub struct Task {
+    /// A weak reference to it: an address says nothing once the task is gone.
+    weak: *mut PyObject,
+    /// When it was made; 0 = unseen.
+    pub born_ns: u64,
+    /// When the bytes came for which it was made, and whether the kernel says so; 0 = it was made for something else.
+    pub arrival_ns: u64,
+    pub arrival_exact: bool,
+    /// Changed by its loop's thread only.
+    pub unit: UnsafeCell<strand::Unit>,
+}
+
+// SAFETY: changed and dropped with the GIL, by the thread of its loop.
+unsafe impl Send for Task {}
+// SAFETY: as above.
+unsafe impl Sync for Task {}
+
+impl Task {
+    /// Whether the task still exists.
+    pub fn is_alive(&self) -> bool {
+        // SAFETY: a weak reference that we own; the GIL is held.
+        unsafe { !target(self.weak).is_null() }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        strand::forget(self.unit.get());
+        // SAFETY: ours since `see`; the GIL is held.
+        unsafe { ffi::Py_DECREF(self.weak) };
+    }
+}
+
+/// What `weak` refers to, borrowed; null = gone.
+unsafe fn target(weak: *mut PyObject) -> *mut PyObject {
+    let mut found = ptr::null_mut();
+    unsafe {
+        if ffi::compat::PyWeakref_GetRef(weak, &mut found) > 0 {
+            ffi::Py_DECREF(found);
+            return found;
+        }
+    }
+    ptr::null_mut()
+}
+
+/// How a callback steps its task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Its first step, or one after it gave way.
+    Step,
+    /// What it waited for is there.
+    Wakeup,
+}
+
+/// CPython's type of a step, once its layout has been checked.
+static STEP_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+/// CPython's definition of the method that wakes a task up.
+static WAKEUP: AtomicPtr<ffi::PyMethodDef> = AtomicPtr::new(ptr::null_mut());
+
+/// CPython's `TaskStepMethWrapper`, as far as it is looked at.
+#[repr(C)]
+struct StepWrapper {
+    head: PyObject,
+    task: *mut PyObject,
+}
+
+/// CPython's bound method, likewise.
+#[repr(C)]
+struct Method {
+    head: PyObject,
+    function: *mut PyObject,
+    of: *mut PyObject,
+}
+
+/// The task that `callback` steps, borrowed; None = it is another kind of callback.
+#[inline]
+pub unsafe fn of(callback: *mut PyObject) -> Option<(*mut PyObject, Kind)> {
+    unsafe {
+        let kind = ffi::Py_TYPE(callback);
+        if kind == STEP_TYPE.load(Ordering::Relaxed) {
+            return Some(((*callback.cast::<StepWrapper>()).task, Kind::Step));
+        }
+        if kind == &raw mut ffi::PyCFunction_Type {
+            let method = &*callback.cast::<ffi::PyCFunctionObject>();
+            if method.m_ml == WAKEUP.load(Ordering::Relaxed) {
+                return Some((method.m_self, Kind::Wakeup));
+            }
+            return learn_wakeup(method);
+        }
+        if kind == &raw mut types::PyMethod_Type {
+            return python_step(&*callback.cast::<Method>());
+        }
+        if STEP_TYPE.load(Ordering::Relaxed).is_null() {
+            return learn_step(callback);
+        }
+    }
+    None
+}
+
+#[cold]
+unsafe fn learn_step(callback: *mut PyObject) -> Option<(*mut PyObject, Kind)> {
+    unsafe {
+        let kind = ffi::Py_TYPE(callback);
+        let name = CStr::from_ptr((*kind).tp_name).to_bytes();
+        if !name.ends_with(b"TaskStepMethWrapper") {
+            return None;
+        }
+        let task = ffi::PyObject_GetAttrString(callback, c"__self__".as_ptr());
+        if task.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        ffi::Py_DECREF(task);
+        if (*callback.cast::<StepWrapper>()).task != task {
+            return None;
+        }
+        STEP_TYPE.store(kind, Ordering::Relaxed);
+        Some((task, Kind::Step))
+    }
+}
+
+unsafe fn learn_wakeup(method: &ffi::PyCFunctionObject) -> Option<(*mut PyObject, Kind)> {
+    unsafe {
+        if WAKEUP.load(Ordering::Relaxed).is_null()
+            && !method.m_self.is_null()
+            && CStr::from_ptr((*method.m_ml).ml_name) == c"task_wakeup"
+        {
+            WAKEUP.store(method.m_ml, Ordering::Relaxed);
+            return Some((method.m_self, Kind::Wakeup));
+        }
+    }
+    None
+}
+
+/// `asyncio`'s task in Python: its steps are bound methods.
+static PYTHON_STEP: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+static PYTHON_WAKEUP: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+unsafe fn python_step(method: &Method) -> Option<(*mut PyObject, Kind)> {
+    if method.function == PYTHON_STEP.load(Ordering::Relaxed) {
+        return Some((method.of, Kind::Step));
+    }
+    (method.function == PYTHON_WAKEUP.load(Ordering::Relaxed)).then_some((method.of, Kind::Wakeup))
+}
+
+/// Says what the steps of tasks in Python are called; they live as long as `asyncio`.
+pub fn know_python_tasks(step: &Bound<'_, PyAny>, wakeup: &Bound<'_, PyAny>) {
+    PYTHON_STEP.store(step.as_ptr(), Ordering::Relaxed);
+    PYTHON_WAKEUP.store(wakeup.as_ptr(), Ordering::Relaxed);
+}
+
+static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// See `Steps.follow`.
+pub fn follow(variable: Bound<'_, PyAny>) {
+    let _ = VARIABLE.set(variable.py(), variable.clone().unbind());
+}
+
+/// What is known of `task`; a new unit if nothing is. `context`: it runs in it; null = unknown.
+#[inline]
+pub unsafe fn see(
+    here: &mut Here,
+    task: *mut PyObject,
+    kind: Kind,
+    context: *mut PyObject,
+) -> Option<Arc<Task>> {
+    if let Some(known) = here.tasks.get(&(task as usize)) {
+        // SAFETY: the GIL is held.
+        if unsafe { target(known.weak) } == task {
+            return Some(Arc::clone(known));
+        }
+    }
+    unsafe { meet(task, kind, context) }
+}
+
+#[cold]
+unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Option<Arc<Task>> {
+    let (weak, name) = unsafe {
+        let weak = ffi::PyWeakref_NewRef(task, ptr::null_mut());
+        if weak.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        (weak, name_of(task))
+    };
+    // Python ran: whoever is here is looked up again.
+    let here = here();
+    let job = match (kind, here.cause) {
+        // Created by what runs now. A callback that was asked for by a job creates for that job.
+        (Kind::Step, Some(cause)) if here.running.is_null() => Some(cause.job),
+        (Kind::Step, _) => None,
+        // Created unseen: an eager task, or before we were installed.
+        (Kind::Wakeup, _) => Some(unsafe { job_in(context) }),
+    };
+    let before =
+        job.and_then(|job| strand::with_unit(|unit| std::mem::replace(&mut unit.job, job)));
+    let mut unit = strand::new_unit(UnitKind::Task, name);
+    if let Some(before) = before {
+        strand::with_unit(|unit| unit.job = before);
+    }
+    let (mut born_ns, mut came) = (0, None);
+    if kind == Kind::Step {
+        // It could have run from now on.
+        born_ns = clock::monotonic_ns();
+        unit.left_ns = born_ns;
+        unit.known_ns = born_ns;
+        unit.ready_ns = born_ns;
+        unit.kind = FUTURE;
+        came = here.bytes_came();
+    }
+    let (arrival_ns, arrival_exact) = came.unwrap_or((0, false));
+    let met = Arc::new(Task {
+        weak,
+        born_ns,
+        arrival_ns,
+        arrival_exact,
+        unit: UnsafeCell::new(unit),
+    });
+    here.tasks.insert(task as usize, Arc::clone(&met));
+    here.sweep();
+    Some(met)
+}
+
+/// The name of the task's coroutine.
+unsafe fn name_of(task: *mut PyObject) -> Text {
+    unsafe {
+        Python::attach(|py| {
+            let task = Bound::from_borrowed_ptr(py, task);
+            let name = task
+                .call_method0("get_coro")
+                .and_then(|coroutine| coroutine.getattr("__qualname__"))
+                .and_then(|name| name.extract::<String>());
+            name.map_or(0, |name| names::text(&name))
+        })
+    }
+}
+
+unsafe fn job_in(context: *mut PyObject) -> u64 {
+    if context.is_null() {
+        return NO_JOB;
+    }
+    Python::attach(|py| {
+        let Some(variable) = VARIABLE.get(py) else {
+            return NO_JOB;
+        };
+        // SAFETY: the caller's argument lives during the call.
+        let context = unsafe { Bound::from_borrowed_ptr(py, context) };
+        context
+            .call_method1("get", (variable, NO_JOB))
+            .and_then(|job| job.extract())
+            .unwrap_or(NO_JOB)
+    })
+}
+
+/// Takes note that `unit` is ready, and what it has waited for.
+pub fn ready(unit: &mut strand::Unit, why: Cause) {
+    if unit.ready_ns != 0 {
+        return;
+    }
+    unit.kind = match why.source {
+        Source::Poll => SOCKET,
+        Source::Timer => SLEEP,
+        Source::Thread => FUTURE,
+        Source::Task if why.job == unit.job => FUTURE,
+        Source::Task => LOCK,
+    };
+    strand::set_ready(
+        unit,
+        why.known_ns,
+        why.ready_ns,
+        why.known_ns == why.ready_ns,
+    );
+}
+
+/// Why others become ready while the task of `unit` runs.
+pub fn cause_of(unit: &strand::Unit) -> Cause {
+    if unit.job == NO_JOB && unit.kind == SOCKET && unit.ready_ns != 0 {
+        // A task of nobody that bytes woke up hands them on: a reader that serves many. Its reader's lateness is
+        // lateness of whom it reads for.
+        return Cause {
+            source: Source::Poll,
+            job: NO_JOB,
+            known_ns: unit.known_ns,
+            ready_ns: unit.ready_ns,
+        };
+    }
+    Cause {
+        source: Source::Task,
+        job: unit.job,
+        known_ns: 0,
+        ready_ns: 0,
+    }
+}

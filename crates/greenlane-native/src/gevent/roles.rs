@@ -1,0 +1,445 @@
+//! What a wrapped method of gevent tells: which wait it is, what is ready since when.
+
+use super::callables::{self, Wrapped};
+use super::greenlets::{self, Label, PyMethod_Type, UNLABELLED};
+use super::switches::{self, here, Cause};
+use crate::clock;
+use crate::record::{names, strand};
+use greenlane_core::recording::event::Text;
+use pyo3::ffi;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// What a wrapped method is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A call that may wait: `kind` and its name. The outermost one counts.
+    Waits(u8, Text),
+    /// `loop.run_callback(callback, *arguments)`: the callback's greenlet is ready now.
+    RunCallback,
+    /// `hub.wait(watcher)`: what it waits for is the watcher's.
+    HubWait,
+    /// `timeout._on_expiration(greenlet, error)`: its greenlet is ready since the timer was due.
+    Expires,
+    /// `thread_result._on_async()`: ready since its worker said so.
+    ThreadResult,
+}
+
+/// `phase.Kind`.
+const SOCKET: u8 = 0;
+const SLEEP: u8 = 4;
+const LOCK: u8 = 5;
+const QUEUE: u8 = 6;
+const FUTURE: u8 = 7;
+const PROCESS: u8 = 8;
+
+/// Arguments that are copied without an allocation.
+const FEW: usize = 8;
+
+/// Calls the original and notes what the role asks for.
+///
+/// # Safety
+/// The arguments are those of a vectorcall.
+pub unsafe fn play(
+    wrapped: &Wrapped,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as the caller says.
+    unsafe {
+        let original = wrapped.original;
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        match wrapped.role {
+            Role::RunCallback if given >= 2 => run_callback(original, arguments, count, names),
+            Role::HubWait if given >= 2 => {
+                switches::watch();
+                let label = label_of(*arguments.add(1));
+                labelled(label, original, arguments, count, names)
+            }
+            Role::Waits(kind, call) => {
+                let label = Label {
+                    kind,
+                    call,
+                    ..Label::NONE
+                };
+                labelled(label, original, arguments, count, names)
+            }
+            Role::Expires if given >= 1 => {
+                let cause = expired(*arguments);
+                caused(cause, original, arguments, count, names)
+            }
+            Role::ThreadResult if given >= 1 => {
+                let cause = finished(*arguments);
+                caused(cause, original, arguments, count, names)
+            }
+            _ => ffi::PyObject_Vectorcall(original, arguments, count, names),
+        }
+    }
+}
+
+unsafe fn labelled(
+    label: Label,
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`. A greenlet takes its label along when it is switched away.
+    unsafe {
+        let now = &mut here().label;
+        let before = *now;
+        if before.kind == UNLABELLED {
+            *now = label;
+        } else {
+            now.due_ns = label.due_ns;
+        }
+        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        here().label = before;
+        result
+    }
+}
+
+unsafe fn caused(
+    cause: Cause,
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`.
+    unsafe {
+        switches::watch();
+        let before = std::mem::replace(&mut here().cause, cause);
+        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        here().cause = before;
+        result
+    }
+}
+
+unsafe fn run_callback(
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`; `given` is at least 2, and keyword values follow the positional ones.
+    unsafe {
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        let total = given
+            + if names.is_null() {
+                0
+            } else {
+                ffi::PyTuple_GET_SIZE(names) as usize
+            };
+        let callback = *arguments.add(1);
+        let stamped = callables::stamp(callback, cause_of(callback));
+        if stamped.is_null() {
+            return ptr::null_mut();
+        }
+        let mut few = [ptr::null_mut(); FEW];
+        let mut many = Vec::new();
+        let copy = if total <= FEW {
+            &mut few[..total]
+        } else {
+            many.resize(total, ptr::null_mut());
+            &mut many[..]
+        };
+        ptr::copy_nonoverlapping(arguments, copy.as_mut_ptr(), total);
+        copy[1] = stamped;
+        let result = ffi::PyObject_Vectorcall(original, copy.as_ptr(), given, names);
+        ffi::Py_DECREF(stamped);
+        result
+    }
+}
+
+/// Since when what `callback` will do is possible: now; or, for what the hub itself passes on, since what made the hub
+/// do it. Announces the greenlet that it starts.
+unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
+    // SAFETY: a valid object.
+    unsafe {
+        let now_ns = clock::monotonic_ns();
+        let here = here();
+        let owner = owner_of(callback);
+        let (kind, call) = what_ends(owner);
+        let cause = Cause {
+            known_ns: now_ns,
+            ready_ns: now_ns,
+            kind,
+            call,
+        };
+        let starts = !owner.is_null() && greenlets::is_greenlet(owner) && greenlets::is_new(owner);
+        if starts {
+            here.announce(owner, now_ns);
+            return Cause {
+                call: names::text("Greenlet.start"),
+                ..cause
+            };
+        }
+        if !here.in_hub() {
+            return cause;
+        }
+        if here.cause.ready_ns != 0 {
+            return Cause {
+                known_ns: here.cause.known_ns,
+                ready_ns: here.cause.ready_ns,
+                ..cause
+            };
+        }
+        match strand::poll_bracket() {
+            Some((known_ns, ready_ns)) => Cause {
+                known_ns,
+                ready_ns,
+                ..cause
+            },
+            None => cause,
+        }
+    }
+}
+
+/// The object whose method `callback` is; null = it is none.
+unsafe fn owner_of(callback: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    #[repr(C)]
+    struct Method {
+        head: ffi::PyObject,
+        function: *mut ffi::PyObject,
+        object: *mut ffi::PyObject,
+    }
+    // SAFETY: the layouts are CPython's, 3.8 and later.
+    unsafe {
+        if ffi::Py_TYPE(callback) == &raw mut PyMethod_Type {
+            return (*callback.cast::<Method>()).object;
+        }
+        if ffi::PyCFunction_Check(callback) != 0 {
+            return ffi::PyCFunction_GetSelf(callback);
+        }
+        ptr::null_mut()
+    }
+}
+
+/// The kind and name of a wait that a callback of `owner` ends, by `owner`'s class: gevent's own classes only.
+unsafe fn what_ends(owner: *mut ffi::PyObject) -> (u8, Text) {
+    struct Known {
+        classes: Vec<(usize, (u8, Text))>,
+    }
+    static KNOWN: std::sync::Mutex<Known> = std::sync::Mutex::new(Known {
+        classes: Vec::new(),
+    });
+    if owner.is_null() {
+        return (UNLABELLED, 0);
+    }
+    // SAFETY: a valid object; its class's name is text.
+    unsafe {
+        let class = ffi::Py_TYPE(owner);
+        let Ok(mut known) = KNOWN.try_lock() else {
+            return (UNLABELLED, 0);
+        };
+        if let Some((_, found)) = known
+            .classes
+            .iter()
+            .find(|(known, _)| *known == class as usize)
+        {
+            return *found;
+        }
+        let name = std::ffi::CStr::from_ptr((*class).tp_name).to_string_lossy();
+        let name = name.rsplit('.').next().unwrap_or_default();
+        let found = match name {
+            "Waiter" | "MultipleWaiter" => (SLEEP, names::text("gevent.sleep")),
+            "Semaphore" | "BoundedSemaphore" | "DummySemaphore" => {
+                (LOCK, names::text("Semaphore.acquire"))
+            }
+            "Event" => (LOCK, names::text("Event.wait")),
+            "AsyncResult" => (FUTURE, names::text("AsyncResult.get")),
+            "Queue" | "SimpleQueue" | "LifoQueue" | "PriorityQueue" | "Channel" => {
+                (QUEUE, names::text("Queue.get"))
+            }
+            "Greenlet" => (FUTURE, names::text("Greenlet.join")),
+            _ => (UNLABELLED, 0),
+        };
+        if known.classes.len() < 64 {
+            known.classes.push((class as usize, found));
+        }
+        found
+    }
+}
+
+/// The attribute names that watchers are asked for, and their calls.
+struct Asked {
+    events: *mut ffi::PyObject,
+    after: *mut ffi::PyObject,
+    at: *mut ffi::PyObject,
+    timer: *mut ffi::PyObject,
+    reads: Text,
+    writes: Text,
+    either: Text,
+    sleeps: Text,
+    children: Text,
+    others: Text,
+}
+// SAFETY: interned texts, never released.
+unsafe impl Sync for Asked {}
+// SAFETY: as above.
+unsafe impl Send for Asked {}
+
+fn asked() -> &'static Asked {
+    static ASKED: OnceLock<Asked> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        // SAFETY: called with the GIL.
+        let name =
+            |text: &std::ffi::CStr| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) };
+        Asked {
+            events: name(c"events"),
+            after: name(c"_after"),
+            at: name(c"at"),
+            timer: name(c"timer"),
+            reads: names::text("wait_read"),
+            writes: names::text("wait_write"),
+            either: names::text("wait_readwrite"),
+            sleeps: names::text("gevent.sleep"),
+            children: names::text("child.wait"),
+            others: names::text("Hub.wait"),
+        }
+    })
+}
+
+/// What a wait for `watcher` is. Only gevent's own watchers are asked, by their class's name.
+unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
+    // SAFETY: a valid object; errors are cleared.
+    unsafe {
+        let asked = asked();
+        let name = std::ffi::CStr::from_ptr((*ffi::Py_TYPE(watcher)).tp_name).to_bytes();
+        let name = name.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+        let (kind, call, due_ns) = match name {
+            b"io" => {
+                let call = match whole(watcher, asked.events) & 3 {
+                    1 => asked.reads,
+                    2 => asked.writes,
+                    _ => asked.either,
+                };
+                (SOCKET, call, 0)
+            }
+            b"timer" => {
+                let now_ns = clock::monotonic_ns();
+                let after_s = real(watcher, asked.at).or_else(|| real(watcher, asked.after));
+                let due_ns = after_s.map_or(0, |s| now_ns + (s.clamp(0.0, 1e9) * 1e9) as u64);
+                (SLEEP, asked.sleeps, due_ns)
+            }
+            b"child" => (PROCESS, asked.children, 0),
+            _ => (LOCK, asked.others, 0),
+        };
+        Label {
+            kind,
+            call,
+            peer: 0,
+            due_ns,
+        }
+    }
+}
+
+unsafe fn whole(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> i64 {
+    // SAFETY: valid objects; errors are cleared.
+    unsafe {
+        let value = ffi::PyObject_GetAttr(object, name);
+        if value.is_null() {
+            ffi::PyErr_Clear();
+            return -1;
+        }
+        let whole = ffi::PyLong_AsLong(value);
+        ffi::Py_DECREF(value);
+        if whole == -1 {
+            ffi::PyErr_Clear();
+        }
+        whole
+    }
+}
+
+unsafe fn real(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> Option<f64> {
+    // SAFETY: valid objects; errors are cleared.
+    unsafe {
+        let value = ffi::PyObject_GetAttr(object, name);
+        if value.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let real = ffi::PyFloat_AsDouble(value);
+        ffi::Py_DECREF(value);
+        if real == -1.0 && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        Some(real)
+    }
+}
+
+/// Since when the timer of a `gevent.Timeout` is due.
+///
+/// libev leaves in an expired timer how long before the loop's time it was due: that time is the last poll's end.
+unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
+    // SAFETY: a valid object; errors are cleared.
+    unsafe {
+        let Some((known_ns, polled_ns)) = strand::poll_bracket() else {
+            return Cause::NONE;
+        };
+        let asked = asked();
+        let timer = ffi::PyObject_GetAttr(timeout, asked.timer);
+        if timer.is_null() {
+            ffi::PyErr_Clear();
+            return Cause::NONE;
+        }
+        let at_s = real(timer, asked.at);
+        ffi::Py_DECREF(timer);
+        let (known_ns, ready_ns) = match at_s {
+            Some(at_s) if (-1e6..=0.0).contains(&at_s) => {
+                let due_ns = switches::due(polled_ns.saturating_sub((-at_s * 1e9) as u64));
+                (due_ns, due_ns)
+            }
+            _ => (known_ns, polled_ns),
+        };
+        Cause {
+            known_ns,
+            ready_ns,
+            kind: UNLABELLED,
+            call: 0,
+        }
+    }
+}
+
+/// Since when a thread pool's result is there, as its worker said ([`finish`]); else since the last poll found it.
+fn finished(result: *mut ffi::PyObject) -> Cause {
+    let said_ns = FINISHED.lock().map_or(None, |mut said| {
+        let at = said
+            .iter()
+            .position(|&(object, _)| object == result as usize)?;
+        Some(said.swap_remove(at).1)
+    });
+    let (known_ns, ready_ns) = match (said_ns, strand::poll_bracket()) {
+        (Some(said_ns), _) => (said_ns, said_ns),
+        (None, Some(bracket)) => bracket,
+        (None, None) => return Cause::NONE,
+    };
+    Cause {
+        known_ns,
+        ready_ns,
+        kind: FUTURE,
+        call: 0,
+    }
+}
+
+static FINISHED: std::sync::Mutex<Vec<(usize, u64)>> = std::sync::Mutex::new(Vec::new());
+/// Results that were finished and not yet fetched; more are forgotten.
+const MOST_FINISHED: usize = 4096;
+
+/// A worker thread has finished `result`, now.
+pub fn finish(result: *mut ffi::PyObject) {
+    if let Ok(mut said) = FINISHED.lock() {
+        let now_ns = clock::monotonic_ns();
+        if let Some(known) = said
+            .iter_mut()
+            .find(|(object, _)| *object == result as usize)
+        {
+            known.1 = now_ns;
+        } else if said.len() < MOST_FINISHED {
+            said.push((result as usize, now_ns));
+        }
+    }
+}

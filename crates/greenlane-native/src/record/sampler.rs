@@ -1,0 +1,378 @@
+//! Where culprits are while others wait: a native thread that looks at their Python frames.
+//!
+//! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
+//! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 10 ms and looks at
+//! one stack: that of the thread that had the GIL before it, or that ran the long slice. If that thread blocks by then,
+//! there is no sample: it is not the culprit any more.
+//!
+//! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
+//! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
+
+use super::ring::{Ring, THREAD_EVENTS};
+use super::{names, on, strand, writer};
+use crate::calls::gil;
+use crate::{clock, forks, interval};
+use greenlane_core::recording::event::{Event, Text, NO_JOB};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::{ffi, intern};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Between two looks.
+const PERIOD_NS: u64 = 10_000_000;
+/// A wait for the GIL shorter than this is the interpreter's own slicing.
+const WAITED_NS: u64 = 5_000_000;
+/// A slice of a loop longer than this keeps the others.
+const OVERDUE_NS: u64 = 10_000_000;
+/// A wait that nobody has spoken of for so long is over.
+const SILENT_NS: u64 = 30_000_000;
+/// A look stands for at most this.
+const LONGEST_NS: u64 = 1_000_000_000;
+/// Without a loop, it sleeps until it is woken, or this long.
+const ASLEEP_NS: u64 = 500_000_000;
+/// Innermost frames of a stack that are written down.
+const MOST_FRAMES: usize = 64;
+/// Beyond so many stacks only the innermost frame is; beyond twice as many, nothing.
+const MOST_STACKS: usize = 4096;
+
+const FUTEX_WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+const FUTEX_WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+
+/// One more than the fork generation of the process whose sampler runs; 0 = none does.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+/// Whether [`sampler_stop`] is registered to run at exit.
+static AT_EXIT: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
+/// 1 while the sampler sleeps and may be woken: the word of a futex.
+static ASLEEP: AtomicU32 = AtomicU32::new(0);
+/// A thread of a job waits for the GIL: since when, and when it last said so.
+static WAITS_SINCE_NS: AtomicU64 = AtomicU64::new(0);
+static WAITED_AT_NS: AtomicU64 = AtomicU64::new(0);
+/// Stacks looked at, and looks that came too late.
+pub static SAMPLES: AtomicU64 = AtomicU64::new(0);
+pub static LATE: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread has waited for the GIL since `since_ns` and waits on. Called with the GIL's mutex held.
+pub fn waits(since_ns: u64, now_ns: u64) {
+    if now_ns - since_ns < WAITED_NS || strand::running().1 == NO_JOB {
+        return;
+    }
+    let silent_ns = now_ns.saturating_sub(WAITED_AT_NS.swap(now_ns, Ordering::Relaxed));
+    if silent_ns > SILENT_NS {
+        WAITS_SINCE_NS.store(since_ns, Ordering::Relaxed);
+    }
+    if ASLEEP.load(Ordering::Relaxed) == 1 {
+        wake();
+    }
+}
+
+/// Starts the sampler of this process, if it does not run. Raises RuntimeError if no thread can be made.
+///
+/// Nothing on a free-threaded build: nobody waits for the GIL there, and a stack cannot be looked at.
+#[pyfunction]
+pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
+    let own = forks::generation() + 1;
+    if RUNS.load(Ordering::Relaxed) == own || !interval::gil_enabled(py)? {
+        return Ok(());
+    }
+    forks::watch();
+    let module = py.import("greenlane._native")?;
+    if !AT_EXIT.swap(true, Ordering::Relaxed) {
+        py.import("atexit")?
+            .call_method1("register", (module.getattr("sampler_stop")?,))?;
+    }
+    STOP.store(false, Ordering::Relaxed);
+    RUNS.store(own, Ordering::Relaxed);
+    let started = writer::with_signals_blocked(|| {
+        std::thread::Builder::new()
+            .name("greenlane-sampler".to_owned())
+            .spawn(run)
+    });
+    if let Err(error) = started {
+        RUNS.store(0, Ordering::Relaxed);
+        return Err(PyRuntimeError::new_err(format!(
+            "start the sampler: {error}"
+        )));
+    }
+    Ok(())
+}
+
+/// Ends the sampler and waits until it has let go of the interpreter. Runs by itself at exit.
+#[pyfunction]
+pub fn sampler_stop(py: Python<'_>) {
+    let own = forks::generation() + 1;
+    if RUNS.load(Ordering::Relaxed) != own {
+        return;
+    }
+    STOP.store(true, Ordering::Relaxed);
+    py.detach(|| {
+        while RUNS.load(Ordering::Acquire) == own {
+            wake();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+}
+
+fn wake() {
+    ASLEEP.store(0, Ordering::SeqCst);
+    // SAFETY: the word is a static.
+    unsafe { libc::syscall(libc::SYS_futex, ASLEEP.as_ptr(), FUTEX_WAKE, 1) };
+}
+
+/// Sleeps for `ns`, or until woken since [`ASLEEP`] became 1.
+fn sleep(ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    };
+    // SAFETY: the word is a static, the time a local.
+    unsafe {
+        let (word, wait) = (ASLEEP.as_ptr(), FUTEX_WAIT);
+        libc::syscall(libc::SYS_futex, word, wait, 1, &raw const time);
+    }
+    ASLEEP.store(0, Ordering::Relaxed);
+}
+
+fn run() {
+    gil::is_sampler();
+    let own = RUNS.load(Ordering::Relaxed);
+    let looked = std::panic::catch_unwind(|| {
+        Python::attach(|py| {
+            let mut sampler = Sampler::new();
+            while let Some(wanted) = py.detach(|| sampler.wait()) {
+                sampler.look(py, &wanted);
+            }
+            sampler.ring.end();
+        });
+    });
+    // A panic is a defect of ours; sampling ends, the program goes on.
+    drop(looked);
+    let _ = RUNS.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+}
+
+/// Whose stack is wanted.
+enum Wanted {
+    /// Who had the GIL; others have waited since then.
+    Holder(u64),
+    /// The thread of this loop, if it is still in the slice that began then.
+    Loop(Arc<Ring>, u64),
+}
+
+struct Sampler {
+    /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
+    ring: Arc<Ring>,
+    looked_ns: u64,
+    /// Stacks by their hash.
+    known: HashMap<u64, Text>,
+}
+
+impl Sampler {
+    fn new() -> Self {
+        let ring = Arc::new(Ring::new(THREAD_EVENTS));
+        writer::register(&ring);
+        Self {
+            ring,
+            looked_ns: 0,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Waits, without the GIL, until somebody waits; None: the sampler is to end.
+    fn wait(&self) -> Option<Wanted> {
+        loop {
+            ASLEEP.store(1, Ordering::SeqCst);
+            let mut pause_ns = ASLEEP_NS;
+            if on() {
+                let now_ns = clock::monotonic_ns();
+                let rings = writer::rings();
+                let loops = rings
+                    .iter()
+                    .filter(|ring| ring.epoll_fd.load(Ordering::Relaxed) >= 0);
+                let waits = now_ns.saturating_sub(WAITED_AT_NS.load(Ordering::Relaxed)) < SILENT_NS;
+                if waits || loops.clone().next().is_some() {
+                    pause_ns = PERIOD_NS;
+                }
+                if now_ns.saturating_sub(self.looked_ns) >= PERIOD_NS {
+                    if waits {
+                        return self.unless_stopped(Wanted::Holder(
+                            WAITS_SINCE_NS.load(Ordering::Relaxed),
+                        ));
+                    }
+                    for ring in loops {
+                        let from_ns = ring.from_ns.load(Ordering::Relaxed);
+                        let overdue = from_ns != 0 && now_ns.saturating_sub(from_ns) >= OVERDUE_NS;
+                        if overdue && keeps_somebody(ring) {
+                            return self.unless_stopped(Wanted::Loop(Arc::clone(ring), from_ns));
+                        }
+                    }
+                }
+            }
+            if STOP.load(Ordering::Relaxed) {
+                return None;
+            }
+            sleep(pause_ns);
+        }
+    }
+
+    fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
+        (!STOP.load(Ordering::Relaxed)).then_some(wanted)
+    }
+
+    /// Looks at one stack. With the GIL.
+    fn look(&mut self, py: Python<'_>, wanted: &Wanted) {
+        let predecessor = gil::take_predecessor();
+        let now_ns = clock::monotonic_ns();
+        let before_ns = std::mem::replace(&mut self.looked_ns, now_ns);
+        let (state, ring, since_ns) = match wanted {
+            Wanted::Holder(since_ns) => {
+                let of_holder =
+                    |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == predecessor;
+                let ring = writer::rings().into_iter().find(|ring| {
+                    predecessor != 0 && of_holder(ring) && ring.from_ns.load(Ordering::Relaxed) != 0
+                });
+                (predecessor, ring, *since_ns)
+            }
+            Wanted::Loop(ring, from_ns) => {
+                let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
+                let state = ring.state.load(Ordering::Relaxed);
+                (state, same.then(|| Arc::clone(ring)), *from_ns)
+            }
+        };
+        let Some(ring) = ring.filter(|_| state != 0 && on()) else {
+            LATE.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let weight_ns = now_ns
+            .saturating_sub(since_ns.max(before_ns))
+            .min(LONGEST_NS);
+        if let Some(stack) = self.stack_of(py, state) {
+            SAMPLES.fetch_add(1, Ordering::Relaxed);
+            self.ring.push(Event::Stack {
+                at_ns: now_ns,
+                unit: ring.unit.load(Ordering::Relaxed),
+                job: ring.job.load(Ordering::Relaxed),
+                weight_ns,
+                stack,
+            });
+        }
+    }
+
+    fn stack_of(&mut self, py: Python<'_>, state: usize) -> Option<Text> {
+        let frames = frames_of(py, state)?;
+        let mut said = frames.join(";");
+        if self.known.len() >= MOST_STACKS {
+            said = frames.last()?.clone();
+        }
+        let mut hasher = DefaultHasher::new();
+        said.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(&text) = self.known.get(&hash) {
+            return Some(text);
+        }
+        if self.known.len() >= 2 * MOST_STACKS {
+            return None;
+        }
+        let text = names::text(&said);
+        self.known.insert(hash, text);
+        Some(text)
+    }
+}
+
+/// Whether somebody waits for the loop's long slice to end: its poll would find something, or other jobs are open.
+fn keeps_somebody(ring: &Ring) -> bool {
+    let mut poll = libc::pollfd {
+        fd: ring.epoll_fd.load(Ordering::Relaxed),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, a local; asks without waiting, and takes nothing from the loop.
+    if unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0 {
+        return true;
+    }
+    writer::desk()
+        .live
+        .try_lock()
+        .is_ok_and(|live| live.in_progress() > 1)
+}
+
+/// The frames of the thread whose `PyThreadState` lies at `state`, outermost first; None if there is no such thread,
+/// or it runs no Python.
+fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
+    // SAFETY: with the GIL, threads are neither added to nor taken off the list. `state` is only compared.
+    let mut frame = unsafe {
+        let mut thread = ffi::PyInterpreterState_ThreadHead(ffi::PyInterpreterState_Get());
+        while !thread.is_null() && thread as usize != state {
+            thread = ffi::PyThreadState_Next(thread);
+        }
+        if thread.is_null() {
+            return None;
+        }
+        Bound::from_owned_ptr_or_opt(py, ffi::PyThreadState_GetFrame(thread).cast())?
+    };
+    let mut frames = Vec::new();
+    loop {
+        frames.push(said(py, &frame).unwrap_or_else(|_| "?".to_owned()));
+        if frames.len() >= MOST_FRAMES {
+            break;
+        }
+        // SAFETY: a frame, kept alive here.
+        let back = unsafe {
+            Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetBack(frame.as_ptr().cast()).cast())
+        };
+        match back {
+            Some(back) => frame = back,
+            None => break,
+        }
+    }
+    frames.reverse();
+    Some(frames)
+}
+
+/// `function (folder/file.py:line)`.
+fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
+    // SAFETY: a frame, kept alive by the caller; its code is a new reference.
+    let (code, line) = unsafe {
+        let frame = frame.as_ptr().cast();
+        let code = ffi::PyFrame_GetCode(frame).cast();
+        (
+            Bound::from_owned_ptr(py, code),
+            ffi::PyFrame_GetLineNumber(frame),
+        )
+    };
+    let function = code.getattr(intern!(py, "co_qualname"))?;
+    let file = code.getattr(intern!(py, "co_filename"))?;
+    let mut text = String::new();
+    let file = file.str()?;
+    let _ = write!(
+        text,
+        "{} ({}:{line})",
+        function.str()?.to_str()?,
+        shortened(file.to_str()?)
+    );
+    // What separates frames must not be inside of one.
+    Ok(text.replace(';', ","))
+}
+
+/// The last two parts of a path.
+fn shortened(path: &str) -> &str {
+    let mut slashes = path.rmatch_indices('/');
+    slashes.next();
+    slashes.next().map_or(path, |(at, _)| &path[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_keeps_its_last_two_parts() {
+        assert_eq!(shortened("/srv/app/shop/pricing.py"), "shop/pricing.py");
+        assert_eq!(shortened("pricing.py"), "pricing.py");
+        assert_eq!(shortened("<frozen runpy>"), "<frozen runpy>");
+    }
+}

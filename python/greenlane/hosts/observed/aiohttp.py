@@ -1,0 +1,122 @@
+"""aiohttp's server observed: each request is a job, from the arrival of its bytes until its response is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane import bootstrap, deadline
+from greenlane._native import Recorder, Steps
+from greenlane.hosts.observed import front_clock
+from greenlane.probes.asyncio import JOB
+from greenlane.probes.patching import Patches, Place
+from greenlane.probes.routes import NO_ROUTE
+from greenlane.shape import shape
+
+__all__ = ["install", "uninstall"]
+
+_FAILED: Final = 500
+_DEADLINES: Final = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
+_HEADERS: Final = tuple(
+    (name, "HTTP_" + name.upper().replace("-", "_")) for name in (*front_clock.NAMES, *bootstrap.DEADLINE_HEADERS)
+)
+#: Messages of lost connections are never handled; more than these are forgotten. Arbitrary.
+_MOST_WAITING: Final = 4096
+
+_recorder: Final = Recorder()
+#: When the bytes of a message came that is not handled yet: id of the message -> (message, arrival).
+_arrivals: Final[dict[int, tuple[Any, tuple[int, str]]]] = {}
+
+
+def install() -> None:
+    """Place the observers when aiohttp's server is imported. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Put aiohttp back as it was. Idempotent; requests under way end as they began."""
+    _patches.uninstall()
+
+
+def _data_received(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+    def data_received(self: Any, data: bytes) -> None:
+        if silent or not _recorder.recording():
+            return original(self, data)
+        before = len(self._messages)
+        original(self, data)
+        for number in range(before, len(self._messages)):
+            if len(_arrivals) >= _MOST_WAITING:
+                _arrivals.clear()
+            message = self._messages[number][0]
+            _arrivals[id(message)] = message, Steps.arrival()
+        return None
+
+    return data_received
+
+
+def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def _handle_request(self: Any, request: Any, *more: Any) -> Any:
+        coroutine = original(self, request, *more)
+        if silent or not _recorder.recording():
+            return coroutine
+        return _observed(coroutine, request)
+
+    return _handle_request
+
+
+async def _observed(coroutine: Any, request: Any) -> Any:
+    """Run one request as a job of this task."""
+    # An eager task (3.12+) begins within its connection's, which may have had a request before.
+    _recorder.attach(0)
+    job = _open(request)
+    if not job:
+        return await coroutine
+    JOB.set(job)
+    _recorder.name(shape(request.method, request.path))
+    status = _FAILED
+    try:
+        answer = await coroutine
+        status = answer[0].status
+        return answer
+    finally:
+        _recorder.name(_route_of(request))
+        _recorder.close(job, status)
+
+
+def _open(request: Any) -> int:
+    _, (arrival_ns, clock) = _arrivals.pop(id(request._message), (None, (0, "handler")))
+    headers = request.headers
+    told = {name: headers[header] for header, name in _HEADERS if header in headers}
+    due_ns = 0
+    if told:
+        front_ns = front_clock.environ_arrival_ns(told)
+        if front_ns:
+            arrival_ns, clock = front_ns, "header"
+        if arrival_ns:
+            due_ns = deadline.due_ns(told, _DEADLINES, arrival_ns)
+    return _recorder.open(
+        arrival_ns=arrival_ns, spawn_ns=Steps.born_ns(), deadline_ns=due_ns, clock=clock, host="aiohttp"
+    )
+
+
+def _route_of(request: Any) -> str:
+    resource = getattr(getattr(request.match_info, "route", None), "resource", None)
+    canonical = getattr(resource, "canonical", None)
+    if canonical is None:
+        return f"{_method(request)} {NO_ROUTE}"
+    return f"{_method(request)} {canonical}"
+
+
+def _method(request: Any) -> str:
+    return shape(request.method, "/").partition(" ")[0]
+
+
+def _aiohttp(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.RequestHandler, "data_received", _data_received)
+    patches.replace(module.RequestHandler, "_handle_request", _handle_request)
+
+
+_PLAN: Final[dict[str, Place]] = {"aiohttp.web_protocol": _aiohttp}
+
+_patches: Final = Patches(_PLAN)

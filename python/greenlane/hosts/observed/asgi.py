@@ -1,0 +1,120 @@
+"""uvicorn and hypercorn observed: each HTTP request is a job, from the arrival of its bytes to the end of its response.
+
+uvicorn in all its forms: `uvicorn app:app`, `uvicorn.run`, gunicorn with `uvicorn.workers.UvicornWorker`; h11 and
+httptools; asyncio and uvloop. Several requests that wait on one connection arrive when their bytes did.
+
+Quart names its routes by a probe here; Starlette, FastAPI and Litestar leave them in the scope (`asgi_app`); Django and
+Falcon are named by `probes.routes`. A server that is not listed: `greenlane.hosts.asgi.Greenlane` around the
+application.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane._native import Recorder, Steps
+from greenlane.hosts.observed.asgi_app import observed
+from greenlane.probes.patching import Patches, Place
+from greenlane.probes.routes import NO_ROUTE
+from greenlane.probes.wrapping import Make
+
+__all__ = ["install", "uninstall"]
+
+_recorder: Final = Recorder()
+_UNKNOWN: Final = (0, "handler")
+
+
+def install() -> None:
+    """Place the observers when their servers are imported. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Put the servers back as they were. Idempotent; requests under way end as they began."""
+    _patches.uninstall()
+
+
+def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if not silent and _recorder.recording():
+            self._greenlane_arrival = Steps.arrival()
+
+    return __init__
+
+
+def _run_asgi(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def run_asgi(self: Any, app: Any) -> Any:
+        if not silent and _recorder.recording():
+            app = functools.partial(observed, app, "uvicorn", getattr(self, "_greenlane_arrival", _UNKNOWN))
+        return original(self, app)
+
+    return run_asgi
+
+
+def _uvicorn(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.RequestResponseCycle, "__init__", _begin_cycle)
+    patches.replace(module.RequestResponseCycle, "run_asgi", _run_asgi)
+
+
+def _uvicorn_end(patches: Patches, module: ModuleType) -> None:
+    # After it, uvicorn raises the signal that ended it once more: SIGTERM then ends the process without exit hooks.
+    def make(original: Callable[..., Any], _silent: list[bool]) -> Callable[..., Any]:
+        async def shutdown(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                await original(self, *args, **kwargs)
+            finally:
+                _recorder.flush()
+
+        return shutdown
+
+    patches.replace(module.Server, "shutdown", make)
+
+
+def _hypercorn(patches: Patches, module: ModuleType) -> None:
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
+            if silent or not _recorder.recording():
+                return original(self, scope, receive, send, *more)
+
+            def call(scope: Any, receive: Any, send: Any) -> Any:
+                return original(self, scope, receive, send, *more)
+
+            return observed(call, "hypercorn", Steps.arrival(), scope, receive, send)
+
+        return __call__
+
+    patches.replace(module.ASGIWrapper, "__call__", make)
+
+
+def _quart(patches: Patches, module: ModuleType) -> None:
+    make: Make = _named_by_rule
+    patches.replace(module.Quart, "full_dispatch_request", make)
+
+
+def _named_by_rule(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def full_dispatch_request(self: Any, request_context: Any = None) -> Any:
+        if not silent and _recorder.job():
+            request = getattr(request_context, "request", None)
+            rule = getattr(request, "url_rule", None)
+            if request is not None:
+                _recorder.name(f"{request.method} {rule.rule if rule is not None else NO_ROUTE}")
+        return original(self, request_context)
+
+    return full_dispatch_request
+
+
+_PLAN: Final[dict[str, Place]] = {
+    **{
+        f"uvicorn.protocols.http.{name}_impl": _uvicorn
+        for name in ("h11", "httptools", "zttp", "zttp_h2")
+    },
+    "uvicorn.server": _uvicorn_end,
+    "hypercorn.app_wrappers": _hypercorn,
+    "quart.app": _quart,
+}
+
+_patches: Final = Patches(_PLAN)
