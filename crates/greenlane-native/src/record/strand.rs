@@ -87,6 +87,8 @@ struct Strand {
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
     returned_ns: u64,
     gil_at_return_ns: u64,
+    /// The kernel's stamp of the bytes that this call has read; 0 = none.
+    read_ns: u64,
     /// The loop's last poll: when it returned, and whether it had blocked.
     polled_ns: u64,
     previous_poll_ns: u64,
@@ -181,6 +183,7 @@ fn make() -> Option<&'static mut Strand> {
         gil_at_left_ns: 0,
         returned_ns: 0,
         gil_at_return_ns: 0,
+        read_ns: 0,
         polled_ns: 0,
         previous_poll_ns: 0,
         poll_blocked: false,
@@ -263,6 +266,15 @@ impl Strand {
             }
         }
         self.put(event);
+    }
+
+    /// The bytes that the running unit has read last came at `stamp_ns` (0 = unknown), whenever it came to read them.
+    fn came(&mut self, stamp_ns: u64) {
+        if stamp_ns != 0 {
+            if let Some(unit) = self.current() {
+                unit.io_ready_ns = stamp_ns;
+            }
+        }
     }
 
     fn current(&mut self) -> Option<&'static mut Unit> {
@@ -559,6 +571,7 @@ pub fn leave(kind: u8) {
         strand.left_ns = clock::monotonic_ns();
         strand.left_kind = kind;
         strand.returned_ns = 0;
+        strand.read_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
         strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
@@ -619,6 +632,8 @@ pub fn enter() {
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
         | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(left_ns, known_ns, ready_ns, (kind, flags, 0), gil_ns);
+    let read_ns = strand.read_ns;
+    strand.came(read_ns);
 }
 
 /// A redirected libc call of this thread was inside the kernel from `from_ns` to `to_ns`.
@@ -632,9 +647,11 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     if stamp_ns != 0 {
         strand.stamp_ns = stamp_ns;
         strand.refine(stamp_ns);
+        strand.came(stamp_ns);
     }
     if strand.away > 0 {
         strand.returned_ns = to_ns;
+        strand.read_ns = stamp_ns;
         strand.gil_at_return_ns = strand.gil_ns;
         return;
     }
@@ -651,6 +668,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     strand.end(from_ns, gil_ns);
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
+    strand.came(stamp_ns);
 }
 
 /// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
