@@ -1,6 +1,6 @@
 """What the recording adds to a blocking call: a socketpair's send and recv on a thread, recorder on and off in turns.
 
-    python -m bench.call_cost [--rounds 40] [--calls 4000] [--jobs] [--json]
+    python -m bench.call_cost [--rounds 40] [--calls 4000] [--json]
 
 The question: how many ns more does one blocking call cost that returns at once? Expected before the first run: under
 1 us: the probe's leave and enter, one event for the call, one for a slice when it was long enough. One round is
@@ -13,6 +13,7 @@ also pays for its switch, on or off.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import random
 import socket
@@ -23,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from bench.claims import Claim
 from bench.summary import claim_line
@@ -72,8 +72,9 @@ def interleaved(rounds: int, calls: int) -> tuple[list[float], list[float]]:
 
 def plain(rounds: int, calls: int) -> list[float]:
     """ns of a call in each round, in an interpreter without Greenlane."""
-    command = [sys.executable, "-I", str(Path(__file__)), "--plain", "--rounds", str(rounds), "--calls", str(calls)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    source = f"import json, socket, time\n{inspect.getsource(round_ns)}\n"
+    source += f"print(json.dumps([round_ns({calls}) for _ in range({rounds} + 1)][1:]))"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", source], check=True, capture_output=True, text=True)
     found: list[float] = json.loads(done.stdout)
     return found
 

@@ -66,7 +66,7 @@ def _switch_off(folder: Path) -> None:
         control.ask(process.socket, {"do": "record", "on": False})
 
 
-_RECORD = ("{bin}/python", "-m", "greenlane.cli.main", "record", "-o", "{folder}/pricing.glr", "--")
+_RECORD = ("{bin}/greenlane", "record", "-o", "{folder}/pricing.glr", "--")
 
 TOOLS: Mapping[str, Tool] = {
     one.name: one
