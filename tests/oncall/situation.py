@@ -245,7 +245,10 @@ SITUATIONS: Mapping[str, Situation] = {
 
 def main(argv: list[str]) -> int:
     """Run one, and print what its clients saw."""
-    seen = run(SITUATIONS[argv[0]], Path(argv[1]) if len(argv) > 1 else None)
+    recording = Path(argv[1]) if len(argv) > 1 else None
+    if recording is not None:
+        recording.unlink(missing_ok=True)
+    seen = run(SITUATIONS[argv[0]], recording)
     for path in sorted({one.path.rstrip("0123456789") for one in seen.clients.seen}):
         wanted = [one for one in seen.clients.seen if one.path.startswith(path)]
         answered = seen.clients.of(path)
