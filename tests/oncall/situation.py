@@ -113,9 +113,10 @@ def _redis(folder: Path) -> Iterator[str]:
 
 
 def _dependency(clients: Clients, scene: Scene) -> None:
+    clients.ask("/price")  # the first request of a worker imports and resolves
     together(
         lambda: clients.at_once(*["/price"] * 10),
-        after(0.04, lambda: clients.at_once(*["/report"] * 13)),
+        after(0.06, lambda: clients.at_once(*["/report"] * 13)),
     )
 
 
@@ -175,6 +176,7 @@ def _killed(clients: Clients, scene: Scene) -> None:
 
 
 def _no_error(clients: Clients, scene: Scene) -> None:
+    clients.ask("/stock")
     for _ in range(2):
         together(
             lambda: clients.at_once(*["/stock"] * 8),
@@ -198,6 +200,7 @@ def _small_costs(clients: Clients, scene: Scene) -> None:
 
 
 def _blamed(clients: Clients, scene: Scene) -> None:
+    clients.ask("/hit")
     together(
         lambda: clients.paced("/hit", 25, 4),
         repeated(0.4, 8, lambda: clients.ask("/report")),

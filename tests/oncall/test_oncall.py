@@ -14,7 +14,7 @@ from tests.oncall.conftest import Ask
 def test_1_the_dependency_took_110_ms_and_the_process_five_seconds(ask: Ask) -> None:
     seen = ask("q01")
     call = seen.one("upstream", route="GET /price")
-    assert call["samples"] == call["known"] == 10
+    assert call["samples"] == call["known"] == 11
     assert 105 <= call["slow_wire_ms"] <= 250
     assert call["slow_late_ms"] >= 4_500
     assert call["factor"] >= 20
@@ -112,10 +112,10 @@ def test_13_a_killed_worker_leaves_who_ran_last(ask: Ask) -> None:
 def test_14_replies_after_their_timeout_are_counted(ask: Ask) -> None:
     seen = ask("q14")
     call = seen.one("upstream", route="GET /stock")
-    assert call["with_deadline"] == call["samples"] == 16
+    assert call["with_deadline"] == call["samples"] == 17
     assert call["after_deadline"] == call["after_deadline_resumed"] == 16
     assert call["errors"] == 0
-    assert len(seen.clients.of("/stock")) == 16
+    assert len(seen.clients.of("/stock")) == 17
     assert "late-replies" in {row["name"] for row in seen.view("finding")}
 
 
@@ -160,7 +160,7 @@ def test_24_small_costs_are_in_one_table(ask: Ask) -> None:
 def test_25_a_span_of_redis_is_inflated_by_the_process(ask: Ask) -> None:
     seen = ask("q25")
     call = seen.one("upstream", route="GET /hit")
-    assert call["samples"] == 100
+    assert call["samples"] == 101
     assert call["seen_p99_ms"] >= 5 * call["wire_p99_ms"]
     assert call["wire_p99_ms"] <= 40
 
