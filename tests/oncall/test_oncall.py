@@ -160,9 +160,12 @@ def test_24_small_costs_are_in_one_table(ask: Ask) -> None:
 def test_25_a_span_of_redis_is_inflated_by_the_process(ask: Ask) -> None:
     seen = ask("q25")
     call = seen.one("upstream", route="GET /hit")
-    assert call["samples"] == 101
-    assert call["seen_p99_ms"] >= 5 * call["wire_p99_ms"]
-    assert call["wire_p99_ms"] <= 40
+    assert call["samples"] == len(seen.clients.of("/hit")) == 39
+    assert call["seen_p99_ms"] >= 140
+    assert call["wire_p50_ms"] <= 5
+    assert call["slow_late_ms"] >= 10 * call["slow_wire_ms"]
+    assert call["inflated_frac"] >= 0.8
+    assert "inflated-spans" in {row["name"] for row in seen.view("finding")}
 
 
 def test_26_a_call_that_gevent_does_not_patch_is_listed(ask: Ask) -> None:
@@ -177,8 +180,8 @@ def test_27_there_is_a_signal_to_scale_on(ask: Ask) -> None:
     seen = ask("q04")
     signal = seen.one("scaling")
     assert signal["lag_p99_ms"] >= 80
-    assert signal["hottest_second_frac"] >= 0.5
-    assert signal["mean_busy_frac"] <= 0.7 * signal["hottest_second_frac"]
+    assert signal["hottest_second_frac"] >= 1.5 * signal["mean_busy_frac"]
+    assert signal["queue_wait_p99_ms"] is not None
 
 
 @pytest.mark.parametrize("name", ["q01", "q09", "q17"])
