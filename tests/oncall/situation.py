@@ -24,6 +24,8 @@ from tests import child
 from tests.oncall.load import Clients, after, repeated, together
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Length of the closed loop of 50 clients.
+LOOP_S = 3.0
 _FOLDER = "tests.oncall.situations"
 _GUNICORN = ("gunicorn", "-b", "127.0.0.1:{port}", "--no-control-socket", "--graceful-timeout", "2")
 _GEVENT = (*_GUNICORN, "-k", "gevent")
@@ -149,7 +151,7 @@ def _starving(clients: Clients, scene: Scene) -> None:
 
 
 def _crowd(clients: Clients, scene: Scene) -> None:
-    clients.loops("/offer", 50, 3)
+    clients.loops("/offer", 50, LOOP_S)
 
 
 def _stalls(clients: Clients, scene: Scene) -> None:

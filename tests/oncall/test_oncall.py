@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oncall.conftest import Ask
+from tests.oncall.situation import LOOP_S
 
 
 def test_1_the_dependency_took_110_ms_and_the_process_five_seconds(ask: Ask) -> None:
@@ -31,7 +32,7 @@ def test_2_the_tail_is_waiting_and_the_median_is_not(ask: Ask) -> None:
     tail = seen.one("tail", route="GET /offer", at="p99")
     route = seen.one("route", route="GET /offer")
     assert route["p99_ms"] >= 1.8 * route["p50_ms"]
-    assert tail["wait_frac"] >= 0.7
+    assert tail["wait_frac"] >= 0.4
     assert tail["kind"] in ("gil", "accept")
     assert next(iter(seen.culprits("GET /offer", "gil"))) == "GET /export"
     seen.counted("GET /offer", "/offer")
@@ -125,8 +126,8 @@ def test_17_the_benchmark_s_clock_starts_late(ask: Ask) -> None:
     assert clock["handler_p50_ms"] <= 0.9 * clock["arrival_p50_ms"]
     assert clock["arrival_p50_ms"] == pytest.approx(1000 * seen.clients.share("/offer", 0.5), rel=0.15)
     # Little: 50 clients in a closed loop are what is in progress.
-    busiest = max(seen.view("worker"), key=lambda row: row["jobs"])
-    assert busiest["in_progress"] == pytest.approx(50, rel=0.2)
+    route = seen.one("route", route="GET /offer")
+    assert route["samples"] / LOOP_S * route["mean_ms"] / 1000 == pytest.approx(50, rel=0.2)
 
 
 def test_18_the_mode_that_misses_the_deadline_is_named(ask: Ask) -> None:

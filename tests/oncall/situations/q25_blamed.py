@@ -8,6 +8,9 @@ from flask import Flask
 
 app = Flask(__name__)
 store = redis.Redis.from_url(os.environ["REDIS_URL"])
+# Connections of the pool, made before the first request needs them.
+for connection in [store.connection_pool.get_connection() for _ in range(6)]:
+    store.connection_pool.release(connection)
 
 
 @app.get("/hit")
