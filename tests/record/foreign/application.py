@@ -1,6 +1,6 @@
 """The applications: what is installed, how each is started, what is asked of it.
 
-Each has an environment of its own under `out/apps/` (or `GREENLANE_TEST_APPS`), made once by pip, with the CPython
+Each has an environment of its own under `out/apps/` (or `TEST_APPLICATIONS`), made once by pip, with the CPython
 that runs the tests and without Greenlane: `greenlane record` brings itself.
 """
 
@@ -47,7 +47,7 @@ _HTTPBIN = {
     "/stream/20": "GET /stream/<int:n>",
 }
 _GUNICORN = ("{bin}/gunicorn", "-b", "127.0.0.1:{port}")
-_HTTPBIN_FROM = ("httpbin==0.10.4", "gunicorn==27.0.1", "gevent==26.9.0", "setuptools<81", "packaging")
+_HTTPBIN_FROM = ("httpbin==0.10.4", "gunicorn==27.0.1", "gevent==23.9.0.post1", "setuptools<81", "packaging")
 
 APPLICATIONS: tuple[Application, ...] = (
     Application(
@@ -94,7 +94,7 @@ def environment(application: Application) -> Path:
     Raises:
         Missing: pip failed; the message is its last line.
     """
-    base = Path(os.environ.get("GREENLANE_TEST_APPS", ROOT / "out" / "apps"))
+    base = Path(os.environ.get("TEST_APPLICATIONS", ROOT / "out" / "apps"))
     key = application.name.partition("-")[0]
     folder = base / f"{key}-{sys.version_info[0]}.{sys.version_info[1]}"
     stamp = folder / "requirements.json"
