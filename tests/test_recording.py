@@ -156,7 +156,11 @@ def test_a_wait_for_a_pool_is_blamed_on_whose_work_its_threads_had() -> None:
     story.job(2, 2, 0, 20, "POST /b")
     story.spell("block", 0, 30, unit=1, job=1, kind=Kind.FUTURE)
     story.spell("block", 0, 20, unit=2, job=2, kind=Kind.SOCKET)
-    assert _blame(story.end(), "GET /a") == {("pool", "POST /b"): 20, ("pool", "unknown"): 10}
+    story.unit(3, GREENLET)
+    story.job(3, 3, 20, 25, "GET /c")
+    story.spell("slice", 20, 25, unit=3, job=3)
+    expected = {("pool", "POST /b"): 20, ("pool", "GET /c"): 5, ("pool", "unknown"): 5}
+    assert _blame(story.end(), "GET /a") == expected
 
 
 def test_the_accept_queue_of_threads_is_blamed_on_the_jobs_that_had_all_workers() -> None:
