@@ -10,7 +10,7 @@
 
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
-use super::{names, on, writer};
+use super::{names, on, sampler, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
@@ -741,6 +741,7 @@ pub fn is_loop() -> bool {
 pub fn waits_by(epoll_fd: i32) {
     if let Some(strand) = known() {
         strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        sampler::wake();
     }
 }
 
