@@ -297,6 +297,12 @@ class Recorder:
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
 
+    def spent(self) -> tuple[int, int, int, dict[str, int]]:
+        """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
+
+        Running sums of this unit alone, children are not in it; what a recording says of a job is exact.
+        """
+
     def io_ready_ns(self) -> int:
         """When this unit's I/O last became ready; 0 = never."""
 
@@ -309,7 +315,7 @@ class Recorder:
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
 
-        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us.
+        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
         """
 
     def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:

@@ -361,6 +361,13 @@ fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
     Some(frames)
 }
 
+/// The calling thread's stack as a recording has it; None if it runs no Python.
+pub fn stack_here(py: Python<'_>) -> Option<String> {
+    // SAFETY: the caller holds the GIL, so it has a state.
+    let state = unsafe { ffi::PyThreadState_Get() } as usize;
+    frames_of(py, state).map(|frames| frames.join(";"))
+}
+
 /// `function (folder/file.py:line)`.
 fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
     // SAFETY: a frame, kept alive by the caller; its code is a new reference.
