@@ -190,7 +190,7 @@ def calls_install(*, stamps: bool = True) -> str:
     """
 
 def calls_rescan() -> None:
-    """Find objects that were loaded since. The recorder's writer does it five times a second. Cost: 1 us without any."""
+    """Find objects that were loaded since. The recorder's writer does it 5 times a second. Cost: 1 us without any."""
 
 def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
