@@ -196,7 +196,7 @@ def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
 
 def calls_state() -> dict[str, Any]:
-    """What is seen: `installed`, `why` not; `objects` and `slots` (places in them that hold an address) that lead to us.
+    """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.
 
     `foreign`: slots that lead to somebody else's redirection, left alone. `unfinished`: to be tried again. `failed`:
     pages that could not be written. `sockets` stamped so far, `stamps` read, sockets `given_up` because the application
