@@ -11,7 +11,7 @@
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
 use super::spent::Spent;
-use super::{held, names, on, writer};
+use super::{held, names, on, sampler, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
@@ -775,6 +775,7 @@ pub fn is_loop() -> bool {
 pub fn waits_by(epoll_fd: i32) {
     if let Some(strand) = known() {
         strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        sampler::wake();
     }
 }
 
