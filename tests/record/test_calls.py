@@ -202,7 +202,9 @@ def test_a_reply_that_waits_for_the_gil_is_io_until_it_came_and_wait_from_then_o
     assert state["stamps"] >= 6
     seen = [(job["io_ns"].get("socket", 0), job["wait_ns"].get("gil", 0)) for job in jobs]
     both = zip(seen, truths, strict=True)
-    right = [_close(io_ns, true_io_ns) and _close(gil_ns, true_gil_ns) for (io_ns, gil_ns), (true_io_ns, true_gil_ns) in both]
+    right = [
+        _close(io_ns, true_io_ns) and _close(gil_ns, true_gil_ns) for (io_ns, gil_ns), (true_io_ns, true_gil_ns) in both
+    ]
     assert any(right), list(zip(seen, truths, strict=True))
 
 
