@@ -7,6 +7,7 @@
 //! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
 //! | [`held`] | the Python stack of a call that blocked a whole loop |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
+//! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
 //! | [`sampler`] | the native thread that looks where culprits are |
@@ -24,6 +25,7 @@ pub mod recorder;
 pub mod ring;
 pub mod sampler;
 pub mod segments;
+pub mod spent;
 pub mod strand;
 pub mod writer;
 
