@@ -1,5 +1,4 @@
-"""Three clocks on one gevent program, none of which lies: from the handler's first instruction, from the spawn, from the
-arrival.
+"""Three clocks on one gevent program: from the handler's first instruction, from the spawn, from the arrival.
 
 Question: 500 requests of 5 ms CPU and 55 ms sleep (2.5 + 55 + 2.5), 50 at a time in `Pool(50)`: what does each clock
 say? Expected: handler 182 ms, spawn 209 ms, arrival 250 ms at the median. Little's law: 50 requests in a process that
