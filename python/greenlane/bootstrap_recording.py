@@ -30,9 +30,6 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
-from greenlane.probes import asyncio as loops
-from greenlane.probes import calls
-from greenlane.probes import gevent as green
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -216,6 +213,11 @@ class _Probes:
 
     def install(self) -> None:
         """Place what there is."""
+        # Here, so that a process that records nothing does not load them.
+        from greenlane.probes import asyncio as loops
+        from greenlane.probes import calls
+        from greenlane.probes import gevent as green
+
         self._native_calls()
         self._threads()
         for each in (calls, green, loops):
