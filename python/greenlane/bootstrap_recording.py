@@ -104,6 +104,9 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
+        if settings.record_on:
+            calls.install(self.recorder)
+        self._undo.append(calls.uninstall)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
@@ -114,6 +117,11 @@ class Recording:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
+        # Clients' calls are the one kind of probe whose work is all for the recording.
+        if on:
+            calls.install(self.recorder)
+        else:
+            calls.uninstall()
         self.recorder.flush()
 
     def finish(self) -> None:
