@@ -10,7 +10,7 @@ from greenlane.record.rows import Job
 from greenlane.report.clocks import Upstream
 from greenlane.report.gain import Gain
 from greenlane.report.hog import WORTH_FRAC, Contention
-from greenlane.report.parts import named
+from greenlane.report.parts import told
 from greenlane.report.percentiles import neighbours
 from greenlane.report.places import Frame
 from greenlane.report.split import RouteSplit
@@ -116,7 +116,7 @@ def _about_route(split: RouteSplit, gains: Mapping[str, Gain], places: Mapping[s
         over = f" ({share(excess.wait_frac)} of what it exceeds p50 by)"
     return (
         f"{split.route}: p99 is {duration(level.latency_ns)}, of which {waited} is waiting{over}, mostly "
-        f"{named(kind).removeprefix('wait: ')}{_culprit(slow, places)}{_gain(gains.get(split.route))}."
+        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}{_gain(gains.get(split.route))}."
     )
 
 
