@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib
 import importlib.machinery
 import json
 import os
@@ -30,7 +29,9 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import asyncio as loops
 from greenlane.probes import calls
+from greenlane.probes import gevent as green
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -103,6 +104,9 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
+        if settings.record_on:
+            calls.install(self.recorder)
+        self._undo.append(calls.uninstall)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
@@ -113,12 +117,21 @@ class Recording:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
+        # Clients' calls are the one kind of probe whose work is all for the recording.
+        if on:
+            calls.install(self.recorder)
+        else:
+            calls.uninstall()
         self.recorder.flush()
+
+    def finish(self) -> None:
+        """Write what there is, and record no more in this process. The probes stay, switched off."""
+        _native.sampler_stop()
+        self.recorder.stop()
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
-        _native.sampler_stop()
-        self.recorder.stop()
+        self.finish()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
         bootstrap_control.withdraw_jobs(self._jobs)
@@ -165,7 +178,8 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
-        _native.sampler_start()
+        if self.settings.record_stacks:
+            _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
         if _is_over(self._folder):
@@ -209,13 +223,9 @@ class _Probes:
         """Place what there is."""
         self._native_calls()
         self._threads()
-        calls.install()
-        self._undo.append(calls.uninstall)
-        for name in ("greenlane.probes.gevent", "greenlane.probes.asyncio"):
-            with contextlib.suppress(ModuleNotFoundError):
-                module: Any = importlib.import_module(name)
-                module.install()
-                self._undo.append(module.uninstall)
+        for each in (calls, green, loops):
+            each.install()
+            self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
 
     def _threads(self) -> None:

@@ -241,6 +241,7 @@ async def locks() -> None:
 
 async def many() -> None:
     """10,000 short jobs: sums must be exact in each."""
+
     async def one(number: int) -> None:
         with Job(f"route {number % 7}"):
             await asyncio.sleep(number % 5 * 0.001)

@@ -124,10 +124,7 @@ def test_timers_that_are_due_while_the_loop_is_busy(run: Run, loop: str) -> None
 def test_what_another_thread_sets_is_ready_when_it_was_set(run: Run, loop: str) -> None:
     truth = run("threads")
     blame_is_right(truth)
-    blocked = [
-        close(job.wait_ns["pool"], truth.more["blocked_ns"][str(job.job)])
-        for job, *_ in truth.pairs("victim")
-    ]
+    blocked = [close(job.wait_ns["pool"], truth.more["blocked_ns"][str(job.job)]) for job, *_ in truth.pairs("victim")]
     assert share(blocked) >= 0.8
 
 
@@ -154,7 +151,9 @@ def test_functions_on_threads_belong_to_their_job(run: Run, loop: str) -> None:
     for job, *_ in truth.pairs("pool"):
         # Three sleeps of 10 ms, one after the other: at every moment one of them sleeps.
         assert job.io_ns["sleep"] >= 29 * MS
-    pool = [row for job, *_ in truth.pairs("pool") for row in truth.recording.segments(0, job.job) if row.kind == "pool"]
+    pool = [
+        row for job, *_ in truth.pairs("pool") for row in truth.recording.segments(0, job.job) if row.kind == "pool"
+    ]
     assert pool, "the second and third wait for the pool"
 
 

@@ -9,7 +9,7 @@ use super::greenlets::{self, Entry, Label, UNLABELLED};
 use super::roles;
 use crate::record::strand::{self, Unit};
 use crate::{clock, forks, record};
-use greenlane_core::recording::event::UnitKind;
+use greenlane_core::recording::event::{UnitKind, NO_JOB};
 use pyo3::ffi;
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -54,6 +54,8 @@ pub struct Here {
     next: *mut ffi::PyObject,
     /// Whom our function was last told of, recording or not: another one runs = we are no longer called.
     told: *mut ffi::PyObject,
+    /// Waits in the hub that have begun since then.
+    waits: u32,
     /// Our function runs: a switch inside of it (an object's end) is not ours to see.
     inside: bool,
     /// Who runs, as far as is written down.
@@ -75,6 +77,7 @@ thread_local! {
             thread: 0,
             next: ptr::null_mut(),
             told: ptr::null_mut(),
+            waits: 0,
             inside: false,
             current: ptr::null_mut(),
             entry: ptr::null_mut(),
@@ -188,9 +191,17 @@ fn is_hub(greenlet: *mut ffi::PyObject) -> bool {
 #[inline]
 pub fn watch_from(in_hub: bool) {
     let here = here();
-    // Who was told last that the hub runs, and is called from it, has missed nothing; and the other way round.
-    if !here.is_traced() || here.in_hub() != in_hub || here.generation != forks::generation() {
-        watch();
+    // Who was told last that the hub runs, and is called from it, has missed nothing; and the other way round. Two waits
+    // with no switch between them cannot be.
+    here.waits += 1;
+    let missed = here.in_hub() != in_hub || (!in_hub && here.waits > 1);
+    if missed || !here.is_traced() || here.generation != forks::generation() {
+        here.waits = 1;
+        if missed && record::on() && installed() {
+            begin(greenlets::current());
+        } else {
+            watch();
+        }
     }
 }
 
@@ -238,6 +249,7 @@ fn begin(running: *mut ffi::PyObject) {
     }
     let epoch = EPOCH.load(Ordering::Relaxed);
     strand::enter_loop();
+    self::here().generation = forks::generation();
     let now_ns = clock::monotonic_ns();
     let here = here();
     here.epoch = epoch;
@@ -352,6 +364,7 @@ unsafe extern "C" fn on_switch(
 fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
     let here = here();
     here.told = target;
+    here.waits = 0;
     if !here.is_traced() {
         return end();
     }
@@ -375,20 +388,21 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
     }
     // SAFETY: entries and their units live until `forget`, which is called for the origin only, below.
     unsafe {
+        let from_hub = (*from).is_hub;
+        // Before the origin stops: whom it starts belongs to its job.
+        let to = match greenlets::find(target) {
+            Some(entry) => entry,
+            None if greenlets::is_greenlet(target) => here.meet(target),
+            None => return here.lose(),
+        };
         let unit = (*from).unit;
         strand::suspend(&mut *unit, now_ns);
-        let from_hub = (*from).is_hub;
         if greenlets::is_over(origin) {
             greenlets::forget(origin);
         } else if !from_hub {
             (*from).label = here.label;
             describe(&mut *unit, &here.label);
         }
-        let to = match greenlets::find(target) {
-            Some(entry) => entry,
-            None if greenlets::is_greenlet(target) => here.meet(target),
-            None => return here.lose(),
-        };
         here.current = target;
         here.entry = to;
         let unit = (*to).unit;
@@ -439,7 +453,11 @@ impl Here {
 
     /// Takes `greenlet` for the one that has been running, whatever we knew before.
     fn adopt(&mut self, greenlet: *mut ffi::PyObject, now_ns: u64) {
-        self.generation = forks::generation();
+        if self.generation != forks::generation() {
+            // A forked child's thread starts anew.
+            self.generation = forks::generation();
+            strand::enter_loop();
+        }
         // SAFETY: no arguments; it cannot fail.
         self.thread = unsafe { libc::pthread_self() } as u64;
         if greenlet.is_null() {
@@ -467,19 +485,19 @@ impl Here {
             }
         }
         if is_hub(greenlet) {
-            return greenlets::make(
-                greenlet,
-                UnitKind::Loop,
-                record::names::text("gevent hub"),
-                self.thread,
-            );
+            let name = record::names::text("gevent hub");
+            return greenlets::make(greenlet, UnitKind::Loop, name, NO_JOB, self.thread);
         }
-        greenlets::make(
-            greenlet,
-            UnitKind::Greenlet,
-            greenlets::name_of(greenlet),
-            self.thread,
-        )
+        // What a timer starts (`spawn_later`) belongs to who set it.
+        let job = match strand::running().1 {
+            NO_JOB => greenlets::spawner_of(greenlet).map_or(NO_JOB, |spawner| {
+                // SAFETY: the entry of a greenlet that lives.
+                unsafe { (*(*spawner).unit).job }
+            }),
+            job => job,
+        };
+        let name = greenlets::name_of(greenlet);
+        greenlets::make(greenlet, UnitKind::Greenlet, name, job, self.thread)
     }
 
     /// Announces `greenlet`, which is about to be started by the running one.

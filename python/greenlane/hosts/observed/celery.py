@@ -1,7 +1,7 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
-The publication is read from headers that recorded publishers write (`greenlane.enqueued`). Messages of others have none:
-their jobs begin when the task starts.
+Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of
+publishers that are not recorded have none: their arrival is the task's start.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """

@@ -6,14 +6,13 @@ tornado's) are left alone. Greenlane's own worker opens the jobs of HTTP/1 reque
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
 from greenlane.hosts.observed.wsgi import observed
+from greenlane.probes.gevent import spawned_ns
 from greenlane.probes.patching import Patches, Place
 
 __all__ = ["install", "uninstall"]
@@ -44,7 +43,7 @@ def _base(patches: Patches, module: ModuleType) -> None:
             if not silent:
                 host = _host_of(self)
                 if host:
-                    self.wsgi = observed(self.wsgi, host, _spawned_ns(host))
+                    self.wsgi = observed(self.wsgi, host, spawned_ns if host == "gunicorn.gevent" else None)
             return result
 
         return load_wsgi
@@ -59,15 +58,6 @@ def _host_of(worker: object) -> str:
         if kind is not None and isinstance(worker, kind):
             return host
     return ""
-
-
-def _spawned_ns(host: str) -> Callable[[], int] | None:
-    if host != "gunicorn.gevent":
-        return None
-    with contextlib.suppress(ModuleNotFoundError):
-        found: Callable[[], int] = importlib.import_module("greenlane.probes.gevent").spawned_ns
-        return found
-    return None
 
 
 _PLAN: Final[dict[str, Place]] = {"gunicorn.workers.base": _base}

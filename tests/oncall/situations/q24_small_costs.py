@@ -1,0 +1,31 @@
+"""gunicorn -k gthread: a feed of 1,500 items that is read, checked, logged and written as JSON; no single step is long."""
+
+import json
+import logging
+import pickle
+
+from flask import Flask, Response
+
+app = Flask(__name__)
+log = logging.getLogger("feed")
+log.addHandler(logging.NullHandler())
+log.setLevel(logging.INFO)
+ITEMS = [{"id": n, "title": f"item {n}", "cents": 37 * n % 9000, "tags": ["a", "b", str(n)]} for n in range(1_500)]
+STORED = pickle.dumps(ITEMS)
+
+
+@app.get("/feed")
+def feed():
+    items = pickle.loads(STORED)
+    checked = [item for item in items if valid(item)]
+    for item in checked[:200]:
+        log.info("shown %s for %d", item["title"], item["cents"])
+    return Response(as_json(checked), mimetype="application/json")
+
+
+def valid(item):
+    return isinstance(item["id"], int) and isinstance(item["title"], str) and all(map(str, item["tags"]))
+
+
+def as_json(items):
+    return json.dumps(items, indent=1)

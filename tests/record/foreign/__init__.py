@@ -1,0 +1,1 @@
+"""Applications that nobody here wrote, as they come from PyPI, recorded unchanged."""

@@ -1,0 +1,48 @@
+"""Each application of docs/applications.md: recorded unchanged, every request counted, every nanosecond accounted for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from greenlane.record import open_recording
+from tests.record.foreign.application import APPLICATIONS, Application, Missing
+from tests.record.foreign.run import recorded
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600, method="thread")]
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda one: str(one.name))
+def test_an_application_from_pypi_is_recorded_unchanged(application: Application, tmp_path: Path) -> None:
+    file = tmp_path / "app.glr"
+    try:
+        seen = recorded(application, file)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    assert seen.wrong == [], seen.output
+    recording = open_recording(file)
+
+    # Every request is a job of its route.
+    counted = dict.fromkeys(seen.by_route, 0)
+    for job in recording.jobs:
+        if job.status == 200:
+            counted[job.route] = counted.get(job.route, 0) + 1
+    assert counted == seen.by_route, recording.notes
+
+    # CPU + I/O + wait + residual = latency, exactly, and hardly anything is unexplained.
+    for job in recording.jobs:
+        parts = job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) + job.residual_ns
+        assert parts == job.latency_ns
+    unexplained = sorted(abs(job.residual_ns) / max(1, job.latency_ns) for job in recording.jobs)
+    assert unexplained[int(0.99 * (len(unexplained) - 1))] <= 0.01
+
+    assert sum(process.lost_events + process.torn_bytes for process in recording.processes) == 0
+    greenlane = Path(sys.executable).with_name("greenlane")
+    done = subprocess.run([greenlane, "report", file], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    page = file.with_suffix(".html").read_text("utf-8")
+    assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
+    assert next(iter(seen.by_route)).split()[1].split("<")[0] in page
