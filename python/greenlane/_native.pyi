@@ -190,13 +190,13 @@ def calls_install(*, stamps: bool = True) -> str:
     """
 
 def calls_rescan() -> None:
-    """Find objects that were loaded since. The recorder's writer does it five times a second. Cost: 1 us without any."""
+    """Find objects that were loaded since. The recorder's writer does it 5 times a second. Cost: 1 us without any."""
 
 def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
 
 def calls_state() -> dict[str, Any]:
-    """What is seen: `installed`, `why` not; `objects` and `slots` (places in them that hold an address) that lead to us.
+    """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.
 
     `foreign`: slots that lead to somebody else's redirection, left alone. `unfinished`: to be tried again. `failed`:
     pages that could not be written. `sockets` stamped so far, `stamps` read, sockets `given_up` because the application
