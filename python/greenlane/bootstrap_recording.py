@@ -228,7 +228,7 @@ class _Probes:
 
         self._native_calls()
         self._threads()
-        for each in (calls, green, loops):
+        for each in (green, loops):
             each.install()
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
