@@ -82,6 +82,7 @@ lint: build ## ruff, rustfmt, clippy; generated documents are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/settings_page.py --check
+	$(BIN)/python scripts/metrics_page.py --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 
@@ -94,8 +95,9 @@ types: build ## mypy strict; the native module against its .pyi
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
 
-docs: build ## docs/settings.md from the table in greenlane/settings.py
+docs: build ## docs/settings.md and docs/metrics.md from the tables in greenlane/settings.py and metrics.py
 	$(BIN)/python scripts/settings_page.py
+	$(BIN)/python scripts/metrics_page.py
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

@@ -9,7 +9,19 @@ from pathlib import Path
 from greenlane import hosts
 from greenlane.export.prometheus import CONTENT_TYPE, render
 from greenlane.lanes import Permits
-from greenlane.metrics import COUNTERS, LEARNED, PROCESS, Kind
+from greenlane.metrics import (
+    COUNTERS,
+    LEARNED,
+    METER,
+    PROCESS,
+    RECORDER,
+    ROUTES,
+    Kind,
+    lag_histogram,
+    latency_histogram,
+    most_used,
+    quantile_s,
+)
 from greenlane.settings import Settings
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*",?)*)\})? (-?[0-9.]+)')
@@ -72,10 +84,11 @@ def test_each_metric_has_its_help_and_type_once_before_its_samples() -> None:
 
 
 def test_names_follow_the_convention_and_are_unique() -> None:
-    metrics = [*{counter.metric for counter in COUNTERS.values()}, *PROCESS.values(), *LEARNED.values()]
+    metrics = {counter.metric for counter in COUNTERS.values()}
+    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, METER) for metric in table.values()}
     assert len({metric.name for metric in metrics}) == len(metrics)
     for metric in metrics:
-        assert re.fullmatch(r"greenlane_[a-z_]+", metric.name)
+        assert re.fullmatch(r"greenlane_[a-z0-9_]+", metric.name)
         assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
         assert not metric.unit or metric.unit in metric.name
         assert metric.help.endswith(".")
@@ -117,3 +130,87 @@ def test_nothing_known_is_an_empty_scrape() -> None:
 
 def test_the_content_type_names_the_formats_version() -> None:
     assert "version=0.0.4" in CONTENT_TYPE
+
+
+class Told:
+    """A recorder that has seen three jobs of two routes, and four latenesses."""
+
+    def __init__(self, *, running: bool = True, routes: int = 2) -> None:
+        self._running = running
+        self._routes = routes
+
+    def stats(self) -> dict[str, object]:
+        by_lag = [0] * 32
+        by_lag[0], by_lag[7], by_lag[31] = 2, 1, 1  # below 1 us, below 128 us, beyond all bounds
+        return {
+            "running": self._running,
+            "on": True,
+            "by_lag": by_lag,
+            "lag_ns": 3_000_000_000,
+            "busy_ns": 1_500_000_000,
+            "in_progress": 4,
+            "events": 10,
+            "lost": 0,
+            "written_bytes": 999,
+        }
+
+    def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:
+        by_latency = [0] * 128
+        by_latency[40], by_latency[41] = 1, 1  # at most 1.024 ms, at most 1.218 ms
+        row = (2, 2_000_000, 1_000_000, 600_000, 400_000, by_latency)
+        return [(f"GET /{n}" if n else "", *row) for n in range(self._routes)]
+
+
+def test_a_process_that_records_tells_its_lag_its_jobs_and_where_their_time_went() -> None:
+    text = render({}, recorder=Told(), labels={"pid": "7"})
+    found = samples(text.replace("+Inf", "Inf"))
+    assert found['greenlane_lag_seconds_bucket{pid="7",le="6.4e-05"}'] == 2
+    assert found['greenlane_lag_seconds_bucket{pid="7",le="0.000128"}'] == 3
+    assert found['greenlane_lag_seconds_bucket{pid="7",le="Inf"}'] == found['greenlane_lag_seconds_count{pid="7"}'] == 4
+    assert found['greenlane_lag_seconds_sum{pid="7"}'] == 3
+    assert found['greenlane_job_latency_seconds_bucket{route="GET /1",pid="7",le="0.001024"}'] == 1
+    assert found['greenlane_job_latency_seconds_bucket{route="GET /1",pid="7",le="0.002048"}'] == 2
+    assert found['greenlane_job_latency_seconds_count{route="(unnamed)",pid="7"}'] == 2
+    assert found['greenlane_job_time_seconds_total{route="GET /1",part="wait",pid="7"}'] == 0.0004
+    assert found['greenlane_busy_seconds_total{pid="7"}'] == 1.5
+    assert text.count("# TYPE greenlane_job_latency_seconds histogram\n") == 1
+
+
+def test_a_recorder_that_was_never_started_is_left_out() -> None:
+    assert render({}, recorder=Told(running=False)) == ""
+
+
+def test_at_most_100_routes_are_told_apart_and_none_is_lost() -> None:
+    rows = most_used(Told(routes=150).live())
+    assert len(rows) == 101
+    assert rows[-1][:2] == ("(other)", 100)
+    assert sum(row[1] for row in rows) == 300
+    assert sum(sum(row[6]) for row in rows) == 300
+
+
+def test_buckets_of_a_histogram_grow_and_end_with_all() -> None:
+    for histogram in (latency_histogram([1] * 128, 0), lag_histogram([1] * 32, 0)):
+        bounds, counts = zip(*histogram.buckets, strict=True)
+        assert list(bounds) == sorted(set(bounds))
+        assert list(counts) == sorted(counts)
+        assert counts[-1] == histogram.count in (128, 32)
+
+
+def test_a_quantile_is_a_bound_of_its_bucket() -> None:
+    by_lag = [0] * 32
+    assert quantile_s(lag_histogram(by_lag, 0), 0.99) == 0
+    by_lag[3], by_lag[10] = 99, 1
+    assert quantile_s(lag_histogram(by_lag, 0), 0.99) == 0.000064, "the smallest bound"
+    assert quantile_s(lag_histogram(by_lag, 0), 1.0) == 0.001024
+    by_lag[31] = 1000
+    assert quantile_s(lag_histogram(by_lag, 0), 0.99) == 2**23 / 1e6, "the largest finite bound"
+
+
+def test_the_page_of_metrics_lists_every_name() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "metrics.md").read_text("utf-8")
+    metrics = {counter.metric for counter in COUNTERS.values()}
+    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, METER) for metric in table.values()}
+    assert not [metric.name for metric in metrics if f"| `{metric.name}` | {metric.kind.value} | " not in page]
+    used = set(re.findall(r"greenlane_[a-z0-9_]+[a-z0-9]", page.partition("## Names")[0]))
+    known = {metric.name for metric in metrics} | {"greenlane_busy_hottest"}
+    assert not {re.sub("_(bucket|sum|count)$", "", name) for name in used} - known, "queries name metrics that exist"

@@ -22,7 +22,13 @@ __all__ = [
     "RecordingWriter",
     "Switches",
     "__version__",
+    "calls_install",
+    "calls_rescan",
+    "calls_state",
+    "calls_uninstall",
     "locks_held",
+    "sampler_start",
+    "sampler_stop",
 ]
 
 __version__: Final[str]
@@ -171,6 +177,43 @@ class RLock:
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
 
+def calls_install(*, stamps: bool = True) -> str:
+    """See libc's blocking calls where they are called, by any object of this process: how long each blocked.
+
+    Gives "" or why not: then everything is as before, and recording goes on with bounds instead of exact times. Again:
+    finds what was loaded since. `stamps`: ask the kernel when the bytes on TCP sockets came, too.
+
+    What the application sees stays the same: results, errors, ancillary bytes. Calls of threads that record nothing are
+    only passed on.
+
+    Cost: about 2 ms once; a call 2 ns while nothing is recorded, about 110 ns on a thread that is, 300 ns with a stamp.
+    """
+
+def calls_rescan() -> None:
+    """Find objects that were loaded since. The recorder's writer does it five times a second. Cost: 1 us without any."""
+
+def calls_uninstall() -> None:
+    """Put everything back as it was. Idempotent."""
+
+def calls_state() -> dict[str, Any]:
+    """What is seen: `installed`, `why` not; `objects` and `slots` (places in them that hold an address) that lead to us.
+
+    `foreign`: slots that lead to somebody else's redirection, left alone. `unfinished`: to be tried again. `failed`:
+    pages that could not be written. `sockets` stamped so far, `stamps` read, sockets `given_up` because the application
+    reads ancillary bytes itself. `samples` of culprits' stacks, and `samples_late`: the culprit had stopped by then.
+    """
+
+def sampler_start() -> None:
+    """Start the native thread that looks at culprits' stacks while somebody waits. Idempotent; anew in a forked child.
+
+    It takes the GIL every 10 ms while a job's thread has waited for it for 5 ms, or a loop's slice that keeps others
+    lasts for 10 ms. Stops by itself at exit. Does nothing on a free-threaded build. Raises RuntimeError if no thread
+    can be started.
+    """
+
+def sampler_stop() -> None:
+    """End it, and wait (without the GIL) until it is gone. Idempotent."""
+
 @final
 class Recorder:
     """The recorder of this process: each instance is a face of the same one. Everything is a cheap no-op when off.
@@ -254,6 +297,12 @@ class Recorder:
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
 
+    def spent(self) -> tuple[int, int, int, dict[str, int]]:
+        """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
+
+        Running sums of this unit alone, children are not in it; what a recording says of a job is exact.
+        """
+
     def io_ready_ns(self) -> int:
         """When this unit's I/O last became ready; 0 = never."""
 
@@ -266,7 +315,7 @@ class Recorder:
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
 
-        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us.
+        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
         """
 
     def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:

@@ -30,6 +30,9 @@ class Recorded(Protocol):
     def record(self, on: bool) -> None:
         """Switch it."""
 
+    def finish(self) -> None:
+        """End it for good."""
+
     def shown(self) -> dict[str, object]:
         """Give what there is to show."""
 
@@ -103,7 +106,7 @@ class _Controlled:
             )
         recording.record(on)
         if end:
-            recording.recorder.stop()
+            recording.finish()
 
     def recorded(self) -> dict[str, object] | None:
         recording = _part("record")

@@ -1,8 +1,7 @@
 """The recorder of one process and everything that tells it something, put together. `bootstrap` gives it out.
 
-Which probes: those of threads at once; when the program imports gevent's hub or monkey patch they are taken out again,
-so that gevent replaces the standard library and not our wrappers, and gevent's own are placed. asyncio's wait for its
-import. libc's calls are seen in all of them.
+Which probes: all at once, each waits for what it is for to be imported. Only those of threads are taken out again when
+the program imports gevent's hub or monkey patch, so that gevent replaces the standard library and not our wrappers.
 
 After a fork the child records into a file of its own; so does a program that is executed, by the environment.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib
+import importlib.machinery
 import json
 import os
 import platform
@@ -30,6 +29,9 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import asyncio as loops
+from greenlane.probes import calls
+from greenlane.probes import gevent as green
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -102,6 +104,9 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
+        if settings.record_on:
+            calls.install(self.recorder)
+        self._undo.append(calls.uninstall)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
@@ -112,12 +117,21 @@ class Recording:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
+        # Clients' calls are the one kind of probe whose work is all for the recording.
+        if on:
+            calls.install(self.recorder)
+        else:
+            calls.uninstall()
         self.recorder.flush()
+
+    def finish(self) -> None:
+        """Write what there is, and record no more in this process. The probes stay, switched off."""
+        _native.sampler_stop()
+        self.recorder.stop()
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
-        _native.sampler_stop()
-        self.recorder.stop()
+        self.finish()
         atexit.unregister(self.recorder.stop)
         phase.unsubscribe(self.recorder)
         bootstrap_control.withdraw_jobs(self._jobs)
@@ -129,7 +143,8 @@ class Recording:
         bootstrap_control.withdraw("record")
 
     def shown(self) -> dict[str, object]:
-        """Give the field `record` of a control socket's answer; see `greenlane.control`."""
+        """Give the field `record` of a control socket's answer; see `greenlane.control`. It is in the file by then."""
+        self.recorder.flush()
         stats = self.recorder.stats()
         routes = [_route_row(row) for row in self.recorder.live()]
         routes.sort(key=lambda row: -float(str(row["wait_ms"])))
@@ -163,7 +178,8 @@ class Recording:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
-        _native.sampler_start()
+        if self.settings.record_stacks:
+            _native.sampler_start()
 
     def _after_fork_in_child(self, was_on: bool) -> None:
         if _is_over(self._folder):
@@ -198,56 +214,49 @@ class _Jobs:
 
 
 class _Probes:
-    """Chooses the probes: by what the program has imported, or will."""
+    """Places the probes, and takes those of threads out again where gevent comes."""
 
     def __init__(self, undo: list[Callable[[], None]]) -> None:
         self._undo = undo
-        self._green = False
 
     def install(self) -> None:
-        """Place what fits now, and wait for the rest."""
+        """Place what there is."""
         self._native_calls()
-        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
-            self._gevent()
-        else:
-            self._threads()
-            for name in ("gevent.monkey", "gevent.hub"):
-                wrapt.register_post_import_hook(self._gevent, name)
-        self._optional("greenlane.probes.asyncio")
+        self._threads()
+        for each in (calls, green, loops):
+            each.install()
+            self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
 
     def _threads(self) -> None:
-        with contextlib.suppress(HostError):
-            probes.install()
-            self._undo.append(probes.uninstall)
-
-    def _gevent(self, module: object = None) -> None:
-        if self._green:
+        self._undo.append(probes.uninstall)
+        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
+            self._green()
             return
-        self._green = True
-        probes.uninstall()
-        with contextlib.suppress(ImportError):
-            from greenlane.probes import routes
+        with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
+            probes.install()
+        for name in ("gevent.monkey", "gevent.hub"):
+            wrapt.register_post_import_hook(self._green, name)
 
-            routes.install()
-            self._undo.append(routes.uninstall)
-        self._optional("greenlane.probes.gevent")
+    def _green(self, module: object = None) -> None:
+        if _recording is not None or module is None:
+            probes.uninstall()
+            probes.install_routes()
 
     def _native_calls(self) -> None:
-        with contextlib.suppress(ImportError):
-            native: Any = importlib.import_module("greenlane._native")
-            if hasattr(native, "calls_install"):
-                native.calls_install()
-                if hasattr(native, "calls_uninstall"):
-                    self._undo.append(native.calls_uninstall)
+        native: Any = _native
+        native.calls_install()
+        self._undo.append(native.calls_uninstall)
+        loader = importlib.machinery.ExtensionFileLoader
+        original = loader.create_module
 
-    def _optional(self, name: str) -> None:
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            return
-        module.install()
-        self._undo.append(module.uninstall)
+        def create_module(self: Any, spec: Any) -> Any:
+            module = original(self, spec)
+            native.calls_rescan()
+            return module
+
+        loader.create_module = create_module  # type: ignore[method-assign]
+        self._undo.append(lambda: setattr(loader, "create_module", original))
 
 
 def _keep_last_words(undo: list[Callable[[], None]]) -> None:

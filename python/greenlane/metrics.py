@@ -6,16 +6,42 @@ released, keeps its meaning; what a counter of the process counts is said in its
 `COUNTERS` maps the keys of a process's counters (`Running.counters()`, and its host's) to metrics: nanoseconds become
 seconds, and keys that are reasons of one event become one metric with the label `reason`. A key without a metric is not
 exported; tests hold that there is none.
+
+`RECORDER` and `ROUTES` are there while the process records. They are coarse sums of the recorder's writer, at most
+0.25 s old; what a recording says of a job is exact. docs/metrics.md lists all names and says which to scale by.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-__all__ = ["COUNTERS", "LEARNED", "PROCESS", "Counter", "Kind", "Learned", "Metric"]
+__all__ = [
+    # what a process counts
+    "COUNTERS",
+    "LEARNED",
+    "METER",
+    "PROCESS",
+    "RECORDER",
+    "ROUTES",
+    # how it is said
+    "Counter",
+    "Kind",
+    "Learned",
+    "Metric",
+    "Recorder",
+    # attributes of spans
+    "ATTRIBUTES",
+    # histograms
+    "Histogram",
+    "lag_histogram",
+    "latency_histogram",
+    "most_used",
+    "quantile_s",
+]
 
 
 class Kind(enum.Enum):
@@ -23,6 +49,7 @@ class Kind(enum.Enum):
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True)
@@ -78,12 +105,40 @@ class Learned(Protocol):
         """Share of its CPU time that it spent with the GIL released."""
 
 
+class Recorder(Protocol):
+    """What the native recorder tells of this process; see `greenlane._native.Recorder`."""
+
+    def stats(self) -> Mapping[str, Any]:
+        """Its counters."""
+
+    def live(self) -> Sequence[tuple[str, int, int, int, int, int, Sequence[int]]]:
+        """(route, jobs, latency, CPU, I/O, wait in ns, jobs by latency)."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many observations were at most so large."""
+
+    # (upper bound in seconds, how many were at most that), bounds ascending; the last one is infinite and counts all.
+    buckets: tuple[tuple[float, int], ...]
+    sum_s: float
+
+    @property
+    def count(self) -> int:
+        """All observations."""
+        return self.buckets[-1][1]
+
+
 def _counter(name: str, meaning: str, unit: str = "") -> Metric:
     return Metric(f"greenlane_{name}_total", Kind.COUNTER, unit, meaning)
 
 
 def _gauge(name: str, meaning: str, unit: str = "") -> Metric:
     return Metric(f"greenlane_{name}", Kind.GAUGE, unit, meaning)
+
+
+def _histogram(name: str, meaning: str, unit: str) -> Metric:
+    return Metric(f"greenlane_{name}", Kind.HISTOGRAM, unit, meaning)
 
 
 _LENT = _counter("permits_lent", "Permits lent on while their holder did not need the GIL or ran far too long.")
@@ -137,3 +192,96 @@ LEARNED: Final[Mapping[str, Metric]] = {
     "pinned": _gauge("learned_pinned", "1 = the weight was set by somebody, 0 = learned."),
     "released": _gauge("learned_released_ratio", "Share of the phase's CPU time with the GIL released.", "ratio"),
 }
+
+# Of the recorder, while there is one.
+RECORDER: Final[Mapping[str, Metric]] = {
+    "on": _gauge("recording", "1 = events are written down now, 0 = switched off."),
+    "lag": _histogram(
+        "lag_seconds", "How late a unit (thread, greenlet, task) ran after it could have: GIL and loop.", "seconds"
+    ),
+    "busy": _counter("busy_seconds", "CPU time of the threads that run jobs; its rate is the busy share.", "seconds"),
+    "in_progress": _gauge("jobs_in_progress", "Jobs that have arrived and not been answered."),
+    "events": _counter("recorder_events", "Events recorded."),
+    "lost": _counter("recorder_events_lost", "Events that a full buffer lost."),
+    "written": _counter("recorder_written_bytes", "Bytes written to the recording's files."),
+}
+
+# By the label route; at most 100 routes, further ones are "(other)".
+ROUTES: Final[Mapping[str, Metric]] = {
+    "latency": _histogram("job_latency_seconds", "From a job's arrival to its answer.", "seconds"),
+    # By the label part, too: cpu, io, wait.
+    "time": _counter("job_time_seconds", "Where the jobs' time went, by part: cpu, io or wait.", "seconds"),
+}
+
+# What a meter (OpenTelemetry) is told besides, since its histograms must be fed one job at a time.
+METER: Final[Mapping[str, Metric]] = {
+    "job_time": _histogram(
+        "job_part_seconds",
+        "A job's time by part (cpu, io, wait), from its server span's begin to its end.",
+        "seconds",
+    ),
+    "lag_p99": _gauge("lag_p99_seconds", "The lag's 99th percentile since the last collection.", "seconds"),
+    "busy": _gauge("busy_ratio", "CPU time of the threads that run jobs, by time since the last collection.", "ratio"),
+}
+
+# Attributes of a server's or consumer's span (OpenTelemetry): what its unit did from its begin to its end.
+ATTRIBUTES: Final[Mapping[str, str]] = {
+    "greenlane.cpu_ms": "It computed, ms.",
+    "greenlane.io_ms": "It was blocked on I/O, ms.",
+    "greenlane.wait_ms": "It could have run and did not, or waited for a lock or pool: the sum of the following, ms.",
+    "greenlane.wait.gil_ms": "Waiting for the GIL, ms.",
+    "greenlane.wait.loop_ms": "Ready, while its event loop or hub ran something else, ms.",
+    "greenlane.wait.permit_ms": "Waiting for a CPU permit, ms.",
+    "greenlane.wait.lock_ms": "Waiting for a lock, queue or future, ms.",
+    "greenlane.wait.pool_ms": "Waiting for a free connection of a pool, ms.",
+}
+
+#: More routes than these are one row: a scrape must stay small whatever an application calls its routes. Arbitrary.
+_MOST_ROUTES: Final = 100
+_OTHER: Final = "(other)"
+#: Bounds of latency are powers of two, 1.024 ms to 33.6 s: exponents of 2 us.
+_LATENCY_EXPONENTS: Final = range(10, 26)
+#: The native histogram's buckets a power of two.
+_LATENCY_STEPS: Final = 4
+#: Bounds of lag likewise, 64 us to 8.4 s.
+_LAG_EXPONENTS: Final = range(6, 24)
+
+LiveRow = tuple[str, int, int, int, int, int, Sequence[int]]
+
+
+def latency_histogram(by_latency: Sequence[int], sum_ns: int) -> Histogram:
+    """Give the histogram of `Recorder.live`'s last field: index i counts jobs of up to 2**(i/4) us."""
+    bounds = ((exponent, exponent * _LATENCY_STEPS + 1) for exponent in _LATENCY_EXPONENTS)
+    return _of(by_latency, bounds, sum_ns)
+
+
+def lag_histogram(by_lag: Sequence[int], sum_ns: int) -> Histogram:
+    """Give the histogram of `Recorder.stats`'s `by_lag`: index i counts those below 2**i us."""
+    return _of(by_lag, ((exponent, exponent + 1) for exponent in _LAG_EXPONENTS), sum_ns)
+
+
+def quantile_s(histogram: Histogram, frac: float) -> float:
+    """Give the upper bound of the bucket that holds the quantile, in seconds; 0 without observations.
+
+    Beyond the last finite bound it is that bound.
+    """
+    wanted = frac * histogram.count
+    finite = [bound_s for bound_s, _ in histogram.buckets if math.isfinite(bound_s)]
+    reached = (bound_s for bound_s, count in histogram.buckets if histogram.count and count >= wanted)
+    return min(next(reached, 0.0), finite[-1])
+
+
+def most_used(rows: Sequence[LiveRow]) -> list[LiveRow]:
+    """Give `Recorder.live`'s rows with all but the 100 routes of most jobs added up as "(other)"."""
+    rows = sorted(rows, key=lambda row: -row[1])
+    kept, others = list(rows[:_MOST_ROUTES]), rows[_MOST_ROUTES:]
+    if others:
+        sums = [sum(column) for column in zip(*(row[1:6] for row in others), strict=True)]
+        counts = [sum(column) for column in zip(*(row[6] for row in others), strict=True)]
+        kept.append((_OTHER, sums[0], sums[1], sums[2], sums[3], sums[4], counts))
+    return kept
+
+
+def _of(counts: Sequence[int], bounds: Iterable[tuple[int, int]], sum_ns: int) -> Histogram:
+    buckets = [(2**exponent / 1e6, sum(counts[:end])) for exponent, end in bounds]
+    return Histogram((*buckets, (math.inf, sum(counts))), sum_ns / 1e9)

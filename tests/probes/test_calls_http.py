@@ -269,9 +269,27 @@ def test_the_wait_for_a_connection_of_a_full_pool_is_a_pool_wait(heard: Heard, p
             thread.start()
         for thread in threads:
             thread.join()
-    longest_ns = max(to_ns - from_ns for kind, from_ns, to_ns in heard.waits if kind == "pool")
-    assert longest_ns > DELAY_S * 1e9 / 2
+    waited = max((to_ns - from_ns, to_ns) for kind, from_ns, to_ns in heard.waits if kind == "pool")
+    assert waited[0] > DELAY_S * 1e9 / 2
     assert len(heard.calls) == 2
+    assert max(call.from_ns for call in heard.calls) == waited[1], "the wait is not the upstream's"
+
+
+def test_a_time_out_that_covers_the_wait_for_a_connection_begins_before_it(heard: Heard, port: int) -> None:
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def get(client: Any) -> None:
+        async with client.get(f"http://127.0.0.1:{port}/late/1", timeout=aiohttp.ClientTimeout(total=7)) as answer:
+            await answer.read()
+
+    async def main() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as client:
+            await asyncio.gather(get(client), get(client))
+
+    asyncio.run(main())
+    first, second = heard.calls
+    assert second.from_ns > first.from_ns + DELAY_S * 1e9
+    assert second.deadline_ns < second.from_ns + 7 * 10**9
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])

@@ -6,7 +6,8 @@ happened is known from the program's own clocks: CPU by the thread's CPU clock, 
 process, the resumption by the victim's first instruction after it.
 
 Arguments: folder of the recording, what victims wait for (reply, timer, event, child), how many.
-Prints: {"jobs": {number: {"cpu_ns", "blocked_ns", "wait_ns"}}, "blame": {route: ns}, "wait_ns": ns}.
+Prints: {"jobs": {number: {"cpu_ns", "blocked_ns", "wait_ns", ...}}, "blame": {route: ns}}. The blame of a stretch in
+which a culprit stood on the CPU's queue itself is the operating system's, `os`.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ while asked := end.recv(MOMENT.size):
     end.sendall(MOMENT.pack(time.monotonic_ns()))
 """
 
-# When each route ran: (from, to, route).
-ran: list[tuple[int, int, str]] = []
+# When each route ran, and with how much CPU: (from, to, cpu, route).
+ran: list[tuple[int, int, int, str]] = []
 
 
 def burn(cpu_ns: int, route: str) -> int:
@@ -58,7 +59,7 @@ def burn(cpu_ns: int, route: str) -> int:
     wall_ns, from_ns = time.monotonic_ns(), time.thread_time_ns()
     while (used_ns := time.thread_time_ns() - from_ns) < cpu_ns:
         pass
-    ran.append((wall_ns, time.monotonic_ns(), route))
+    ran.append((wall_ns, time.monotonic_ns(), used_ns, route))
     return used_ns
 
 
@@ -102,11 +103,21 @@ def for_event(_end: socket.socket) -> tuple[int, int, int]:
 
 
 def for_child(_end: socket.socket) -> tuple[int, int, int]:
-    """The child does what the job waits for: its start is late by what hogs do before it."""
+    """The child does the job's work, and begins late: somebody else's turn was first."""
     begun: list[int] = []
+
+    def works() -> None:
+        begun.append(time.monotonic_ns())
+        burn(OWN_NS, "victim")
+
+    def is_first() -> None:
+        with job("setter"):
+            burn(HOG_NS, "setter")
+
+    setters.append(is_first)
+    wake_setters.set()
+    child = gevent.spawn(works)
     left_ns = time.monotonic_ns()
-    child = gevent.spawn(lambda: begun.append(time.monotonic_ns()))
-    burn(OWN_NS, "victim")
     child.join()
     return left_ns, left_ns, begun[0]
 
@@ -120,7 +131,7 @@ def start_setters() -> None:
         wake_setters.wait()
         wake_setters.clear()
         while setters:
-            gevent.spawn(setters.pop())
+            setters.pop()()
 
 
 def victim(wait: Callable[[socket.socket], tuple[int, int, int]], end: socket.socket) -> tuple[int, dict[str, int]]:
@@ -128,6 +139,7 @@ def victim(wait: Callable[[socket.socket], tuple[int, int, int]], end: socket.so
         cpu_ns = burn(OWN_NS, "victim")
         left_ns, ready_ns, resumed_ns = wait(end)
         cpu_ns += burn(OWN_NS, "victim")
+        cpu_ns += OWN_NS if wait is for_child else 0
     return number, {
         "cpu_ns": cpu_ns,
         "blocked_ns": ready_ns - left_ns,
@@ -160,10 +172,12 @@ def main() -> None:
     recorder.stop()
     blame: dict[str, int] = {}
     for did in told.values():
-        for from_ns, to_ns, route in ran:
+        for from_ns, to_ns, cpu_ns, route in ran:
             both_ns = min(to_ns, did["resumed_ns"]) - max(from_ns, did["ready_ns"])
             if both_ns > 0:
-                blame[route] = blame.get(route, 0) + both_ns
+                own_ns = both_ns * cpu_ns // max(to_ns - from_ns, cpu_ns)
+                blame[route] = blame.get(route, 0) + own_ns
+                blame["os"] = blame.get("os", 0) + both_ns - own_ns
     print(json.dumps({"jobs": told, "blame": blame}))
 
 

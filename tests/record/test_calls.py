@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
@@ -202,7 +205,7 @@ def test_a_reply_that_waits_for_the_gil_is_io_until_it_came_and_wait_from_then_o
     assert state["stamps"] >= 6
     seen = [(job["io_ns"].get("socket", 0), job["wait_ns"].get("gil", 0)) for job in jobs]
     both = zip(seen, truths, strict=True)
-    right = [_close(io_ns, true_io_ns) and _close(gil_ns, true_gil_ns) for (io_ns, gil_ns), (true_io_ns, true_gil_ns) in both]
+    right = [_close(io, true_io) and _close(gil, true_gil) for (io, gil), (true_io, true_gil) in both]
     assert any(right), list(zip(seen, truths, strict=True))
 
 
@@ -236,7 +239,7 @@ for name, act in {
     "again": lambda: server.recv(1),
     "bad": lambda: os.read(1000, 1),
     "refused": lambda: socket.create_connection(("127.0.0.1", 1)),
-    "not_a_socket": lambda: socket.socket(fileno=os.dup(0), family=socket.AF_INET, type=socket.SOCK_STREAM, proto=0).recv(1),
+    "not_a_socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, os.dup(0)).recv(1),
     "no_child": lambda: os.waitpid(-1, 0),
 }.items():
     try:
@@ -379,3 +382,115 @@ def test_objects_loaded_later_are_found(run_python: RunPython) -> None:
     before, after = _report(run_python(PRELUDE + LATER))
     assert after["objects"] > before["objects"]
     assert after["slots"] > before["slots"]
+
+
+SAMPLED = """
+_native.sampler_start()
+_native.sampler_start()
+
+
+def pricing():
+    return sum(number * number for number in range(400_000))
+
+
+def report():
+    for _ in range(10):
+        pricing()
+
+
+def victim():
+    for _ in range(12):
+        time.sleep(0.005)
+
+
+# Nobody waits: nobody is looked at.
+recorded("alone", pricing)
+alone = _native.calls_state()["samples"]
+for turn in range(20):
+    threads = [threading.Thread(target=recorded, args=(act.__name__, act)) for act in (report, victim)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if _native.calls_state()["samples"] >= 5:
+        break
+_native.sampler_stop()
+_native.sampler_stop()
+recorder.stop()
+stacks = [(row.culprit, row.stack) for row in open_recording(folder).stacks]
+pid = os.fork()
+if pid == 0:
+    _native.sampler_start()
+    os._exit(len([name for name in os.listdir("/proc/self/task")]))
+tasks = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+_native.sampler_start()
+print(json.dumps([alone, stacks, tasks]))
+"""
+
+
+@pytest.mark.slow
+def test_a_culprit_is_looked_at_only_while_somebody_waits(run_python: RunPython) -> None:
+    alone, stacks, tasks = _report(run_python(PRELUDE + SAMPLED))
+    assert alone == 0
+    of_report = [stack for culprit, stack in stacks if culprit == "report"]
+    assert any(";pricing (<string>:" in stack for stack in of_report), stacks
+    assert tasks == 2
+
+
+POSTGRES = """
+import psycopg
+
+with psycopg.connect(sys.argv[1]) as connection:
+    _native.calls_rescan()
+    recorded("query", lambda: connection.execute("select pg_sleep(0.03)"))
+print(json.dumps([rows(), _native.calls_state()]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_a_driver_in_c_is_seen_too(run_python: RunPython, postgres: str) -> None:
+    jobs, _ = _report(run_python(PRELUDE + POSTGRES, postgres))
+    (job,) = jobs
+    assert sum(job["io_ns"].values()) >= 30_000_000
+
+
+ENCRYPTED = """
+certificate, key = sys.argv[1:3]
+inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+inside.load_cert_chain(certificate, key)
+outside = ssl.create_default_context(cafile=certificate)
+client, server = peer()
+
+
+def serve():
+    global server
+    server = inside.wrap_socket(server, server_side=True)
+    server.recv(1)
+    time.sleep(0.03)
+    server.send(b"x")
+
+
+serving = threading.Thread(target=serve)
+serving.start()
+client = outside.wrap_socket(client, server_hostname="localhost")
+_native.calls_rescan()
+client.send(b"y")
+before = _native.calls_state()["stamps"]
+recorded("tls", lambda: client.recv(1))
+serving.join()
+print(json.dumps([rows(), _native.calls_state()["stamps"] - before]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl program (apt: openssl)")
+def test_encrypted_bytes_are_stamped_where_openssl_reads_them(run_python: RunPython, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run([*request, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    jobs, stamps = _report(run_python(PRELUDE + ENCRYPTED, str(certificate), str(key)))
+    (job,) = jobs
+    assert job["io_ns"]["socket"] >= 29_000_000
+    assert stamps >= 1

@@ -159,6 +159,26 @@ if __name__ == "__main__":
         assert routes(recorded(tmp_path, f"{method}.glr")) == {"square": 6}
 
 
+@pytest.mark.parametrize("options", [(), ("--no-stacks",)])
+def test_stacks_of_who_makes_others_wait_are_sampled_unless_it_is_told_not_to(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    source = """
+import threading
+def compute():
+    with greenlane.record.job("compute"):
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until: sum(range(1000))
+threads = [threading.Thread(target=compute) for _ in range(3)]
+for each in threads: each.start()
+for each in threads: each.join()
+"""
+    assert record(source, *options, cwd=tmp_path).code == 0
+    found = recorded(tmp_path).stacks
+    assert bool(found) == (options == ())
+    assert all("compute" in stack.stack for stack in found if stack.culprit == "compute")
+
+
 # --- the program is as it was
 
 

@@ -160,6 +160,8 @@ def test_when_the_recorder_is_killed_the_parts_can_be_read_and_merged(
     os.kill(pid, signal.SIGKILL)
     until(lambda: not status_or_none(tmp_path))
     assert routes(recorded(tmp_path, "r.glr.parts"))["work"] >= 5
+    report = greenlane("report", "r.glr", "--json", cwd=tmp_path)
+    assert (report.code, '"work"' in report.out) == (0, True), report.err
     again = greenlane("record", "-o", "r.glr", "--", "true", cwd=tmp_path)
     assert again.code == 2
     assert "`greenlane record --merge" in again.err

@@ -155,12 +155,7 @@ def _work(
         while now_ns >= next_sample_ns:
             made.samples.append(Sample(process, next_sample_ns, used_ns, 20 * MS, 90_000_000, 3, 5, lag_ns, 0))
             next_sample_ns, lag_ns = next_sample_ns + S, 0
-    about: dict[str, object] = {
-        "program": "gunicorn",
-        "host": "gunicorn.gevent",
-        "ppid": 99,
-        "switch_interval_s": 0.005,
-    }
+    about: dict[str, object] = {"argv": ["gunicorn", "app:app"], "parent_pid": 99, "interval_ms": 5.0}
     made.processes.append(Process(process, 4100 + process, about, start_ns, max(now_ns, end_ns), 0, 0))
 
 

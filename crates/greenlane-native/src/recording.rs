@@ -6,7 +6,7 @@ use greenlane_core::recording::analysis::{
 };
 use greenlane_core::recording::event::{Event, Text};
 use greenlane_core::recording::read::Unreadable;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::collections::HashMap;
@@ -36,8 +36,7 @@ impl Recording {
                 py.detach(|| Analysis::new(vec![bytes]))
             }
             Source::Paths(paths) => py.detach(|| -> PyResult<_> {
-                let files: Vec<Vec<u8>> =
-                    paths.iter().map(std::fs::read).collect::<Result<_, _>>()?;
+                let files: Vec<Vec<u8>> = paths.iter().map(read).collect::<PyResult<_>>()?;
                 Ok(Analysis::new(files.iter().map(Vec::as_slice).collect()))
             })?,
         };
@@ -252,6 +251,19 @@ impl Recording {
         ];
         PyTuple::new(py, fields)
     }
+}
+
+/// A whole file; else an OSError like Python's own.
+fn read(path: &PathBuf) -> PyResult<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        let said = error.to_string();
+        let said = said
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        PyOSError::new_err((error.raw_os_error(), said, path.clone()))
+    })
 }
 
 /// I/O and wait by the names of their kinds; what is 0 is left out.

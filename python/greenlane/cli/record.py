@@ -152,7 +152,7 @@ def _record(arguments: argparse.Namespace, command: list[str], output: Output) -
         control_dir = _control_dir(parts, settings, cleanup)
         environ = _environment(parts, settings, control_dir, arguments)
         with blocked_signals() as mask:
-            child = Child(command, environ, mask)
+            child = Child(command, environ, mask, lambda: _jobs(parts))
             run = _Run(child, parts, output, seconds=arguments.seconds)
             run.until_over()
             return run.code
@@ -301,7 +301,7 @@ def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
 
 
 def _jobs(parts: Parts) -> int:
-    """Jobs of the processes that run now; 0 where nobody answers."""
+    """Jobs of the processes that run now; 0 where nobody answers. Who answers has written down what happened so far."""
     jobs = 0
     with contextlib.suppress(GreenlaneError):
         for process in processes(parts.control_dir()):

@@ -25,6 +25,7 @@ _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGTTIN, signal.SIGTTOU),
 )
+_ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _WATCHED: Final = {*_PASSED_ON, signal.SIGCHLD}
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -36,12 +37,20 @@ class Child:
         argv: the command.
         environ: its environment.
         mask: signals that are blocked in the child: what was blocked before us.
+        before_signal: called before a signal is passed on: the program may end at once.
 
     Raises:
         SettingsError: it cannot be started.
     """
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], mask: set[signal.Signals]) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        mask: set[signal.Signals],
+        before_signal: Callable[[], object],
+    ) -> None:
+        self._before_signal = before_signal
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
             self.pid = os.posix_spawnp(argv[0], list(argv), dict(environ), setsigmask=mask)
@@ -72,6 +81,8 @@ class Child:
             for pid in descendants():
                 _kill(pid, signal.SIGKILL)
         elif told.si_code <= 0 or not self._hears_terminal():
+            if number in _ENDING:
+                self._before_signal()
             _kill(self.pid, number)
         return number
 

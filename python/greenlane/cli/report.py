@@ -62,6 +62,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _opened(path: Path) -> Recording:
+    parts = Path(f"{path}.parts")  # A recording that runs, or whose `greenlane record` was killed.
+    if not path.exists() and parts.is_dir():
+        path = parts
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` writes one"
         raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)

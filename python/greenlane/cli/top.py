@@ -1,4 +1,4 @@
-"""`greenlane top`: what the running processes do and what they have learned, live."""
+"""`greenlane top`: what the running processes do, where their jobs' time goes, and what they have learned, live."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.running import answers, declare_running
+from greenlane.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
+from greenlane.cli.top_record import ROUTE_COLUMNS, Looks
 from greenlane.errors import ControlError
 
 __all__ = ["COMMAND", "phases", "totals"]
@@ -26,6 +29,7 @@ Answer = Mapping[str, Any]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a running recording: its file, or a process id")
     parser.add_argument("--once", action="store_true", help="print once and end")
     parser.add_argument("--json", action="store_true", help="one JSON object, once; a row a process")
     parser.add_argument("--every", type=_seconds, default=1.0, metavar="S", help="seconds between looks (1)")
@@ -40,33 +44,48 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
+    found, refused = _asked(arguments, output)
     if arguments.json:
-        found, refused = answers(arguments, {"do": "show"}, output)
         output.document("top", [_document_row(answer) for answer in found])
         return 1 if refused else 0
-    found, refused = answers(arguments, {"do": "show"}, output)
     earlier: dict[int, tuple[float, int]] = {}
-    _show(found, earlier, output, live=not arguments.once)
+    looks = Looks()
+    _show(found, earlier, looks, output, live=not arguments.once)
     if arguments.once:
         return 1 if refused else 0
     while True:
         time.sleep(arguments.every)
         try:
-            found, _ = answers(arguments, {"do": "show"}, output)
+            found, _ = _asked(arguments, output)
         except ControlError as error:  # a service that restarts comes back
             output.say(f"greenlane: {error}")
             continue
-        _show(found, earlier, output, live=True)
+        _show(found, earlier, looks, output, live=True)
+
+
+def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, Any]], int]:
+    """What the processes answer, and how many did not."""
+    if arguments.target is None:
+        return answers(arguments, {"do": "show"}, output)
+    listening = record_live.found(arguments.target)
+    answered = record_live.ask_all(listening, {"do": "show"}, output)
+    return answered, len(listening) - len(answered)
 
 
 def _document_row(answer: Answer) -> dict[str, object]:
-    return {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
+    row = {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
+    return {**row, "record": answer["record"]} if "record" in answer else row
 
 
-def _show(found: Sequence[Answer], earlier: dict[int, tuple[float, int]], output: Output, *, live: bool) -> None:
+def _show(
+    found: Sequence[Answer], earlier: dict[int, tuple[float, int]], looks: Looks, output: Output, *, live: bool
+) -> None:
     now = time.monotonic()
+    recorded, routes = looks.take(found, now)
+    # A process that only records has no permits to speak of.
+    permitted = [answer for answer in found if "record" not in answer or answer["counters"]]
     rows = []
-    for answer in found:
+    for answer in permitted:
         row = totals(answer)
         jobs = int(answer["counters"].get("jobs", 0))
         if answer["pid"] in earlier:
@@ -74,13 +93,19 @@ def _show(found: Sequence[Answer], earlier: dict[int, tuple[float, int]], output
             row["jobs_per_s"] = round((jobs - before) / (now - then), 1)
         earlier[answer["pid"]] = (now, jobs)
         rows.append(row)
-    learned = phases(found)
+    learned = phases(permitted)
     if live and output.out.isatty():
         output.out.write("\x1b[H\x1b[J")
-        learned = learned[: max(1, shutil.get_terminal_size().lines - len(rows) - 5)]
-    output.table(rows, PROCESS_COLUMNS)
-    output.line()
-    output.table(learned, PHASE_COLUMNS)
+        room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - 5
+        routes = routes[: max(3, room - 4)]
+        learned = learned[: max(1, room - len(routes))]
+    tables: list[tuple[list[dict[str, object]], Sequence[str]]] = []
+    tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
+    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not recorded else []
+    for number, (lines, columns) in enumerate(tables):
+        if number:
+            output.line()
+        output.table(lines, columns)
     if live and not output.out.isatty():
         output.line()
     output.out.flush()

@@ -13,10 +13,24 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from greenlane.metrics import COUNTERS, LEARNED, PROCESS, Learned, Metric
+from greenlane.metrics import (
+    COUNTERS,
+    LEARNED,
+    PROCESS,
+    RECORDER,
+    ROUTES,
+    Histogram,
+    Learned,
+    Metric,
+    Recorder,
+    lag_histogram,
+    latency_histogram,
+    most_used,
+)
 
 __all__ = ["CONTENT_TYPE", "render"]
 
@@ -32,6 +46,7 @@ def render(
     *,
     mode: str = "",
     pressure: tuple[int, int] | None = None,
+    recorder: Recorder | None = None,
     labels: Labels | None = None,
 ) -> str:
     """The text of one scrape.
@@ -41,7 +56,15 @@ def render(
         learned: as `Running.learned()` gives it.
         mode: the mode in force; "" = left out.
         pressure: (heavy phases running, waiting); None = left out.
+        recorder: of a process that records: `greenlane._native.Recorder()`; one that was never started is left out.
         labels: put on every sample; say there which process it is.
+
+    Example:
+        A service under `greenlane record` gives the text on a path of its own:
+
+        >>> from greenlane._native import Recorder
+        >>> render({}, recorder=Recorder(), labels={"pid": "7"})  # records nothing, here
+        ''
 
     Returns:
         Lines in the order of `greenlane.metrics`, each metric once with its help and type; ends with a newline.
@@ -52,6 +75,8 @@ def render(
     for metric, own, value in _samples(counters, learned, mode, pressure):
         line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
         families.setdefault(metric, []).append(line)
+    for metric, own, told in _recorded(recorder) if recorder is not None else ():
+        families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
     return "".join(_family(metric, lines) for metric, lines in families.items())
 
 
@@ -68,6 +93,35 @@ def _samples(
         yield PROCESS["waiting"], {}, pressure[1]
     for row in learned:
         yield from _learned(row)
+
+
+def _recorded(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Histogram]]:
+    stats = recorder.stats()
+    if not stats["running"]:
+        return
+    yield RECORDER["on"], {}, int(stats["on"])
+    yield RECORDER["lag"], {}, lag_histogram(stats["by_lag"], stats["lag_ns"])
+    yield RECORDER["busy"], {}, stats["busy_ns"] / 1e9
+    yield RECORDER["in_progress"], {}, stats["in_progress"]
+    yield RECORDER["events"], {}, stats["events"]
+    yield RECORDER["lost"], {}, stats["lost"]
+    yield RECORDER["written"], {}, stats["written_bytes"]
+    for route, _jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency in most_used(recorder.live()):
+        labels = {"route": route or "(unnamed)"}
+        yield ROUTES["latency"], labels, latency_histogram(by_latency, latency_ns)
+        for part, ns in (("cpu", cpu_ns), ("io", io_ns), ("wait", wait_ns)):
+            yield ROUTES["time"], {**labels, "part": part}, ns / 1e9
+
+
+def _lines(metric: Metric, labels: Labels, told: float | Histogram) -> Iterator[str]:
+    if not isinstance(told, Histogram):
+        yield f"{metric.name}{_labels(labels)} {_number(told)}"
+        return
+    for bound_s, count in told.buckets:
+        bound = "+Inf" if math.isinf(bound_s) else f"{bound_s:g}"
+        yield f"{metric.name}_bucket{_labels({**labels, 'le': bound})} {count}"
+    yield f"{metric.name}_sum{_labels(labels)} {_number(told.sum_s)}"
+    yield f"{metric.name}_count{_labels(labels)} {told.count}"
 
 
 def _learned(row: Learned) -> Iterator[Sample]:

@@ -32,6 +32,7 @@ from typing import Any
 from gunicorn.workers.base import Worker as BaseWorker
 
 from greenlane import bootstrap, deadline
+from greenlane._native import Recorder
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.export import prometheus
 from greenlane.hosts import gunicorn_answers as answers
@@ -198,5 +199,6 @@ class Worker(Http2Worker):
             running.learned(),
             mode=running.mode(),
             pressure=running.pressure(),
+            recorder=Recorder(),
             labels={"worker": str(self.age), "pid": str(self.pid)},
         )

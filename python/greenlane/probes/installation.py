@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from greenlane.probes import clients, routes, threads
 
-__all__ = ["absent", "install", "uninstall"]
+__all__ = ["absent", "install", "install_routes", "uninstall"]
 
 
 def install(*, clients: bool = True, routes: bool = True) -> None:
@@ -25,6 +25,11 @@ def install(*, clients: bool = True, routes: bool = True) -> None:
         _clients.install()
     if routes:
         _routes.install()
+
+
+def install_routes() -> None:
+    """Place the probes for route names alone: for green threads, whose blocking calls are not ours. Idempotent."""
+    _routes.install()
 
 
 def uninstall() -> None:

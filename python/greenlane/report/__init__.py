@@ -8,6 +8,8 @@
     matrix       who made whom wait
     places       the line of code at which a culprit was
     clocks       upstream's clock beside the application's; arrival, spawn and handler
+    fanout       branches that miss a job's deadline
+    arrivals     how the load came: Little's law, open or closed
     balance      workers against each other; busy share and lag over time
     hog          one long burst or many short ones
     native       slices that the interpreter could not cut
@@ -15,7 +17,7 @@
     findings     what else deserves a sentence: late replies, blocked loops, executors, overload
     scaling      signals for an autoscaler
     gain         what permits would change, estimated
-    verdict      the one sentence
+    verdict      the one sentence; `words` has the names of culprits that are no routes
     study        all of it together, computed once
     rows         as rows of `--json`
     text         for a terminal

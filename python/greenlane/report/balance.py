@@ -67,7 +67,7 @@ def balance_of(processes: Sequence[Process], jobs: Iterable[Job], samples: Itera
     sampled: dict[int, list[Sample]] = {}
     for sample in samples:
         sampled.setdefault(sample.process, []).append(sample)
-    parents = {process.about.get("ppid") for process in processes}
+    parents = {process.about.get("parent_pid") for process in processes}
     idle = [each.number for each in processes if each.pid in parents and each.number not in by_process]
     whole = sum(map(len, by_process.values()))
     workers = [

@@ -14,16 +14,16 @@ __all__ = ["Cost", "by_function", "by_work", "job_cpu"]
 
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.
 _WORK: Final[Mapping[str, re.Pattern[str]]] = {
-    "JSON": re.compile(r"\bjson[/.(]|orjson|ujson|simplejson|rapidjson|/json/|\bdumps\b|\bloads\b"),
+    "JSON": re.compile(r"\bjson/|orjson|ujson|simplejson|rapidjson|JSONEncoder|JSONDecoder"),
     "pickle": re.compile(r"pickle|copyreg|_reduction"),
     "validation": re.compile(r"pydantic|marshmallow|jsonschema|cerberus|voluptuous|attr/validators|serializers"),
-    "TLS": re.compile(r"/ssl\.py|OpenSSL|cryptography"),
-    "logging": re.compile(r"/logging/|loguru|structlog"),
+    "TLS": re.compile(r"\bssl\.py|OpenSSL|cryptography"),
+    "logging": re.compile(r"\blogging/|loguru|structlog"),
     "templates": re.compile(r"jinja2|mako|django/template|chameleon"),
     "database mapping": re.compile(r"sqlalchemy|django/db|peewee|psycopg|tortoise"),
-    "regular expressions": re.compile(r"/re/|/re\.py|sre_"),
+    "regular expressions": re.compile(r"\bre/__init__|\bre\.py|sre_"),
     "compression": re.compile(r"zlib|gzip|brotli|zstd|bz2|lzma"),
-    "deep copies": re.compile(r"/copy\.py"),
+    "deep copies": re.compile(r"\bcopy\.py"),
     "tracing and metrics": re.compile(r"opentelemetry|ddtrace|sentry_sdk|newrelic|prometheus_client|statsd"),
     "framework": re.compile(r"werkzeug|flask/|django/|starlette|fastapi|aiohttp/web|gunicorn|uvicorn|celery/"),
     "garbage collection": re.compile(r"^gc\b|gc\.collect"),

@@ -8,10 +8,13 @@ from typing import Final
 
 from greenlane.page.quantities import count, duration, factor, share
 from greenlane.record.rows import Blame, Held, Process
+from greenlane.report.arrivals import Load
 from greenlane.report.balance import Balance
 from greenlane.report.clocks import RouteClocks, Upstream
+from greenlane.report.fanout import Branch
 from greenlane.report.native import Uncut
 from greenlane.report.split import RouteSplit
+from greenlane.report.words import called
 
 __all__ = ["Finding", "findings_of"]
 
@@ -23,7 +26,10 @@ _HOT_FRAC: Final = 0.85
 _COOL_FRAC: Final = 0.6
 _POOL_FRAC: Final = 0.05
 _UNCUT_FRAC: Final = 0.05
+_MACHINE_FRAC: Final = 0.1
+_MISSED_FRAC: Final = 0.001
 _LEAST_NS: Final = 1_000_000
+_HELD_NS: Final = 10_000_000
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -32,7 +38,8 @@ _LEAST_JOBS: Final = 20
 class Finding:
     """One thing found."""
 
-    #: A short stable name: late-replies, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor, uncut.
+    #: A short stable name: late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor,
+    #: uncut, machine, closed-loop.
     name: str
     said: str
 
@@ -47,16 +54,21 @@ def findings_of(
     blame: Sequence[Blame],
     uncut: Uncut,
     processes: Sequence[Process],
+    load: Load,
+    branches: Sequence[Branch],
 ) -> list[Finding]:
     """Those that the recording gives cause for."""
     return [
         *_late_replies(upstreams),
+        *_branches(branches),
         *_clock(clocks),
         *_workers(balance),
         *_spans(upstreams),
         *_blocked(held),
         *_executor(routes, blame, processes),
         *_native(uncut),
+        *_machine(routes),
+        *_load(load),
     ]
 
 
@@ -72,6 +84,17 @@ def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
         f"error: {count(resumed)} replies were there in time and the process was late, {count(replied)} came late "
         f"themselves. Most: {worst.upstream} in {worst.route}.",
     )
+
+
+def _branches(branches: Sequence[Branch]) -> Iterator[Finding]:
+    for each in branches[:1]:
+        if each.missed_frac >= _MISSED_FRAC:
+            yield Finding(
+                "branch",
+                f"Of the branches of {each.route}, {each.upstream} {each.operation} misses the job's deadline most "
+                f"often: {count(each.missed)} of {count(each.calls)} calls. In {count(each.was_ready)} of them the reply was "
+                "there in time, and the process was late.",
+            )
 
 
 def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Finding]:
@@ -124,11 +147,11 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
 
 
 def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
-    if held:
-        worst = max(held, key=lambda row: row.ns)
+    worst = max(held, key=lambda row: row.ns, default=None)
+    if worst is not None and sum(row.ns for row in held) >= _HELD_NS:
         yield Finding(
             "blocked-loop",
-            f"{count(sum(row.calls for row in held))} calls blocked a whole loop without switching, "
+            f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
             f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
             f"up to {duration(worst.longest_ns)} at a time.",
         )
@@ -168,6 +191,27 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         yield Finding(
             "uncut",
             f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
-            f"(most of {name}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and no permit "
-            "shortens them; another process does.",
+            f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and "
+            "no permit shortens them; another process does.",
+        )
+
+
+def _machine(routes: Sequence[RouteSplit]) -> Iterator[Finding]:
+    whole = sum(split.latency_ns for split in routes) or 1
+    os_ns = sum(job.wait_ns.get("os", 0) for split in routes for job in split.jobs)
+    if os_ns / whole >= _MACHINE_FRAC:
+        yield Finding(
+            "machine",
+            f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had "
+            "none free. Nothing inside the process changes that.",
+        )
+
+
+def _load(load: Load) -> Iterator[Finding]:
+    if load.closed:
+        yield Finding(
+            "closed-loop",
+            f"About {load.most_in_progress} jobs were in progress all the time (N = X·R: {load.per_s:.1f} a second × "
+            f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): a load of clients that wait for "
+            "their answers. A public does not wait, and queues are longer then.",
         )

@@ -67,16 +67,20 @@ def gains_of(
         uncut: by culprit, the share of the waits for the GIL that C calls caused: those stay.
     """
     rows = [row for row in blame if row.ns > 0]
-    share = _heavy_shares(rows, heavy_ns, uncut)
-    waits = _waits_per_ns(rows, heavy_ns)
     heavy = _heavy_routes(routes, rows, heavy_ns)
+    removable = [row for row in rows if row.kind in _REMOVABLE and row.culprit in heavy]
+    share = _removable_shares(rows, removable, heavy_ns, uncut)
+    waits = _waits_per_ns(removable)
     cpu_ns = sum(split.cpu_ns for split in routes)
     light_frac = sum(split.cpu_ns for split in routes if split.route not in heavy) / cpu_ns if cpu_ns else 0.0
     return [_gain(split, split.route in heavy, share, waits, light_frac, interval_ns) for split in routes]
 
 
 def _heavy_routes(routes: Iterable[RouteSplit], rows: Iterable[Blame], heavy_ns: int) -> set[str]:
-    """Routes whose phases are mostly over the limit: by the slices that others waited for, else by the CPU of a job."""
+    """Routes that compute for over the limit a job, and mostly in slices over it where others waited for them.
+
+    Neither alone would do: several short phases add up to much CPU, and a slice on a thread contains its own waits.
+    """
     caused: dict[str, list[int]] = {}
     for row in rows:
         of = caused.setdefault(row.culprit, [0, 0])
@@ -85,36 +89,34 @@ def _heavy_routes(routes: Iterable[RouteSplit], rows: Iterable[Blame], heavy_ns:
     return {
         split.route
         for split in routes
-        if (
-            2 * caused[split.route][1] > caused[split.route][0]
-            if split.route in caused
-            else split.cpu_ns > heavy_ns * len(split.jobs)
-        )
+        if split.cpu_ns > heavy_ns * len(split.jobs)
+        and (split.route not in caused or 2 * caused[split.route][1] > caused[split.route][0])
     }
 
 
-def _heavy_shares(rows: Sequence[Blame], heavy_ns: int, uncut: Mapping[str, float]) -> dict[tuple[str, str], float]:
+def _removable_shares(
+    rows: Iterable[Blame], removable: Iterable[Blame], heavy_ns: int, uncut: Mapping[str, float]
+) -> dict[tuple[str, str], float]:
     """By victim and culprit: of the wait, the share in slices that permits would take away."""
     total: dict[tuple[str, str], float] = {}
     gone: dict[tuple[str, str], float] = {}
     for row in rows:
+        total[row.victim, row.culprit] = total.get((row.victim, row.culprit), 0) + row.ns
+    for row in removable:
+        over = sum(ns for place, ns in enumerate(row.by_length_ns) if (1000 << place) >= heavy_ns)
+        stays = uncut.get(row.culprit, 0.0) if row.kind == "gil" else 0.0
         key = (row.victim, row.culprit)
-        total[key] = total.get(key, 0) + row.ns
-        if row.kind in _REMOVABLE and row.phase >= 0:
-            over = sum(ns for place, ns in enumerate(row.by_length_ns) if (1000 << place) >= heavy_ns)
-            stays = uncut.get(row.culprit, 0.0) if row.kind == "gil" else 0.0
-            gone[key] = gone.get(key, 0) + min(over, row.ns) * (1 - stays)
-    return {key: gone.get(key, 0) / total[key] for key in total}
+        gone[key] = gone.get(key, 0) + min(over, row.ns) * (1 - stays)
+    return {key: ns / total[key] for key, ns in gone.items()}
 
 
-def _waits_per_ns(rows: Sequence[Blame], heavy_ns: int) -> dict[str, float]:
+def _waits_per_ns(removable: Iterable[Blame]) -> dict[str, float]:
     """By victim: waits per ns of removable wait."""
     found: dict[str, list[int]] = {}
-    for row in rows:
-        if row.kind in _REMOVABLE and row.phase >= 0 and row.longest_ns >= heavy_ns:
-            of = found.setdefault(row.victim, [0, 0])
-            of[0] += row.waits
-            of[1] += row.ns
+    for row in removable:
+        of = found.setdefault(row.victim, [0, 0])
+        of[0] += row.waits
+        of[1] += row.ns
     return {victim: waits / ns for victim, (waits, ns) in found.items() if ns}
 
 

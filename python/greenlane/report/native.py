@@ -51,8 +51,8 @@ class Uncut:
 
 def interval_ns(processes: Iterable[Process]) -> int:
     """The largest switch interval that a process says it had; CPython's 5 ms when none does."""
-    found = [process.about.get("switch_interval_s") for process in processes]
-    known = [int(value * 1e9) for value in found if isinstance(value, int | float) and value > 0]
+    found = [process.about.get("interval_ms") for process in processes]
+    known = [int(value * 1e6) for value in found if isinstance(value, int | float) and value > 0]
     return max(known, default=_DEFAULT_INTERVAL_NS)
 
 

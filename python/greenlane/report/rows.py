@@ -17,7 +17,7 @@ Row = dict[str, object]
 #: Every `view` that can occur, in the order of the rows.
 VIEWS: Final = (
     *("verdict", "finding", "route", "tail", "blame", "upstream", "clock", "worker", "contention", "uncut"),
-    *("cost", "held", "scaling", "gain", "job", "process", "note"),
+    *("branch", "load", "cost", "held", "scaling", "gain", "job", "process", "note"),
 )
 
 
@@ -25,7 +25,8 @@ def rows_of(study: Study) -> list[Row]:
     """All rows; None = unknown or not applicable."""
     found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
     found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
-    for each in (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _costs, _held, _scaling, _gains):
+    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _held)
+    for each in (*views, _scaling, _gains):
         found += each(study)
     found += [{"view": "job", **_job(job)} for job in study.slowest]
     found += _processes(study)
@@ -179,6 +180,33 @@ def _contention(study: Study) -> Iterator[Row]:
         "culprits": [
             {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest)} for name, ns, longest in uncut.culprits[:5]
         ],
+    }
+
+
+def _branches(study: Study) -> Iterator[Row]:
+    for each in study.branches:
+        yield {
+            "view": "branch",
+            "route": each.route,
+            "upstream": each.upstream,
+            "operation": each.operation,
+            "samples": each.calls,
+            "missed": each.missed,
+            "missed_frac": rounded(each.missed_frac),
+            "missed_but_ready": each.was_ready,
+            "missed_unknown": each.unknown,
+        }
+
+
+def _load(study: Study) -> Iterator[Row]:
+    found = study.load
+    yield {
+        "view": "load",
+        "done_per_s": rounded(found.per_s),
+        "mean_ms": ms(found.latency_ns),
+        "in_progress": rounded(found.in_progress),
+        "most_in_progress": found.most_in_progress,
+        "closed": found.closed,
     }
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.record.rows import Job
+from greenlane.report.arrivals import Load, load_of
 from greenlane.report.balance import Balance, balance_of
 from greenlane.report.clocks import RouteClocks, Upstream, route_clocks, upstreams
+from greenlane.report.fanout import Branch, branches_of
 from greenlane.report.findings import Finding, findings_of
 from greenlane.report.gain import Gain, gains_of
 from greenlane.report.hog import Contention, contention_of
@@ -46,6 +48,9 @@ class Study:
     uncut: Uncut
     gains: Sequence[Gain]
     scaling: Scaling
+    load: Load
+    #: Branches that missed their job's deadline.
+    branches: Sequence[Branch]
     places: Mapping[str, Frame]
     findings: Sequence[Finding]
     #: The longest jobs, longest first.
@@ -79,6 +84,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     )
     placed = places(recording.stacks)
     jobs = {(job.process, job.job): job for job in recording.jobs}
+    load, branches = load_of(recording.jobs), branches_of(recording.calls, jobs)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return Study(
@@ -95,6 +101,8 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
         uncut=uncut,
         gains=gains,
         scaling=scaling_of(recording.jobs, recording.samples, balance),
+        load=load,
+        branches=branches,
         places=placed,
         findings=findings_of(
             routes=routes,
@@ -105,6 +113,8 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
             blame=recording.blame,
             uncut=uncut,
             processes=recording.processes,
+            load=load,
+            branches=branches,
         ),
         slowest=sorted(recording.jobs, key=lambda job: -job.latency_ns)[:slowest],
         from_ns=min(starts),

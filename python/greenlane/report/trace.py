@@ -39,7 +39,8 @@ def _events(
 ) -> Iterator[dict[str, object]]:
     for number, pid in pids.items():
         about = next(process.about for process in recording.processes if process.number == number)
-        said = f"{about.get('program') or about.get('argv') or 'process'} {pid}"
+        argv = about.get("argv")
+        said = f"{' '.join(map(str, argv)) if isinstance(argv, list) else 'process'} {pid}"
         yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": said}}
     for job in jobs:
         pid = pids.get(job.process, job.process)

@@ -15,6 +15,7 @@ from greenlane.report.percentiles import neighbours
 from greenlane.report.places import Frame
 from greenlane.report.split import RouteSplit
 from greenlane.report.tail import culprits_of, excesses
+from greenlane.report.words import called
 
 __all__ = ["contention_sentence", "verdict_of"]
 
@@ -57,7 +58,7 @@ def contention_sentence(found: Contention) -> str:
     if found.verdict == "hog" and found.hogs:
         name, _, longest = found.hogs[0]
         return (
-            f"A hog: {share(found.long_frac)} of the waiting is for long slices, most of {name} "
+            f"A hog: {share(found.long_frac)} of the waiting is for long slices, most of {called(name)} "
             f"(the longest {duration(longest)})."
         )
     if found.verdict == "overcommit":
@@ -68,8 +69,8 @@ def contention_sentence(found: Contention) -> str:
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]
         return (
-            f"A hog and overcommit: {share(found.long_frac)} of the waiting is for long slices (most of {name}, the "
-            f"longest {duration(longest)}), the rest for many short ones: {crowd}."
+            f"A hog and overcommit: {share(found.long_frac)} of the waiting is for long slices (most of "
+            f"{called(name)}, the longest {duration(longest)}), the rest for many short ones: {crowd}."
         )
     return ""
 
@@ -134,7 +135,7 @@ def _culprit(jobs: Sequence[Job], places: Mapping[str, Frame]) -> str:
         return ""
     name, frac = found[0]
     place = f", {places[name].place}" if name in places else ""
-    return f"; {share(frac)} of that was {name}{place}"
+    return f"; {share(frac)} of that was {called(name)}{place}"
 
 
 def _gain(gain: Gain | None) -> str:

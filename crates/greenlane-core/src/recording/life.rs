@@ -142,6 +142,9 @@ struct Span {
     from_ns: u64,
     to_ns: u64,
     layer: u8,
+    /// When it began before it was cut, and its event's number: of one layer the last one counts.
+    begun_ns: u64,
+    event: u32,
     unit: u32,
     job: u32,
     slice: u32,
@@ -352,7 +355,7 @@ impl Life {
 
     fn spans(&mut self, events: &[Event], turns: &[Turn]) -> Vec<Span> {
         let mut spans = Vec::new();
-        for event in events {
+        for (number, event) in events.iter().enumerate() {
             let (mut span, job) = match *event {
                 Event::Slice {
                     from_ns,
@@ -383,12 +386,13 @@ impl Life {
                     job,
                 ),
                 Event::Block { from_ns, to_ns, .. } if from_ns < to_ns => {
-                    self.block(event, turns, &mut spans);
+                    self.block(event, number as u32, turns, &mut spans);
                     continue;
                 }
                 _ => continue,
             };
             span.job = self.job(job);
+            span.event = number as u32;
             split(span, turns, &mut spans);
         }
         spans
@@ -445,6 +449,8 @@ impl Life {
             from_ns,
             to_ns,
             layer,
+            begun_ns: from_ns,
+            event: 0,
             unit: self.unit(unit),
             job: NONE,
             slice: NONE,
@@ -455,7 +461,7 @@ impl Life {
     }
 
     /// A block: I/O, what may be I/O, and what is left until the unit ran again.
-    fn block(&mut self, event: &Event, turns: &[Turn], spans: &mut Vec<Span>) {
+    fn block(&mut self, event: &Event, number: u32, turns: &[Turn], spans: &mut Vec<Span>) {
         let Event::Block {
             from_ns,
             known_ns,
@@ -481,6 +487,7 @@ impl Life {
         span.job = self.job(job);
         span.block = self.blocks.len() as u32;
         span.held = held;
+        span.event = number;
         self.blocks.push(Block {
             from_ns,
             to_ns,
@@ -515,6 +522,7 @@ impl Life {
                 let part = Span {
                     from_ns,
                     to_ns,
+                    begun_ns: from_ns,
                     state,
                     ..span
                 };
@@ -572,14 +580,14 @@ fn split(mut span: Span, turns: &[Turn], spans: &mut Vec<Span>) {
 
 /// Disjoint pieces of one unit's spans, which are sorted by their begin.
 fn lay_one(spans: &[Span], laid: &mut Vec<Piece>) {
-    // Of those that go on now: (layer, begin, index), the greatest counts. And the slices alone, for what lies below.
-    let mut active: BinaryHeap<(u8, u64, usize)> = BinaryHeap::new();
+    // Of those that go on now: (layer, begin, event, index), the greatest counts. And the slices alone, for what lies below.
+    let mut active: BinaryHeap<(u8, u64, u32, usize)> = BinaryHeap::new();
     let mut slices: BinaryHeap<(u64, usize)> = BinaryHeap::new();
     let (mut next, mut now_ns) = (0, 0);
     loop {
         while active
             .peek()
-            .is_some_and(|&(_, _, index)| spans[index].to_ns <= now_ns)
+            .is_some_and(|&(_, _, _, index)| spans[index].to_ns <= now_ns)
         {
             active.pop();
         }
@@ -594,13 +602,13 @@ fn lay_one(spans: &[Span], laid: &mut Vec<Piece>) {
             now_ns = span.from_ns;
         }
         while let Some(span) = spans.get(next).filter(|span| span.from_ns <= now_ns) {
-            active.push((span.layer, span.from_ns, next));
+            active.push((span.layer, span.begun_ns, span.event, next));
             if span.layer <= SLICE {
-                slices.push((span.from_ns, next));
+                slices.push((span.begun_ns, next));
             }
             next += 1;
         }
-        let Some(&(_, _, index)) = active.peek() else {
+        let Some(&(_, _, _, index)) = active.peek() else {
             break;
         };
         let top = &spans[index];

@@ -25,8 +25,8 @@ mod task;
 mod types;
 
 use crate::clock;
-use crate::record::{on, strand};
-use greenlane_core::recording::event::WaitKind;
+use crate::record::{names, on, strand};
+use greenlane_core::recording::event::{Event, UnitKind, WaitKind};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -99,8 +99,17 @@ impl Steps {
 
     #[staticmethod]
     fn pool_waited(from_ns: u64) {
-        if on() {
-            strand::waited(WaitKind::Pool, from_ns, clock::monotonic_ns());
+        if !on() {
+            return;
         }
+        // A unit of its own: the thread may have worked for the same job meanwhile.
+        let waiting = strand::new_unit(UnitKind::Task, names::text("waiting for a thread"));
+        strand::emit(Event::Wait {
+            from_ns,
+            to_ns: clock::monotonic_ns(),
+            unit: waiting.id,
+            job: waiting.job,
+            kind: WaitKind::Pool,
+        });
     }
 }

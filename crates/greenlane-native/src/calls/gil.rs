@@ -32,11 +32,10 @@ const FOREIGN: u8 = 2;
 static RUNTIME: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
 /// Whether the fields lie where we believe.
 static LAYOUT: AtomicU8 = AtomicU8::new(UNTRIED);
-static PREDECESSOR: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// A wait that goes on: (since when, end of its last piece); 0 = none.
-    static PENDING: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// A wait that goes on: (since when, end of its last piece, whether the sampler counts it); 0 = none.
+    static PENDING: Cell<(u64, u64, bool)> = const { Cell::new((0, 0, false)) };
     static SAMPLER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -49,11 +48,6 @@ pub fn runtime_is(address: usize, bytes: usize) {
 /// The calling thread is the sampler's: its waits are nobody's.
 pub fn is_sampler() {
     SAMPLER.set(true);
-}
-
-/// Who had the GIL before the sampler's thread took it: the address of a `PyThreadState`. 0 = nobody, or unknown.
-pub fn take_predecessor() -> usize {
-    PREDECESSOR.swap(0, Ordering::Relaxed)
 }
 
 fn is_gil(condition: usize) -> bool {
@@ -93,7 +87,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
             *const timespec,
         ) -> c_int = transmute(real(symbols::COND_TIMEDWAIT));
         let address = condition as usize;
-        if !on() || !is_gil(address) {
+        if !on() || !is_gil(address) || SAMPLER.get() {
             return real(condition, mutex, until);
         }
         let errno = Errno::keep();
@@ -101,24 +95,22 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         if LAYOUT.load(Ordering::Relaxed) == UNTRIED {
             look_at_layout(address, mutex as usize);
         }
-        let (pending_ns, ended_ns) = PENDING.take();
+        let (pending_ns, ended_ns, said) = PENDING.take();
         let goes_on = pending_ns != 0 && now_ns.saturating_sub(ended_ns) < SAME_NS;
         let from_ns = if goes_on { pending_ns } else { now_ns };
         errno.put_back();
         let result = real(condition, mutex, until);
         let errno = Errno::keep();
         let to_ns = clock::monotonic_ns();
-        let known = LAYOUT.load(Ordering::Relaxed) == KNOWN;
-        let waits_on = known && is_locked(address);
-        if SAMPLER.get() {
-            if known && !waits_on {
-                let holder = ((address - HOLDER_BEFORE) as *const usize).read_volatile();
-                PREDECESSOR.store(holder, Ordering::Relaxed);
-            }
-        } else if waits_on {
-            PENDING.set((from_ns, to_ns));
-            sampler::waits(from_ns, to_ns);
+        let waits_on = LAYOUT.load(Ordering::Relaxed) == KNOWN && is_locked(address);
+        if waits_on {
+            let holder = ((address - HOLDER_BEFORE) as *const usize).read_volatile();
+            let said = sampler::waits(from_ns, to_ns, said, holder);
+            PENDING.set((from_ns, to_ns, said));
         } else {
+            if said {
+                sampler::waited();
+            }
             strand::gil_waited(from_ns, to_ns);
         }
         errno.put_back();

@@ -41,17 +41,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-static UNFINISHED: AtomicU64 = AtomicU64::new(0);
-/// What the last walk found, and why nothing is redirected. Never held while anything else is waited for.
-static STATE: Mutex<State> = Mutex::new(State {
-    found: None,
-    why: String::new(),
-});
-
-struct State {
-    found: Option<Found>,
-    why: String,
-}
+/// What the last walk found; see [`Found`].
+static FOUND: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+/// Why nothing is redirected. Touched with the GIL only: a forked child finds it free.
+static WHY: Mutex<String> = Mutex::new(String::new());
 
 /// Whether calls are redirected.
 pub fn installed() -> bool {
@@ -60,25 +53,29 @@ pub fn installed() -> bool {
 
 /// Redirects the calls of all loaded objects; Err says why not. `stamps`: ask the kernel for stamps too.
 pub fn install(py: Python<'_>, stamps: bool) -> Result<(), String> {
-    if let Err(why) = try_install(py) {
+    let tried = try_install(py);
+    if tried.is_err() {
         uninstall();
-        with_state(|state| state.why.clone_from(&why));
-        return Err(why);
+    } else {
+        sockets::want(stamps);
+        if stamps {
+            sockets::stamp_all();
+        }
     }
-    with_state(|state| state.why.clear());
-    sockets::want(stamps);
-    if stamps {
-        sockets::stamp_all();
-    }
-    Ok(())
+    let mut why = WHY.lock().unwrap_or_else(PoisonError::into_inner);
+    *why = tried.clone().err().unwrap_or_default();
+    tried
+}
+
+/// Why nothing is redirected; empty if it is, or was never tried.
+fn why(_with_the_gil: Python<'_>) -> String {
+    WHY.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Redirects the calls of objects that were loaded since. Cheap when there are none: 1 us. Needs no GIL.
 pub fn rescan() {
-    if installed() && redirection::is_due(UNFINISHED.load(Ordering::Relaxed)) {
-        if let Some(found) = redirection::redirect(interpreter()) {
-            note(found);
-        }
+    if installed() && redirection::is_due(found().unfinished) {
+        note(redirection::redirect(interpreter(), &INSTALLED));
     }
 }
 
@@ -87,11 +84,8 @@ pub fn uninstall() {
     sockets::want(false);
     sockets::unstamp_all();
     if INSTALLED.swap(false, Ordering::Relaxed) {
-        // A walk of another thread takes a millisecond.
-        while redirection::give_back(interpreter()).is_none() {
-            std::thread::yield_now();
-        }
-        with_state(|state| state.found = None);
+        redirection::give_back(interpreter());
+        note(Found::default());
     }
 }
 
@@ -109,19 +103,35 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
         redirected::name(index, names::text(name));
     }
     find_runtime();
-    let found = redirection::redirect(interpreter()).ok_or("another thread is at it")?;
     INSTALLED.store(true, Ordering::Relaxed);
-    note(found);
+    note(redirection::redirect(interpreter(), &INSTALLED));
     test(py)
 }
 
 fn note(found: Found) {
-    UNFINISHED.store(found.unfinished, Ordering::Relaxed);
-    with_state(|state| state.found = Some(found));
+    let Found {
+        objects,
+        slots,
+        foreign,
+        unfinished,
+        failed,
+    } = found;
+    let counts = [objects, slots, foreign, unfinished, failed];
+    for (place, count) in FOUND.iter().zip(counts) {
+        place.store(count, Ordering::Relaxed);
+    }
 }
 
-fn with_state<T>(look: impl FnOnce(&mut State) -> T) -> T {
-    look(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+fn found() -> Found {
+    let [objects, slots, foreign, unfinished, failed] =
+        [0, 1, 2, 3, 4].map(|index: usize| FOUND[index].load(Ordering::Relaxed));
+    Found {
+        objects,
+        slots,
+        foreign,
+        unfinished,
+        failed,
+    }
 }
 
 /// An address in the interpreter's object: the executable, or libpython.

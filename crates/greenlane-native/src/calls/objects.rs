@@ -6,6 +6,8 @@
 use libc::{c_int, c_void, dl_phdr_info, size_t, Elf64_Phdr, Elf64_Sym};
 use std::ffi::CStr;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
 
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
@@ -85,6 +87,22 @@ pub struct Slot<'a> {
     pub lazy: bool,
 }
 
+/// One walk at a time, and none during a `fork()`: the linker's lock, held by a thread that the child does not have,
+/// would stop the child's first import for ever.
+static GATE: AtomicBool = AtomicBool::new(false);
+static WATCHED: Once = Once::new();
+
+extern "C" fn close_gate() {
+    while GATE.swap(true, Ordering::Acquire) {
+        // SAFETY: without arguments.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+extern "C" fn open_gate() {
+    GATE.store(false, Ordering::Release);
+}
+
 /// Calls `visit` with each object and the number of objects ever loaded, until it gives false.
 pub fn each(visit: &mut dyn FnMut(&Object<'_>, u64) -> bool) {
     struct Visitor<'a>(&'a mut dyn FnMut(&Object<'_>, u64) -> bool);
@@ -109,9 +127,15 @@ pub fn each(visit: &mut dyn FnMut(&Object<'_>, u64) -> bool) {
         }
     }
 
+    WATCHED.call_once(|| {
+        // SAFETY: the functions touch one atomic. A failure (no memory) leaves the child to chance.
+        unsafe { libc::pthread_atfork(Some(close_gate), Some(open_gate), Some(open_gate)) };
+    });
     let mut visitor = Visitor(visit);
+    close_gate();
     // SAFETY: the callback gets a pointer to `visitor`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut visitor).cast()) };
+    open_gate();
 }
 
 impl<'a> Object<'a> {

@@ -1,6 +1,6 @@
 //! The redirected calls' face to Python; `_native.pyi` is the manual.
 
-use super::{sockets, with_state};
+use super::sockets;
 use crate::record::sampler;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,10 +28,10 @@ pub fn calls_uninstall(py: Python<'_>) {
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn calls_state(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let (found, why) = with_state(|state| (state.found.unwrap_or_default(), state.why.clone()));
+    let found = super::found();
     let state = PyDict::new(py);
     state.set_item("installed", super::installed())?;
-    state.set_item("why", why)?;
+    state.set_item("why", super::why(py))?;
     state.set_item("objects", found.objects)?;
     state.set_item("slots", found.slots)?;
     state.set_item("foreign", found.foreign)?;

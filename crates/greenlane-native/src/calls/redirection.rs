@@ -13,8 +13,7 @@ use super::objects::{self, Object, Slot};
 use super::originals::{self, real};
 use super::pages::{page_bytes, Pages};
 use super::symbols::{self, WANTED};
-use crate::forks;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Walks for the sake of slots that were not ready, without a new object; then they are let be.
 const MOST_RETRIES: u64 = 8;
@@ -44,12 +43,9 @@ enum Lead {
 /// Objects ever loaded, at the last walk; and walks since then.
 static SEEN_LOADED: AtomicU64 = AtomicU64::new(0);
 static RETRIES: AtomicU64 = AtomicU64::new(0);
-/// One walk at a time: 0, or one more than the fork generation of the process in which one is under way.
-static WALKING: AtomicU64 = AtomicU64::new(0);
-
-/// Redirects all slots. None: another thread is at it.
-pub fn redirect(interpreter: usize) -> Option<Found> {
-    walk(Lead::ToUs, interpreter)
+/// Redirects all slots, while `wanted`.
+pub fn redirect(interpreter: usize, wanted: &AtomicBool) -> Found {
+    walk(Lead::ToUs, interpreter, wanted)
 }
 
 /// Whether objects have been loaded since the last walk, or some were not ready in it. One look at the linker's count.
@@ -66,22 +62,12 @@ pub fn is_due(unfinished: u64) -> bool {
     unfinished > 0 && RETRIES.fetch_add(1, Ordering::Relaxed) < MOST_RETRIES
 }
 
-/// Makes all slots lead to where they led. None: another thread is at it.
-pub fn give_back(interpreter: usize) -> Option<Found> {
-    walk(Lead::Back, interpreter)
+/// Makes all slots lead to where they led.
+pub fn give_back(interpreter: usize) {
+    walk(Lead::Back, interpreter, &AtomicBool::new(true));
 }
 
-fn walk(lead: Lead, interpreter: usize) -> Option<Found> {
-    let own = forks::generation() + 1;
-    let before = WALKING.load(Ordering::Relaxed);
-    // A walk that a fork has cut off is over.
-    if before == own
-        || WALKING
-            .compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-    {
-        return None;
-    }
+fn walk(lead: Lead, interpreter: usize, wanted: &AtomicBool) -> Found {
     let mut walk = Walk {
         lead,
         interpreter,
@@ -93,11 +79,14 @@ fn walk(lead: Lead, interpreter: usize) -> Option<Found> {
     walk.find_homes();
     objects::each(&mut |object, loaded| {
         SEEN_LOADED.store(loaded, Ordering::Relaxed);
-        walk.visit(object);
-        true
+        // Asked inside: nothing may be redirected after another thread has given everything back.
+        let still = wanted.load(Ordering::Relaxed);
+        if still {
+            walk.visit(object);
+        }
+        still
     });
-    WALKING.store(0, Ordering::Release);
-    Some(walk.found)
+    walk.found
 }
 
 struct Walk {

@@ -19,6 +19,9 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
 use std::mem::{transmute, zeroed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
+type SetSockOpt =
+    unsafe extern "C-unwind" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
+
 /// Higher descriptors are not stamped.
 const MOST: usize = 1 << 16;
 
@@ -84,8 +87,11 @@ fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
 fn set_stamps(fd: c_int, wanted: c_int) -> bool {
     let length = size_of::<c_int>() as socklen_t;
     let value = (&raw const wanted).cast();
-    // SAFETY: reads an int. Our own import of `setsockopt`, which is not redirected.
-    unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, length) == 0 }
+    // SAFETY: reads an int. Our own import could lead through an executable's stub to ourselves.
+    unsafe {
+        let setsockopt: SetSockOpt = transmute(real(symbols::SETSOCKOPT));
+        setsockopt(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, length) == 0
+    }
 }
 
 fn is_tcp(fd: c_int) -> bool {
@@ -220,7 +226,9 @@ unsafe fn stamp_in(fd: c_int, message: &msghdr) -> u64 {
         while let Some(header) = at.as_ref() {
             if header.cmsg_level == libc::SOL_SOCKET {
                 let content = libc::CMSG_DATA(at);
-                let bytes = header.cmsg_len as usize - (content as usize - at as usize);
+                #[allow(clippy::unnecessary_cast)] // Narrower on other C libraries.
+                let length = header.cmsg_len as usize;
+                let bytes = length.saturating_sub(content as usize - at as usize);
                 if header.cmsg_type == libc::SCM_TIMESTAMPNS && bytes >= size_of::<libc::timespec>()
                 {
                     let time = content.cast::<libc::timespec>().read_unaligned();
@@ -255,20 +263,17 @@ pub fn moment(stamp_ns: u64, now_ns: u64) -> u64 {
 
 /// Stamps the sockets that there are already.
 pub fn stamp_all() {
-    let sockets = all();
+    let sockets: Vec<c_int> = all().into_iter().filter(|&fd| is_tcp(fd)).collect();
     let mut listening = Vec::new();
     for &fd in &sockets {
-        if !is_tcp(fd) || has_stamps(fd) {
-            continue;
+        if flags(fd) & STAMPED == 0 && has_stamps(fd) {
+            add(fd, REFUSED); // Somebody else's.
         }
         if option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(1) {
             listening.extend(local_port(fd));
         }
     }
     for fd in sockets {
-        if has_stamps(fd) {
-            continue;
-        }
         stamp(fd);
         let connected = option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
         if connected && local_port(fd).is_some_and(|port| listening.contains(&port)) {
@@ -277,15 +282,18 @@ pub fn stamp_all() {
     }
 }
 
-/// Takes our stamps off all sockets.
+/// Takes our stamps off all sockets: those that we know, and those accepted while nothing was recorded, which have
+/// inherited them.
 pub fn unstamp_all() {
-    for (fd, place) in FLAGS.iter().enumerate() {
-        if place.load(Ordering::Relaxed) & STAMPED != 0 {
-            place.fetch_and(!STAMPED, Ordering::Relaxed);
-            if is_tcp(fd as c_int) {
-                set_stamps(fd as c_int, 0);
-            }
+    if !EVER.load(Ordering::Relaxed) {
+        return;
+    }
+    for fd in all() {
+        let ours = flags(fd) & REFUSED == 0;
+        if ours && option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) == Some(1) && is_tcp(fd) {
+            set_stamps(fd, 0);
         }
+        take(fd, STAMPED | UNSURE);
     }
 }
 
@@ -367,13 +375,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
     }
     // SAFETY: the caller's call, as it is.
     unsafe {
-        let setsockopt: unsafe extern "C-unwind" fn(
-            c_int,
-            c_int,
-            c_int,
-            *const c_void,
-            socklen_t,
-        ) -> c_int = transmute(real(symbols::SETSOCKOPT));
+        let setsockopt: SetSockOpt = transmute(real(symbols::SETSOCKOPT));
         setsockopt(fd, level, name, value, length)
     }
 }

@@ -3,6 +3,7 @@
 //! A redirected `write` may run in a signal handler, on a thread whose thread-local memory has not been allocated yet;
 //! to allocate it there could deadlock. So a call first asks this table, which is fixed and only atomics.
 
+use crate::forks;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PLACES: usize = 4096;
@@ -42,10 +43,13 @@ pub fn forget() {
     }
 }
 
+/// A number for the calling thread. A forked child's thread is another one: its strand was the parent's.
 #[inline]
 fn own() -> usize {
     // SAFETY: without arguments; reads a register.
-    unsafe { libc::pthread_self() as usize }
+    let thread = unsafe { libc::pthread_self() as usize };
+    // Handles are aligned to 64 bytes; the lowest bit keeps the number from being 0.
+    thread ^ (forks::generation() as usize & 0x1f) << 1 | 1
 }
 
 #[inline]

@@ -8,6 +8,7 @@ use super::roles::{self, Role};
 use super::switches::{self, here, Cause};
 use crate::record;
 use pyo3::ffi;
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
@@ -33,6 +34,13 @@ pub struct Stamped {
 
 static WRAPPED: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 static STAMPED: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+/// Stamped callbacks to use again: one is needed for each that a loop is given.
+struct Free(UnsafeCell<Vec<*mut Stamped>>);
+// SAFETY: looked at with the GIL only; nothing calls Python meanwhile.
+unsafe impl Sync for Free {}
+static FREE: Free = Free(UnsafeCell::new(Vec::new()));
+const MOST_FREE: usize = 256;
 
 /// Makes the two types; false with a Python error set when that fails.
 pub fn load() -> bool {
@@ -147,7 +155,13 @@ pub fn wrapped(object: *mut ffi::PyObject) -> Option<&'static Wrapped> {
 pub fn stamp(callback: *mut ffi::PyObject, cause: Cause) -> *mut ffi::PyObject {
     // SAFETY: as in `wrap`; the collector sees the object only when it is whole.
     unsafe {
-        let stamped = ffi::PyObject_GC_New::<Stamped>(STAMPED.load(Ordering::Relaxed));
+        let free = &mut *FREE.0.get();
+        let stamped = match free.pop() {
+            Some(stamped) => {
+                ffi::PyObject_Init(stamped.cast(), STAMPED.load(Ordering::Relaxed)).cast()
+            }
+            None => ffi::PyObject_GC_New::<Stamped>(STAMPED.load(Ordering::Relaxed)),
+        };
         if !stamped.is_null() {
             (*stamped).vectorcall = Some(call_stamped);
             (*stamped).callback = ffi::Py_NewRef(callback);
@@ -183,7 +197,7 @@ unsafe extern "C" fn call_stamped(
     // SAFETY: as above. The cause is put back by whoever set it, so that it never outlives the callback.
     unsafe {
         let stamped = &*callable.cast::<Stamped>();
-        switches::watch();
+        switches::watch_from(true);
         let before = std::mem::replace(&mut here().cause, stamped.cause);
         let result = ffi::PyObject_Vectorcall(stamped.callback, arguments, count, names);
         here().cause = before;
@@ -220,8 +234,14 @@ unsafe extern "C" fn free_stamped(object: *mut ffi::PyObject) {
     unsafe {
         let kind = ffi::Py_TYPE(object);
         ffi::PyObject_GC_UnTrack(object.cast());
-        ffi::Py_XDECREF((*object.cast::<Stamped>()).callback);
-        ffi::PyObject_GC_Del(object.cast());
+        let stamped = object.cast::<Stamped>();
+        ffi::Py_XDECREF((*stamped).callback);
+        let free = &mut *FREE.0.get();
+        if free.len() < MOST_FREE {
+            free.push(stamped);
+        } else {
+            ffi::PyObject_GC_Del(object.cast());
+        }
         ffi::Py_DECREF(kind.cast());
     }
 }

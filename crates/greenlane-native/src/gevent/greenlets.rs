@@ -5,8 +5,8 @@
 //! Everything here is called with the GIL, which is the table's lock.
 
 use crate::record::strand::{self, Unit};
-use crate::{forks, record::names};
-use greenlane_core::recording::event::{Text, UnitKind};
+use crate::{clock, forks, record::names};
+use greenlane_core::recording::event::{Event, Text, UnitKind};
 use pyo3::ffi;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -236,17 +236,50 @@ pub fn find(greenlet: *mut ffi::PyObject) -> Option<*mut Entry> {
     None
 }
 
-/// Makes the entry of `greenlet` with a unit of its own, which belongs to the running unit's job.
-pub fn make(greenlet: *mut ffi::PyObject, kind: UnitKind, name: Text, thread: u64) -> *mut Entry {
+/// Makes the entry of `greenlet` with a unit of its own, which works for `job`.
+pub fn make(
+    greenlet: *mut ffi::PyObject,
+    kind: UnitKind,
+    name: Text,
+    job: u64,
+    thread: u64,
+) -> *mut Entry {
     let mut unit = Box::new(strand::new_unit(kind, name));
+    if unit.id != 0 && unit.job != job {
+        unit.job = job;
+        strand::emit(Event::Attach {
+            at_ns: clock::monotonic_ns(),
+            unit: unit.id,
+            job,
+        });
+    }
     let unit_at = &raw mut *unit;
-    insert(
-        greenlet,
-        unit_at,
-        Some(unit),
-        kind == UnitKind::Loop,
-        thread,
-    )
+    let is_hub = kind == UnitKind::Loop;
+    insert(greenlet, unit_at, Some(unit), is_hub, thread)
+}
+
+/// The entry of the greenlet that `greenlet` was made by, as gevent's greenlets remember it.
+pub fn spawner_of(greenlet: *mut ffi::PyObject) -> Option<*mut Entry> {
+    // SAFETY: an attribute of gevent's, which is a weak reference; calling one runs no Python code.
+    unsafe {
+        let reference = ffi::PyObject_GetAttrString(greenlet, c"spawning_greenlet".as_ptr());
+        if reference.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let mut spawner = ptr::null_mut();
+        if ffi::PyWeakref_Check(reference) != 0 {
+            spawner = ffi::PyObject_CallNoArgs(reference);
+        }
+        ffi::Py_DECREF(reference);
+        if spawner.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let entry = find(spawner);
+        ffi::Py_DECREF(spawner);
+        entry
+    }
 }
 
 /// Makes the entry of a thread's first greenlet: the unit is the thread's own.

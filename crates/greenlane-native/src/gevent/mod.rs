@@ -77,9 +77,11 @@ impl Switches {
             "hub_wait" => Role::HubWait,
             "expires" => Role::Expires,
             "thread_result" => Role::ThreadResult,
-            _ => return Err(PyValueError::new_err(format!(
+            _ => {
+                return Err(PyValueError::new_err(format!(
                 "role={role:?}, expected waits, run_callback, hub_wait, expires or thread_result"
-            ))),
+            )))
+            }
         };
         if !callables::load() {
             return Err(PyErr::fetch(owner.py()));

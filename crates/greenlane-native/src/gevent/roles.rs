@@ -53,7 +53,7 @@ pub unsafe fn play(
         match wrapped.role {
             Role::RunCallback if given >= 2 => run_callback(original, arguments, count, names),
             Role::HubWait if given >= 2 => {
-                switches::watch();
+                switches::watch_from(false);
                 let label = label_of(*arguments.add(1));
                 labelled(label, original, arguments, count, names)
             }
@@ -109,7 +109,7 @@ unsafe fn caused(
 ) -> *mut ffi::PyObject {
     // SAFETY: as in `play`.
     unsafe {
-        switches::watch();
+        switches::watch_from(true);
         let before = std::mem::replace(&mut here().cause, cause);
         let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
         here().cause = before;
@@ -160,21 +160,24 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
     unsafe {
         let now_ns = clock::monotonic_ns();
         let here = here();
-        let owner = owner_of(callback);
-        let (kind, call) = what_ends(owner);
+        let (owner, is_native) = owner_of(callback);
         let cause = Cause {
             known_ns: now_ns,
             ready_ns: now_ns,
-            kind,
-            call,
+            class: if owner.is_null() {
+                0
+            } else {
+                ffi::Py_TYPE(owner) as usize
+            },
         };
-        let starts = !owner.is_null() && greenlets::is_greenlet(owner) && greenlets::is_new(owner);
-        if starts {
+        // Greenlets' own `switch` is a native method.
+        if is_native
+            && !owner.is_null()
+            && greenlets::is_greenlet(owner)
+            && greenlets::is_new(owner)
+        {
             here.announce(owner, now_ns);
-            return Cause {
-                call: names::text("Greenlet.start"),
-                ..cause
-            };
+            return cause;
         }
         if !here.in_hub() {
             return cause;
@@ -197,8 +200,8 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
     }
 }
 
-/// The object whose method `callback` is; null = it is none.
-unsafe fn owner_of(callback: *mut ffi::PyObject) -> *mut ffi::PyObject {
+/// The object whose method `callback` is, and whether it is a native method; null = it is none.
+unsafe fn owner_of(callback: *mut ffi::PyObject) -> (*mut ffi::PyObject, bool) {
     #[repr(C)]
     struct Method {
         head: ffi::PyObject,
@@ -208,59 +211,73 @@ unsafe fn owner_of(callback: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the layouts are CPython's, 3.8 and later.
     unsafe {
         if ffi::Py_TYPE(callback) == &raw mut PyMethod_Type {
-            return (*callback.cast::<Method>()).object;
+            return ((*callback.cast::<Method>()).object, false);
         }
         if ffi::PyCFunction_Check(callback) != 0 {
-            return ffi::PyCFunction_GetSelf(callback);
+            return (ffi::PyCFunction_GetSelf(callback), true);
         }
-        ptr::null_mut()
+        (ptr::null_mut(), false)
     }
 }
 
-/// The kind and name of a wait that a callback of `owner` ends, by `owner`'s class: gevent's own classes only.
-unsafe fn what_ends(owner: *mut ffi::PyObject) -> (u8, Text) {
-    struct Known {
-        classes: Vec<(usize, (u8, Text))>,
+/// What is known of gevent's classes, by address. Looked at with the GIL only.
+struct Classes<T: Copy>(std::cell::UnsafeCell<[(usize, Option<T>); CLASSES]>);
+// SAFETY: looked at with the GIL only.
+unsafe impl<T: Copy> Sync for Classes<T> {}
+const CLASSES: usize = 32;
+
+impl<T: Copy> Classes<T> {
+    const fn new() -> Self {
+        Self(std::cell::UnsafeCell::new([(0, None); CLASSES]))
     }
-    static KNOWN: std::sync::Mutex<Known> = std::sync::Mutex::new(Known {
-        classes: Vec::new(),
-    });
-    if owner.is_null() {
-        return (UNLABELLED, 0);
-    }
-    // SAFETY: a valid object; its class's name is text.
-    unsafe {
-        let class = ffi::Py_TYPE(owner);
-        let Ok(mut known) = KNOWN.try_lock() else {
-            return (UNLABELLED, 0);
-        };
-        if let Some((_, found)) = known
-            .classes
-            .iter()
-            .find(|(known, _)| *known == class as usize)
-        {
-            return *found;
-        }
-        let name = std::ffi::CStr::from_ptr((*class).tp_name).to_string_lossy();
-        let name = name.rsplit('.').next().unwrap_or_default();
-        let found = match name {
-            "Waiter" | "MultipleWaiter" => (SLEEP, names::text("gevent.sleep")),
-            "Semaphore" | "BoundedSemaphore" | "DummySemaphore" => {
-                (LOCK, names::text("Semaphore.acquire"))
+
+    /// What `find` says of the class's name, asked once a class. A class's address may be another one's later: these
+    /// are gevent's and live as long as the process, but for those of tests.
+    #[inline]
+    fn get(&self, class: usize, find: fn(&str) -> T) -> T {
+        // SAFETY: see `Sync`; nothing here calls Python.
+        let known = unsafe { &mut *self.0.get() };
+        let place = &mut known[(class >> 4) % CLASSES];
+        match place {
+            (at, Some(found)) if *at == class => *found,
+            _ => {
+                // SAFETY: the address of a class that lives, whose name is text.
+                let name = unsafe {
+                    std::ffi::CStr::from_ptr((*(class as *mut ffi::PyTypeObject)).tp_name)
+                };
+                let name = name.to_string_lossy();
+                let found = find(name.rsplit('.').next().unwrap_or_default());
+                *place = (class, Some(found));
+                found
             }
-            "Event" => (LOCK, names::text("Event.wait")),
-            "AsyncResult" => (FUTURE, names::text("AsyncResult.get")),
-            "Queue" | "SimpleQueue" | "LifoQueue" | "PriorityQueue" | "Channel" => {
-                (QUEUE, names::text("Queue.get"))
-            }
-            "Greenlet" => (FUTURE, names::text("Greenlet.join")),
-            _ => (UNLABELLED, 0),
-        };
-        if known.classes.len() < 64 {
-            known.classes.push((class as usize, found));
         }
-        found
     }
+}
+
+/// The kind and name of a wait that a callback of an object of `class` ends.
+pub fn what_ends(class: usize) -> (u8, Text) {
+    static KNOWN: Classes<(u8, Text)> = Classes::new();
+    KNOWN.get(class, |name| match name {
+        "Waiter" | "MultipleWaiter" => (SLEEP, names::text("gevent.sleep")),
+        "Semaphore" | "BoundedSemaphore" | "DummySemaphore" => {
+            (LOCK, names::text("Semaphore.acquire"))
+        }
+        "AsyncResult" => (FUTURE, names::text("AsyncResult.get")),
+        "Queue" | "SimpleQueue" | "LifoQueue" | "PriorityQueue" | "Channel" => {
+            (QUEUE, names::text("Queue.get"))
+        }
+        "Greenlet" => (FUTURE, names::text("Greenlet.join")),
+        name => (LOCK, names::text(name)),
+    })
+}
+
+/// What a watcher is.
+#[derive(Clone, Copy)]
+enum Watcher {
+    Io,
+    Timer,
+    Child,
+    Other,
 }
 
 /// The attribute names that watchers are asked for, and their calls.
@@ -307,10 +324,15 @@ unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
     // SAFETY: a valid object; errors are cleared.
     unsafe {
         let asked = asked();
-        let name = std::ffi::CStr::from_ptr((*ffi::Py_TYPE(watcher)).tp_name).to_bytes();
-        let name = name.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
-        let (kind, call, due_ns) = match name {
-            b"io" => {
+        static KNOWN: Classes<Watcher> = Classes::new();
+        let watcher_is = KNOWN.get(ffi::Py_TYPE(watcher) as usize, |name| match name {
+            "io" => Watcher::Io,
+            "timer" => Watcher::Timer,
+            "child" => Watcher::Child,
+            _ => Watcher::Other,
+        });
+        let (kind, call, due_ns) = match watcher_is {
+            Watcher::Io => {
                 let call = match whole(watcher, asked.events) & 3 {
                     1 => asked.reads,
                     2 => asked.writes,
@@ -318,14 +340,14 @@ unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
                 };
                 (SOCKET, call, 0)
             }
-            b"timer" => {
+            Watcher::Timer => {
                 let now_ns = clock::monotonic_ns();
                 let after_s = real(watcher, asked.at).or_else(|| real(watcher, asked.after));
                 let due_ns = after_s.map_or(0, |s| now_ns + (s.clamp(0.0, 1e9) * 1e9) as u64);
                 (SLEEP, asked.sleeps, due_ns)
             }
-            b"child" => (PROCESS, asked.children, 0),
-            _ => (LOCK, asked.others, 0),
+            Watcher::Child => (PROCESS, asked.children, 0),
+            Watcher::Other => (LOCK, asked.others, 0),
         };
         Label {
             kind,
@@ -398,8 +420,7 @@ unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
         Cause {
             known_ns,
             ready_ns,
-            kind: UNLABELLED,
-            call: 0,
+            class: 0,
         }
     }
 }
@@ -420,8 +441,7 @@ fn finished(result: *mut ffi::PyObject) -> Cause {
     Cause {
         known_ns,
         ready_ns,
-        kind: FUTURE,
-        call: 0,
+        class: 0,
     }
 }
 

@@ -6,9 +6,10 @@
 //! leaves a trace function is thrown into the target, so ours raises none of its own.
 
 use super::greenlets::{self, Entry, Label, UNLABELLED};
+use super::roles;
 use crate::record::strand::{self, Unit};
 use crate::{clock, forks, record};
-use greenlane_core::recording::event::UnitKind;
+use greenlane_core::recording::event::{UnitKind, NO_JOB};
 use pyo3::ffi;
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -31,17 +32,15 @@ pub struct Cause {
     pub known_ns: u64,
     /// 0 = there is none.
     pub ready_ns: u64,
-    /// What `phase.Kind` a wait is that ends here, when its greenlet has not said.
-    pub kind: u8,
-    pub call: u32,
+    /// The class whose callback it is: it says what ends here when the greenlet has not. 0 = none.
+    pub class: usize,
 }
 
 impl Cause {
     pub const NONE: Self = Self {
         known_ns: 0,
         ready_ns: 0,
-        kind: UNLABELLED,
-        call: 0,
+        class: 0,
     };
 }
 
@@ -55,6 +54,8 @@ pub struct Here {
     next: *mut ffi::PyObject,
     /// Whom our function was last told of, recording or not: another one runs = we are no longer called.
     told: *mut ffi::PyObject,
+    /// Waits in the hub that have begun since then.
+    waits: u32,
     /// Our function runs: a switch inside of it (an object's end) is not ours to see.
     inside: bool,
     /// Who runs, as far as is written down.
@@ -76,6 +77,7 @@ thread_local! {
             thread: 0,
             next: ptr::null_mut(),
             told: ptr::null_mut(),
+            waits: 0,
             inside: false,
             current: ptr::null_mut(),
             entry: ptr::null_mut(),
@@ -185,8 +187,25 @@ fn is_hub(greenlet: *mut ffi::PyObject) -> bool {
 
 /// Sees to it that this thread's switches are traced. Cost when they are: a few ns.
 ///
-/// Call it from the hub or from a greenlet that is about to wait in it, so that threads without a hub stay untraced.
+/// `in_hub`: whether the hub calls it; else a greenlet that is about to wait in it. Threads without a hub stay untraced.
 #[inline]
+pub fn watch_from(in_hub: bool) {
+    let here = here();
+    // Who was told last that the hub runs, and is called from it, has missed nothing; and the other way round. Two waits
+    // with no switch between them cannot be.
+    here.waits += 1;
+    let missed = here.in_hub() != in_hub || (!in_hub && here.waits > 1);
+    if missed || !here.is_traced() || here.generation != forks::generation() {
+        here.waits = 1;
+        if missed && record::on() && installed() {
+            begin(greenlets::current());
+        } else {
+            watch();
+        }
+    }
+}
+
+/// The same, from wherever.
 pub fn watch() {
     if !record::on() || !installed() {
         return;
@@ -230,6 +249,7 @@ fn begin(running: *mut ffi::PyObject) {
     }
     let epoch = EPOCH.load(Ordering::Relaxed);
     strand::enter_loop();
+    self::here().generation = forks::generation();
     let now_ns = clock::monotonic_ns();
     let here = here();
     here.epoch = epoch;
@@ -344,6 +364,7 @@ unsafe extern "C" fn on_switch(
 fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
     let here = here();
     here.told = target;
+    here.waits = 0;
     if !here.is_traced() {
         return end();
     }
@@ -354,11 +375,11 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
         }
         return;
     }
-    if !greenlets::is_greenlet(origin) || !greenlets::is_greenlet(target) {
-        return;
-    }
     let now_ns = clock::monotonic_ns();
     if here.current != origin || here.generation != forks::generation() {
+        if !greenlets::is_greenlet(origin) {
+            return;
+        }
         here.adopt(origin, now_ns);
     }
     let from = here.entry;
@@ -367,19 +388,21 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
     }
     // SAFETY: entries and their units live until `forget`, which is called for the origin only, below.
     unsafe {
+        let from_hub = (*from).is_hub;
+        // Before the origin stops: whom it starts belongs to its job.
+        let to = match greenlets::find(target) {
+            Some(entry) => entry,
+            None if greenlets::is_greenlet(target) => here.meet(target),
+            None => return here.lose(),
+        };
         let unit = (*from).unit;
         strand::suspend(&mut *unit, now_ns);
-        let from_hub = (*from).is_hub;
         if greenlets::is_over(origin) {
             greenlets::forget(origin);
         } else if !from_hub {
             (*from).label = here.label;
             describe(&mut *unit, &here.label);
         }
-        let to = match greenlets::find(target) {
-            Some(entry) => entry,
-            None => here.meet(target),
-        };
         here.current = target;
         here.entry = to;
         let unit = (*to).unit;
@@ -417,9 +440,8 @@ impl Here {
         if self.cause.ready_ns != 0 {
             let exact = self.cause.known_ns == self.cause.ready_ns;
             strand::set_ready(unit, self.cause.known_ns, self.cause.ready_ns, exact);
-            if self.label.kind == UNLABELLED && unit.call == 0 && self.cause.call != 0 {
-                unit.kind = self.cause.kind;
-                unit.call = self.cause.call;
+            if self.label.kind == UNLABELLED && self.cause.class != 0 {
+                (unit.kind, unit.call) = roles::what_ends(self.cause.class);
             }
         } else if self.label.due_ns != 0 && self.label.due_ns <= now_ns {
             let ready_ns = due(self.label.due_ns);
@@ -431,7 +453,11 @@ impl Here {
 
     /// Takes `greenlet` for the one that has been running, whatever we knew before.
     fn adopt(&mut self, greenlet: *mut ffi::PyObject, now_ns: u64) {
-        self.generation = forks::generation();
+        if self.generation != forks::generation() {
+            // A forked child's thread starts anew.
+            self.generation = forks::generation();
+            strand::enter_loop();
+        }
         // SAFETY: no arguments; it cannot fail.
         self.thread = unsafe { libc::pthread_self() } as u64;
         if greenlet.is_null() {
@@ -459,19 +485,19 @@ impl Here {
             }
         }
         if is_hub(greenlet) {
-            return greenlets::make(
-                greenlet,
-                UnitKind::Loop,
-                record::names::text("gevent hub"),
-                self.thread,
-            );
+            let name = record::names::text("gevent hub");
+            return greenlets::make(greenlet, UnitKind::Loop, name, NO_JOB, self.thread);
         }
-        greenlets::make(
-            greenlet,
-            UnitKind::Greenlet,
-            greenlets::name_of(greenlet),
-            self.thread,
-        )
+        // What a timer starts (`spawn_later`) belongs to who set it.
+        let job = match strand::running().1 {
+            NO_JOB => greenlets::spawner_of(greenlet).map_or(NO_JOB, |spawner| {
+                // SAFETY: the entry of a greenlet that lives.
+                unsafe { (*(*spawner).unit).job }
+            }),
+            job => job,
+        };
+        let name = greenlets::name_of(greenlet);
+        greenlets::make(greenlet, UnitKind::Greenlet, name, job, self.thread)
     }
 
     /// Announces `greenlet`, which is about to be started by the running one.
@@ -488,11 +514,17 @@ impl Here {
     }
 }
 
-/// When a timer that was due at `due_ns` let its greenlet go: then, or when the poll that slept over it came back. That
-/// poll's delay is the timer's grain (libev and libuv round to ms), not somebody's doing.
+/// libev and libuv round a poll's time to milliseconds: a timer may be so much late with nobody to blame.
+const GRAIN_NS: u64 = 1_500_000;
+
+/// When a timer that was due at `due_ns` let its greenlet go: then, or when the poll that slept over it came back.
 pub fn due(due_ns: u64) -> u64 {
     match strand::poll_bracket() {
-        Some((known_ns, polled_ns)) if known_ns == polled_ns && due_ns <= polled_ns => polled_ns,
+        Some((known_ns, polled_ns))
+            if known_ns == polled_ns && (due_ns..due_ns + GRAIN_NS).contains(&polled_ns) =>
+        {
+            polled_ns
+        }
         _ => due_ns,
     }
 }

@@ -56,6 +56,8 @@ pub struct Live {
     worst_lag_ns: u64,
     /// Latenesses by power of two, us, since the start.
     pub by_lag: [u64; 32],
+    /// Sum of them, ns.
+    pub lag_ns: u64,
     pub closed: u64,
     /// Time in which a thread or loop ran jobs or itself, and CPU of it.
     pub busy_ns: u64,
@@ -151,6 +153,7 @@ impl Live {
         self.worst_lag_ns = self.worst_lag_ns.max(late_ns);
         let bucket = (64 - (late_ns / 1000).leading_zeros()).min(31);
         self.by_lag[bucket as usize] += 1;
+        self.lag_ns += late_ns;
     }
 
     fn close(&mut self, number: u64, at_ns: u64) {

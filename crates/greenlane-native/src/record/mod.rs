@@ -5,7 +5,9 @@
 //! | [`ring`] | one thread's events on their way to the writer |
 //! | [`names`] | texts that events name by number |
 //! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
+//! | [`held`] | the Python stack of a call that blocked a whole loop |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
+//! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
 //! | [`sampler`] | the native thread that looks where culprits are |
@@ -16,12 +18,14 @@
 
 #![allow(dead_code)] // Until the loops' probes and the redirected calls are there.
 
+pub mod held;
 pub mod live;
 pub mod names;
 pub mod recorder;
 pub mod ring;
 pub mod sampler;
 pub mod segments;
+pub mod spent;
 pub mod strand;
 pub mod writer;
 

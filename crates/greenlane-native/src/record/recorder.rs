@@ -1,5 +1,6 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
+use super::spent::WAITS;
 use super::writer::{self, locked};
 use super::{live, names, on, strand, switch};
 use crate::clock;
@@ -199,6 +200,15 @@ impl Recorder {
         Ok(())
     }
 
+    fn spent<'py>(&self, py: Python<'py>) -> PyResult<(u32, u64, u64, Bound<'py, PyDict>)> {
+        let (unit, spent) = strand::spent().unwrap_or_default();
+        let waits = PyDict::new(py);
+        for (name, wait_ns) in WAITS.iter().zip(spent.wait_ns) {
+            waits.set_item(name, wait_ns)?;
+        }
+        Ok((unit, spent.cpu_ns, spent.io_ns, waits))
+    }
+
     fn io_ready_ns(&self) -> u64 {
         strand::with_unit(|unit| unit.io_ready_ns).unwrap_or(0)
     }
@@ -229,12 +239,15 @@ impl Recorder {
         stats.set_item("process", state.process)?;
         let live = py.detach(|| {
             let live = locked(&writer::desk().live);
-            (live.closed, live.in_progress(), live.busy_ns, live.by_lag)
+            let in_progress = live.in_progress();
+            let by_lag = live.by_lag;
+            (live.closed, in_progress, live.busy_ns, by_lag, live.lag_ns)
         });
         stats.set_item("jobs", live.0)?;
         stats.set_item("in_progress", live.1)?;
         stats.set_item("busy_ns", live.2)?;
         stats.set_item("by_lag", live.3.to_vec())?;
+        stats.set_item("lag_ns", live.4)?;
         Ok(stats)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
 //! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 10 ms and looks at
-//! one stack: that of the thread that had the GIL before it, or that ran the long slice. If that thread blocks by then,
-//! there is no sample: it is not the culprit any more.
+//! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
+//! blocks by then, there is no sample: it is not the culprit any more.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// Between two looks.
@@ -29,8 +29,8 @@ const PERIOD_NS: u64 = 10_000_000;
 const WAITED_NS: u64 = 5_000_000;
 /// A slice of a loop longer than this keeps the others.
 const OVERDUE_NS: u64 = 10_000_000;
-/// A wait that nobody has spoken of for so long is over.
-const SILENT_NS: u64 = 30_000_000;
+/// A wait that nobody has spoken of for so long is over; longer than any switch interval in use.
+const SILENT_NS: u64 = 200_000_000;
 /// A look stands for at most this.
 const LONGEST_NS: u64 = 1_000_000_000;
 /// Without a loop, it sleeps until it is woken, or this long.
@@ -50,25 +50,51 @@ static AT_EXIT: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 /// 1 while the sampler sleeps and may be woken: the word of a futex.
 static ASLEEP: AtomicU32 = AtomicU32::new(0);
-/// A thread of a job waits for the GIL: since when, and when it last said so.
+/// Threads of jobs that wait for the GIL, since when the first of them does, and when one last said so.
+static WAITING: AtomicU32 = AtomicU32::new(0);
 static WAITS_SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static WAITED_AT_NS: AtomicU64 = AtomicU64::new(0);
+/// Who had the GIL then.
+static HOLDER: AtomicUsize = AtomicUsize::new(0);
 /// Stacks looked at, and looks that came too late.
 pub static SAMPLES: AtomicU64 = AtomicU64::new(0);
 pub static LATE: AtomicU64 = AtomicU64::new(0);
 
-/// The calling thread has waited for the GIL since `since_ns` and waits on. Called with the GIL's mutex held.
-pub fn waits(since_ns: u64, now_ns: u64) {
-    if now_ns - since_ns < WAITED_NS || strand::running().1 == NO_JOB {
-        return;
+/// The calling thread has waited for the GIL since `since_ns` and waits on. `said`: it told so before. True: it is
+/// counted now; then it answers with [`waited`]. `holder`: the `PyThreadState` that has the GIL. Called with the GIL's
+/// mutex held.
+pub fn waits(since_ns: u64, now_ns: u64, said: bool, holder: usize) -> bool {
+    if !said && (now_ns - since_ns < WAITED_NS || strand::running().1 == NO_JOB) {
+        return false;
     }
-    let silent_ns = now_ns.saturating_sub(WAITED_AT_NS.swap(now_ns, Ordering::Relaxed));
-    if silent_ns > SILENT_NS {
+    WAITED_AT_NS.store(now_ns, Ordering::Relaxed);
+    HOLDER.store(holder, Ordering::Relaxed);
+    if !said && WAITING.fetch_add(1, Ordering::Relaxed) == 0 {
         WAITS_SINCE_NS.store(since_ns, Ordering::Relaxed);
     }
     if ASLEEP.load(Ordering::Relaxed) == 1 {
         wake();
     }
+    true
+}
+
+/// A thread that was counted has the GIL.
+pub fn waited() {
+    let fewer = |waiting: u32| Some(waiting.saturating_sub(1));
+    let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+}
+
+/// Whether a thread of a job waits for the GIL at `now_ns`. One that has not said so for long was lost: recording was
+/// switched off meanwhile, or the thread is gone.
+fn somebody_waits(now_ns: u64) -> bool {
+    if WAITING.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    if now_ns.saturating_sub(WAITED_AT_NS.load(Ordering::Relaxed)) > SILENT_NS {
+        WAITING.store(0, Ordering::Relaxed);
+        return false;
+    }
+    true
 }
 
 /// Starts the sampler of this process, if it does not run. Raises RuntimeError if no thread can be made.
@@ -87,6 +113,7 @@ pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
             .call_method1("register", (module.getattr("sampler_stop")?,))?;
     }
     STOP.store(false, Ordering::Relaxed);
+    WAITING.store(0, Ordering::Relaxed);
     RUNS.store(own, Ordering::Relaxed);
     let started = writer::with_signals_blocked(|| {
         std::thread::Builder::new()
@@ -193,7 +220,7 @@ impl Sampler {
                 let loops = rings
                     .iter()
                     .filter(|ring| ring.epoll_fd.load(Ordering::Relaxed) >= 0);
-                let waits = now_ns.saturating_sub(WAITED_AT_NS.load(Ordering::Relaxed)) < SILENT_NS;
+                let waits = somebody_waits(now_ns);
                 if waits || loops.clone().next().is_some() {
                     pause_ns = PERIOD_NS;
                 }
@@ -225,17 +252,17 @@ impl Sampler {
 
     /// Looks at one stack. With the GIL.
     fn look(&mut self, py: Python<'_>, wanted: &Wanted) {
-        let predecessor = gil::take_predecessor();
         let now_ns = clock::monotonic_ns();
         let before_ns = std::mem::replace(&mut self.looked_ns, now_ns);
         let (state, ring, since_ns) = match wanted {
             Wanted::Holder(since_ns) => {
-                let of_holder =
-                    |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == predecessor;
+                // Asked for the GIL, it gave it up where it was, and is there until it has it again.
+                let holder = HOLDER.load(Ordering::Relaxed);
                 let ring = writer::rings().into_iter().find(|ring| {
-                    predecessor != 0 && of_holder(ring) && ring.from_ns.load(Ordering::Relaxed) != 0
+                    ring.state.load(Ordering::Relaxed) == holder
+                        && ring.from_ns.load(Ordering::Relaxed) != 0
                 });
-                (predecessor, ring, *since_ns)
+                (holder, ring, *since_ns)
             }
             Wanted::Loop(ring, from_ns) => {
                 let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
@@ -331,6 +358,13 @@ fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
     }
     frames.reverse();
     Some(frames)
+}
+
+/// The calling thread's stack as a recording has it; None if it runs no Python.
+pub fn stack_here(py: Python<'_>) -> Option<String> {
+    // SAFETY: the caller holds the GIL, so it has a state.
+    let state = unsafe { ffi::PyThreadState_Get() } as usize;
+    frames_of(py, state).map(|frames| frames.join(";"))
 }
 
 /// `function (folder/file.py:line)`.

@@ -10,7 +10,8 @@
 
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
-use super::{names, on, writer};
+use super::spent::Spent;
+use super::{held, names, on, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
@@ -57,6 +58,8 @@ pub struct Unit {
     pub arrival_exact: bool,
     /// When its I/O last became ready; 0 = never.
     pub io_ready_ns: u64,
+    /// Where its time went so far.
+    pub spent: Spent,
 }
 
 struct Strand {
@@ -84,6 +87,8 @@ struct Strand {
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
     returned_ns: u64,
     gil_at_return_ns: u64,
+    /// The kernel's stamp of the bytes that this call has read; 0 = none.
+    read_ns: u64,
     /// The loop's last poll: when it returned, and whether it had blocked.
     polled_ns: u64,
     previous_poll_ns: u64,
@@ -178,6 +183,7 @@ fn make() -> Option<&'static mut Strand> {
         gil_at_left_ns: 0,
         returned_ns: 0,
         gil_at_return_ns: 0,
+        read_ns: 0,
         polled_ns: 0,
         previous_poll_ns: 0,
         poll_blocked: false,
@@ -218,6 +224,7 @@ fn blank(id: u32, job: u64) -> Unit {
         arrival_ns: 0,
         arrival_exact: false,
         io_ready_ns: 0,
+        spent: Spent::default(),
     }
 }
 
@@ -261,6 +268,15 @@ impl Strand {
         self.put(event);
     }
 
+    /// The bytes that the running unit has read last came at `stamp_ns` (0 = unknown), whenever it came to read them.
+    fn came(&mut self, stamp_ns: u64) {
+        if stamp_ns != 0 {
+            if let Some(unit) = self.current() {
+                unit.io_ready_ns = stamp_ns;
+            }
+        }
+    }
+
     fn current(&mut self) -> Option<&'static mut Unit> {
         // SAFETY: null, `own`, or a unit that its probe keeps alive while it runs; only this thread looks at it.
         unsafe { self.current.as_mut() }
@@ -288,6 +304,7 @@ impl Strand {
         let most_ns = (to_ns - from_ns).saturating_sub(waited_ns);
         let cpu_ns = self.cpu_of(most_ns);
         if let Some(unit) = self.current() {
+            unit.spent.cpu_ns += cpu_ns.min(most_ns);
             let (unit, job, phase) = (unit.id, unit.job, unit.phase);
             self.push(Event::Slice {
                 from_ns,
@@ -329,7 +346,12 @@ impl Strand {
             if !NO_IO.contains(&kind) {
                 unit.io_ready_ns = ready_ns;
             }
+            unit.spent
+                .blocked(kind, ready_ns.saturating_sub(from_ns), 0);
             let (unit, job) = (unit.id, unit.job);
+            if flags & HELD_THE_LOOP != 0 && ready_ns - from_ns >= HELD_NS {
+                held::seen(unit, job, from_ns, ready_ns);
+            }
             self.push(Event::Block {
                 from_ns,
                 known_ns,
@@ -485,6 +507,8 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
         if !NO_IO.contains(&unit.kind) {
             unit.io_ready_ns = ready_ns;
         }
+        unit.spent
+            .blocked(unit.kind, ready_ns - left_ns, now_ns - ready_ns);
         let block = Event::Block {
             from_ns: left_ns,
             known_ns,
@@ -550,6 +574,7 @@ pub fn leave(kind: u8) {
         strand.left_ns = clock::monotonic_ns();
         strand.left_kind = kind;
         strand.returned_ns = 0;
+        strand.read_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
         strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
@@ -610,6 +635,8 @@ pub fn enter() {
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
         | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(left_ns, known_ns, ready_ns, (kind, flags, 0), gil_ns);
+    let read_ns = strand.read_ns;
+    strand.came(read_ns);
 }
 
 /// A redirected libc call of this thread was inside the kernel from `from_ns` to `to_ns`.
@@ -623,10 +650,24 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     if stamp_ns != 0 {
         strand.stamp_ns = stamp_ns;
         strand.refine(stamp_ns);
+        strand.came(stamp_ns);
     }
+    let took_ns = to_ns.saturating_sub(from_ns);
+    // The bytes were there before the operating system let the thread run.
+    let ready_ns = if stamp_ns > from_ns && stamp_ns < to_ns {
+        stamp_ns
+    } else {
+        to_ns
+    };
     if strand.away > 0 {
-        strand.returned_ns = to_ns;
-        strand.gil_at_return_ns = strand.gil_ns;
+        // A `recv` after the `poll` that blocked is short: the wait for the GIL between them is not I/O.
+        if strand.returned_ns == 0 || took_ns >= BLOCKED_NS {
+            strand.returned_ns = ready_ns;
+            strand.gil_at_return_ns = strand.gil_ns;
+        } else if stamp_ns > strand.left_ns && stamp_ns < strand.returned_ns {
+            strand.returned_ns = stamp_ns;
+        }
+        strand.read_ns = stamp_ns;
         return;
     }
     let least_ns = if strand.is_loop {
@@ -634,14 +675,15 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     } else {
         BLOCKED_UNSEEN_NS
     };
-    if to_ns.saturating_sub(from_ns) < least_ns {
+    if took_ns < least_ns {
         strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
         return;
     }
     let gil_ns = strand.gil_ns;
     strand.end(from_ns, gil_ns);
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
-    strand.block(from_ns, to_ns, to_ns, (kind, flags, call), gil_ns);
+    strand.block(from_ns, ready_ns, ready_ns, (kind, flags, call), gil_ns);
+    strand.came(stamp_ns);
 }
 
 /// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.
@@ -692,9 +734,13 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
         return;
     }
     let Some(strand) = mine() else { return };
-    let (unit, job) = strand
-        .current()
-        .map_or((strand.own.id, NO_JOB), |unit| (unit.id, unit.job));
+    let (unit, job) = match strand.current() {
+        Some(unit) => {
+            unit.spent.waited(kind, to_ns.saturating_sub(from_ns));
+            (unit.id, unit.job)
+        }
+        None => (strand.own.id, NO_JOB),
+    };
     strand.push(Event::Wait {
         from_ns,
         to_ns,
@@ -780,6 +826,22 @@ pub fn running() -> (u32, u64) {
     known()
         .and_then(Strand::current)
         .map_or((0, NO_JOB), |unit| (unit.id, unit.job))
+}
+
+/// Number of the running unit and where its time went so far, its present slice included.
+pub fn spent() -> Option<(u32, Spent)> {
+    if !wanted() {
+        return None;
+    }
+    let strand = mine()?;
+    let (from_ns, waited_ns) = (strand.from_ns, strand.gil_ns - strand.gil_at_from_ns);
+    let unit = strand.current()?;
+    let mut spent = unit.spent;
+    if from_ns != 0 {
+        let ran_ns = clock::monotonic_ns().saturating_sub(from_ns);
+        spent.cpu_ns += ran_ns.saturating_sub(waited_ns);
+    }
+    Some((unit.id, spent))
 }
 
 /// Calls `look` with the running unit, made if this thread has none.

@@ -108,10 +108,7 @@ def _named_by_rule(original: Callable[..., Any], silent: list[bool]) -> Callable
 
 
 _PLAN: Final[dict[str, Place]] = {
-    **{
-        f"uvicorn.protocols.http.{name}_impl": _uvicorn
-        for name in ("h11", "httptools", "zttp", "zttp_h2")
-    },
+    **{f"uvicorn.protocols.http.{name}_impl": _uvicorn for name in ("h11", "httptools", "zttp", "zttp_h2")},
     "uvicorn.server": _uvicorn_end,
     "hypercorn.app_wrappers": _hypercorn,
     "quart.app": _quart,

@@ -110,7 +110,9 @@ class _Answer:
         elif kind == "http.response.body":
             if not message.get("more_body") and not self._has_trailers:
                 return self._send_last(message)
-        elif kind == "http.response.pathsend" or (kind == "http.response.trailers" and not message.get("more_trailers")):
+        elif kind == "http.response.pathsend" or (
+            kind == "http.response.trailers" and not message.get("more_trailers")
+        ):
             return self._send_last(message)
         return self._send(message)
 

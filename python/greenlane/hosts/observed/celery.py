@@ -1,6 +1,7 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
-Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of publishers that are not recorded have neither: their arrival is the task's start.
+Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of
+publishers that are not recorded have none: their arrival is the task's start.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """
@@ -38,14 +39,8 @@ def uninstall() -> None:
 
 def _signals(patches: Patches, module: ModuleType) -> None:
     # Strong references: signals forget functions that nobody else holds.
-    module.before_task_publish.connect(_publish, weak=False)
     module.task_prerun.connect(_begin, weak=False)
     module.task_postrun.connect(_end, weak=False)
-
-
-def _publish(headers: Any = None, **_ignored: Any) -> None:
-    if _patches.installed and isinstance(headers, dict):
-        headers.update(enqueued.headers())
 
 
 def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane.hosts.observed.wsgi import observed
+from greenlane.probes.gevent import spawned_ns
 from greenlane.probes.patching import Patches, Place
 
 __all__ = ["install", "uninstall"]
@@ -42,7 +43,7 @@ def _base(patches: Patches, module: ModuleType) -> None:
             if not silent:
                 host = _host_of(self)
                 if host:
-                    self.wsgi = observed(self.wsgi, host)
+                    self.wsgi = observed(self.wsgi, host, spawned_ns if host == "gunicorn.gevent" else None)
             return result
 
         return load_wsgi

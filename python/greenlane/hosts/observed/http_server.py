@@ -10,11 +10,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import bootstrap
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
 from greenlane.hosts.observed.wsgi import observed
 from greenlane.probes.patching import Patches, Place
+from greenlane.shape import shape
 
 __all__ = ["install", "uninstall"]
 
@@ -84,7 +84,7 @@ def _opened(recorder: Recorder, request: Any) -> int:
         arrival_ns, clock = recorder.arrival()
     job = recorder.open(arrival_ns=arrival_ns, clock=clock, host=type(request).__module__)
     if job:
-        recorder.name(bootstrap.shape(request.command, request.path.partition("?")[0]))
+        recorder.name(shape(request.command, request.path.partition("?")[0]))
     return job
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 from typing import Final, Protocol
+
+from greenlane.hosts.observed import aiohttp, asgi, celery, cheroot, gunicorn, http_server, waitress
 
 __all__ = ["install", "uninstall"]
 
-#: One module a host. It imports nothing of its host: what it observes is placed when the program imports the host.
-_HOSTS: Final = ("gunicorn", "http_server", "waitress", "cheroot", "celery", "asgi", "aiohttp")
-
 
 class Host(Protocol):
-    """A module of this package."""
+    """A module of this package. It imports nothing of its host: the observer is placed when the program does."""
 
     def install(self) -> None:
         """Place the observers. Idempotent."""
@@ -22,21 +19,16 @@ class Host(Protocol):
         """Put the host back as it was. Idempotent."""
 
 
+_HOSTS: Final[tuple[Host, ...]] = (gunicorn, http_server, waitress, cheroot, celery, asgi, aiohttp)
+
+
 def install() -> None:
     """Place the observers in the hosts that are imported, and in the others when they are. Idempotent."""
-    for host in _modules():
+    for host in _HOSTS:
         host.install()
 
 
 def uninstall() -> None:
     """Put the hosts back as they were. Idempotent; jobs under way end as they began."""
-    for host in _modules():
+    for host in _HOSTS:
         host.uninstall()
-
-
-def _modules() -> list[Host]:
-    found: list[Host] = []
-    for name in _HOSTS:
-        with contextlib.suppress(ModuleNotFoundError):
-            found.append(importlib.import_module(f"{__package__}.{name}"))
-    return found

@@ -14,6 +14,7 @@ from typing import Any, Final
 from greenlane import bootstrap, deadline
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
+from greenlane.shape import shape
 
 __all__ = ["ARRIVAL", "Environ", "Observed", "Requests", "observed", "status_of"]
 
@@ -26,14 +27,15 @@ ARRIVAL: Final = "greenlane.arrival"
 _FAILED: Final = 500
 
 
-def observed(app: Any, host: str) -> Any:
+def observed(app: Any, host: str, spawned_ns: Callable[[], int] | None = None) -> Any:
     """Give `app` under observation, or as it is when it is already or cannot be called.
 
     Args:
         app: a WSGI application.
         host: who calls it, such as "gunicorn.sync".
+        spawned_ns: see `Requests`.
     """
-    return app if isinstance(app, Observed) or not callable(app) else Observed(app, host)
+    return app if isinstance(app, Observed) or not callable(app) else Observed(app, Requests(host, spawned_ns))
 
 
 class Requests:
@@ -41,10 +43,12 @@ class Requests:
 
     Args:
         host: such as "gunicorn.sync".
+        spawned_ns: gives when the greenlet that calls it was started; None = there are none.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, spawned_ns: Callable[[], int] | None = None) -> None:
         self._host = host
+        self._spawned_ns = spawned_ns
         self._recorder = Recorder()
         self._deadline_names = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
 
@@ -59,10 +63,20 @@ class Requests:
         if not recorder.recording():
             return 0
         arrival_ns, clock = _arrival(recorder, environ, accepted_ns)
+        spawn_ns = 0 if self._spawned_ns is None else self._spawned_ns()
+        if spawn_ns and not arrival_ns:
+            arrival_ns, clock = spawn_ns, "spawn"
         due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns) if arrival_ns else 0
-        job = recorder.open(arrival_ns=arrival_ns, deadline_ns=due_ns, clock=clock, host=self._host)
+        job = recorder.open(
+            arrival_ns=arrival_ns,
+            # A connection's first request only: for later ones its greenlet was there already.
+            spawn_ns=spawn_ns if spawn_ns >= arrival_ns else 0,
+            deadline_ns=due_ns,
+            clock=clock,
+            host=self._host,
+        )
         if job:
-            recorder.name(bootstrap.shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+            recorder.name(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
         return job
 
     def close(self, job: int, status: int) -> None:
@@ -73,9 +87,9 @@ class Requests:
 class Observed:
     """The application with jobs around its calls. Attributes are the application's."""
 
-    def __init__(self, app: Application, host: str) -> None:
+    def __init__(self, app: Application, requests: Requests) -> None:
         self._app = app
-        self._requests = Requests(host)
+        self._requests = requests
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)

@@ -49,7 +49,8 @@ def flame_graph(stacks: Iterable[tuple[str, float]], title: str, identifier: str
         f'<div class="flames" id="{shown(identifier)}"><div class="flames-bar">'
         '<input type="search" class="find" placeholder="search frames" aria-label="search frames">'
         '<button type="button" class="whole" hidden>show all</button><span class="told" aria-live="polite"></span>'
-        f'</div><div class="wide drawn"><svg class="chart flame" style="--natural:{_WIDTH + 32}px" viewBox="0 0 {_WIDTH} {(deepest + 1) * _ROW}" '
+        f'</div><div class="wide drawn"><svg class="chart flame" style="--natural:{_WIDTH + 32}px" '
+        f'viewBox="0 0 {_WIDTH} {(deepest + 1) * _ROW}" '
         f'role="group" aria-label="{shown(title)}">{"".join(shapes)}</svg></div></div>'
     )
 

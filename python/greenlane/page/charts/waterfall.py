@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from greenlane.page.axis import LinearAxis, grid, time_step_ns
 from greenlane.page.html import Html
 from greenlane.page.quantities import duration
-from greenlane.page.svg import drawing, label, line, rect
+from greenlane.page.svg import LETTER, drawing, label, line, rect
 
 __all__ = ["Stretch", "waterfall"]
 
@@ -64,4 +64,6 @@ def _stretch(each: Stretch, y: float, axis: LinearAxis) -> Html:
     said = f"{each.said}, {duration(each.to_ns - each.from_ns)} from {duration(each.from_ns)} on"
     bar = rect(x0, y, max(x1 - x0, 0.6), _ROW - 8, f"k-{each.kind}", said)
     room = x1 - x0 - 8
-    return Html(bar + label(x0 + 4, y + 12, each.said, "on", room=room)) if room > 48 else bar
+    # A cut text must still say who: the whole of it is under the pointer.
+    said_in = room > 130 or room > len(each.said) * LETTER
+    return Html(bar + label(x0 + 4, y + 12, each.said, "on", room=room)) if said_in else bar

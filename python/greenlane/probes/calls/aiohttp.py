@@ -33,9 +33,10 @@ def place(patches: Patches, module: ModuleType) -> None:
 def _describe(self: Any, method: str, url: Any, *, timeout: Any = None, **_kwargs: Any) -> span.Call:
     url = self._build_url(url)
     given = timeout if hasattr(timeout, "total") else self.timeout
-    timeout_s = seconds(timeout, given.total, given.sock_read)
+    whole_s = seconds(timeout, given.total)
     port = url.explicit_port or PORTS.get(url.scheme)
-    return span.Call(upstream(url.host, port), http_operation(method, url.path), timeout_s)
+    what = http_operation(method, url.path)
+    return span.Call(upstream(url.host, port), what, whole_s or seconds(given.sock_read), whole_s is not None)
 
 
 def _request(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Callable[..., Any]:

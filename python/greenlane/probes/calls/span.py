@@ -1,7 +1,8 @@
 """How one call of an upstream is measured, on a thread, in a greenlet or in a task.
 
-From the client's function's beginning until it comes back; in between the recorder knows when the I/O of this unit last
-became ready, which is when the reply's last part was there. What follows is the unit waiting to run and reading.
+From the client's function's beginning (if it waits for a free connection of its pool: from the end of that) until it
+comes back; in between the recorder knows when the I/O of this unit last became ready, which is when the reply's last
+part was there. What follows is the unit waiting to run and reading.
 
 A call inside a call belongs to the outer one, also when it runs in a task or thread that inherited the context: the
 context variable holds an object that says whether its call goes on, so a task that outlives the call is free again.
@@ -73,6 +74,8 @@ class Call(NamedTuple):
     operation: str
     #: When the client itself gives up, from the beginning; None = never.
     timeout_s: float | None = None
+    #: The time-out covers the wait for a free connection, too.
+    whole: bool = False
 
 
 #: Says what a client's function is about to call, from its arguments; None = nothing.
@@ -84,12 +87,13 @@ _UNKNOWN: Final = Call("(unknown)", "(unknown)")
 class Open:
     """A call that goes on."""
 
-    __slots__ = ("from_ns", "going_on", "what")
+    __slots__ = ("asked_ns", "from_ns", "going_on", "what")
 
     def __init__(self, what: Call) -> None:
         self.what = what
         self.going_on = True
-        self.from_ns = _now_ns()
+        #: When the client was asked, and when it had a connection.
+        self.asked_ns = self.from_ns = _now_ns()
 
     def end(self, outcome: int) -> None:
         """Write it down as ended now. Only the first word counts."""
@@ -103,7 +107,9 @@ class Open:
         what, from_ns = self.what, self.from_ns
         # What was ready before the call is not its reply.
         ready_ns = min(ready_ns, to_ns) if ready_ns >= from_ns else 0
-        deadline_ns = from_ns + int(what.timeout_s * 1e9) if what.timeout_s else 0
+        deadline_ns = 0
+        if what.timeout_s:
+            deadline_ns = (self.asked_ns if what.whole else from_ns) + int(what.timeout_s * 1e9)
         _sink.call(from_ns, ready_ns, to_ns, deadline_ns, what.upstream, what.operation, outcome)
 
     def fail(self, error: BaseException) -> None:
@@ -225,6 +231,9 @@ def _pool_waited(from_ns: int) -> None:
     to_ns = _now_ns()
     if to_ns - from_ns >= _WAITED_NS:
         _sink.waited("pool", from_ns, to_ns)
+        one = _open.get()
+        if one is not None and one.going_on:
+            one.from_ns = to_ns
 
 
 def outcome_of(error: BaseException) -> int:

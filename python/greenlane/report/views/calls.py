@@ -21,6 +21,7 @@ def view(study: Study) -> Html:
         "Upstreams: their clock beside yours",
         _bars([each for each in study.upstreams if each.known][:MOST_DRAWN]),
         _table(study),
+        _branches(study),
         _held(study),
         about="On the wire: from the send until the reply was there. In the process: the reply was there and the code "
         "did not go on; a client's span contains both, which is how a database gets the blame.",
@@ -70,6 +71,27 @@ def _table(study: Study) -> Html:
     heads = ["route", "upstream", "calls", "span p50 / p99", "corrected p50 / p99", "in the process p50 / p99"]
     heads += ["span inflated by", "data after its deadline", "failed"]
     return joined([details("All calls", table(heads, rows, "upstreams", names=2), more)])
+
+
+def _branches(study: Study) -> Html:
+    if not study.branches:
+        return Html("")
+    found, more = shortened(study.branches)
+    rows = [
+        Row(
+            [
+                each.route,
+                f"{each.upstream} {each.operation}".strip(),
+                f"{count(each.missed)} of {count(each.calls)}",
+                share(each.missed_frac),
+                count(each.was_ready),
+            ]
+        )
+        for each in found
+    ]
+    heads = ["route", "branch", "after the job's deadline", "of its calls", "reply was there in time"]
+    told = "data that reached the code after the job's own deadline"
+    return joined([figure("Branches that miss the deadline", table(heads, rows, "branches", names=2), told), more])
 
 
 def _held(study: Study) -> Html:

@@ -18,6 +18,8 @@ from greenlane.report.views.limits import MOST_DRAWN, shortened
 __all__ = ["kinds_legend", "view"]
 
 _SAID = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+#: Smaller parts cannot be seen in a bar: no colour is explained for them.
+_SEEN_FRAC = 0.002
 #: Distributions need at least so many jobs to have a shape.
 _SHAPE = 20
 
@@ -32,7 +34,13 @@ def view(study: Study) -> Html:
         having = [split for split in drawn if level in split.levels]
         if having:
             panels[_SAID[level]] = wide(stacked_bars([_bar(split, level) for split in having], f"latency at {level}"))
-    used = {kind for split in drawn for level in split.levels.values() for kind, ns in level.parts.items() if ns > 0}
+    used = {
+        kind
+        for split in drawn
+        for level in split.levels.values()
+        for kind, ns in level.parts.items()
+        if ns > _SEEN_FRAC * level.latency_ns
+    }
     return section(
         "Where the time went",
         tabs("level", panels),

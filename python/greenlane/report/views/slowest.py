@@ -21,7 +21,7 @@ def view(study: Study) -> Html:
     if not study.slowest:
         return Html("")
     figures = [_figure(study, job) for job in study.slowest]
-    kinds = {kind for job in study.slowest for kind, ns in parts(job).items() if ns > 0}
+    kinds = {kind for job in study.slowest for kind, ns in parts(job).items() if ns > 0.002 * job.latency_ns}
     rest = details(f"{len(figures) - _OPEN} more", *figures[_OPEN:]) if len(figures) > _OPEN else ""
     return section(
         "The slowest jobs",

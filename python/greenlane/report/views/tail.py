@@ -6,17 +6,18 @@ from itertools import zip_longest
 
 from greenlane.page.blocks import Row, details, section, table, wide
 from greenlane.page.charts.stacked_bars import Bar, stacked_bars
-from greenlane.page.html import Html
+from greenlane.page.html import Html, element
 from greenlane.page.quantities import duration, share
 from greenlane.report.parts import KINDS, named
 from greenlane.report.study import Study
-from greenlane.report.tail import Excess
+from greenlane.report.tail import Excess, sentence
 from greenlane.report.views.latency import kinds_legend
 from greenlane.report.views.limits import shortened
 
 __all__ = ["view"]
 
 _DRAWN_ROUTES = 8
+_SAID = 3
 _AT = {"p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 
@@ -50,6 +51,11 @@ def view(study: Study) -> Html:
     heads = ["route", "at", "latency", "over p50", "of it wait", "mostly", "first culprit", "second culprit"]
     return section(
         "What makes the slow ones slow",
+        element(
+            "ul",
+            *(element("li", sentence(found[route][-1], study.places)) for route in drawn[:_SAID]),
+            class_="findings",
+        ),
         wide(stacked_bars(bars, "what percentiles exceed p50 by, by kind")),
         kinds_legend(kind for route in drawn for each in found[route] for kind in _positive(each)),
         details("By route, with the culprits", table(heads, rows, "what percentiles exceed p50 by"), more),

@@ -1,0 +1,167 @@
+"""Writes docs/metrics.md from the names in greenlane/metrics.py; `--check` only tells whether it is stale.
+
+Exit 0: written, or up to date. Exit 1: stale (the remedy is printed).
+"""
+
+# ruff: noqa: E501 (rows of the page's tables)
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from greenlane.metrics import ATTRIBUTES, COUNTERS, LEARNED, METER, PROCESS, RECORDER, ROUTES, Metric
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+
+HEAD = """\
+# Metrics
+
+<!-- Written by `make docs` from the names in python/greenlane/metrics.py and the text in scripts/metrics_page.py. -->
+
+One list of names for Prometheus and OpenTelemetry. A name, once released, keeps its meaning.
+
+| where | how |
+|---|---|
+| Prometheus, Greenlane's gunicorn worker | `metrics_path = "/metrics"`; each answer is one process's, labelled `worker` and `pid` |
+| Prometheus, any recorded process | `greenlane.export.prometheus.render({}, recorder=Recorder(), labels={...})` on a path of yours |
+| OpenTelemetry metrics | `greenlane.export.otel.observe()`; the extra `greenlane[otel]` |
+| OpenTelemetry spans | `provider.add_span_processor(greenlane.export.otel.SpanTimes())` |
+
+```python
+from greenlane._native import Recorder
+from greenlane.export.prometheus import CONTENT_TYPE, render
+
+
+def metrics(environ, start_response):  # a WSGI path of your own
+    start_response("200 OK", [("Content-Type", CONTENT_TYPE)])
+    return [render({}, recorder=Recorder(), labels={"pid": "7"}).encode()]
+
+
+assert metrics({}, lambda *ignored: None) == [b""]  # nothing is recorded in this example
+```
+
+Behind several workers a scrape reaches any one of them. The labels keep their counters apart; sum over them in the
+query. A scrape of one port that should reach all workers needs a port a worker, or OpenTelemetry, where each pushes.
+
+## Which one to scale by
+
+CPU utilisation of a pod is the wrong signal for a Python service: it is an average over workers and over a scrape, and
+requests queue for the GIL or the loop in the fullest worker long before the average is high. A pod with four workers of
+which one is full reports 25 to 40 %. Three signals say "the process is late" instead; each is a number that more
+replicas lower:
+
+| signal | PromQL | scale out above |
+|---|---|---|
+| lag p99: how late what was ready ran | `histogram_quantile(0.99, sum by (le) (rate(greenlane_lag_seconds_bucket[1m])))` | 0.05 s, or a tenth of the latency you promise |
+| wait share of the jobs' time | `sum(rate(greenlane_job_time_seconds_total{part="wait"}[1m])) / sum(rate(greenlane_job_latency_seconds_sum[1m]))` | 0.3 |
+| busy share of the hottest worker | `max(rate(greenlane_busy_seconds_total[1m]))` | 0.7 |
+
+Lag is what users feel and needs no knowledge of the service; take it first. The busy share reacts earlier and is the
+right one for scaling *in*: below 0.4 in the hottest worker one replica fewer is safe. If lag is high while no worker is
+busy, more replicas do not help: something holds the GIL or the loop for long (`greenlane report` names it). With
+permits, `sum(greenlane_heavy_phases_waiting)` is the queue for them.
+
+Under OpenTelemetry `greenlane_lag_p99_seconds` and `greenlane_busy_ratio` are the same two as gauges, over the time
+since the last collection, for autoscalers without a query language: take their maximum over processes.
+
+KEDA, with Prometheus:
+
+```yaml
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: shop}
+spec:
+  scaleTargetRef: {name: shop}
+  minReplicaCount: 2
+  maxReplicaCount: 20
+  cooldownPeriod: 300
+  triggers:
+    - type: prometheus
+      metricType: Value          # the number itself, not divided by the replicas
+      metadata:
+        serverAddress: http://prometheus:9090
+        query: histogram_quantile(0.99, sum by (le) (rate(greenlane_lag_seconds_bucket{app="shop"}[1m])))
+        threshold: "0.05"
+    - type: prometheus
+      metricType: Value
+      metadata:
+        serverAddress: http://prometheus:9090
+        query: max(rate(greenlane_busy_seconds_total{app="shop"}[1m]))
+        threshold: "0.7"
+```
+
+HorizontalPodAutoscaler, with prometheus-adapter: a rule with `metricsQuery` as above makes the external metric, then
+
+```yaml
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  minReplicas: 2
+  maxReplicas: 20
+  behavior:
+    scaleDown: {stabilizationWindowSeconds: 300}   # lag falls at once when a replica comes; do not take it away again
+  metrics:
+    - type: External
+      external:
+        metric: {name: greenlane_busy_hottest}
+        target: {type: Value, value: "700m"}
+```
+
+An autoscaler multiplies replicas by signal / target. The busy share is proportional to load per replica, so that rule
+fits it; lag is not (it grows without bound near saturation), so give lag a `maxReplicaCount` you can live with and let
+the busy share do the fine work.
+
+## Names
+
+Counters end in `_total`; OpenTelemetry knows them without it. Times are seconds.
+"""
+COLUMNS = "\n| name | kind | what it is |\n|---|---|---|\n"
+SECTIONS = (
+    ("Of a process with permits", [*(counter.metric for counter in COUNTERS.values()), *PROCESS.values()]),
+    ("Of a process that records", list(RECORDER.values())),
+    ("Of its routes, by the label `route` (100 at most, then `(other)`)", list(ROUTES.values())),
+    ("By OpenTelemetry only", list(METER.values())),
+    ("Of what is learned, by the labels `route` and `phase`", list(LEARNED.values())),
+)
+SPANS = """
+### Attributes of server and consumer spans
+
+Sums of the thread, greenlet or task that the span began and ended in, while the process records. Children (tasks and
+threads that it started) are not in them, and what came before the span began (accept queue, server) is not either; a
+recording has both. In the histogram `greenlane_job_part_seconds` the label `http.route` is the span's.
+
+| attribute | what it is |
+|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    tables = "".join(f"\n### {title}\n{COLUMNS}{''.join(_rows(metrics))}" for title, metrics in SECTIONS)
+    return HEAD + tables + SPANS + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in ATTRIBUTES.items())
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` compare it; the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: metrics_page.py [--check]", file=sys.stderr)
+        return 2
+    if not arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
+    return 1
+
+
+def _rows(metrics: Iterable[Metric]) -> Iterable[str]:
+    return (f"| `{metric.name}` | {metric.kind.value} | {metric.help} |\n" for metric in dict.fromkeys(metrics))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
