@@ -47,7 +47,8 @@ _HTTPBIN = {
     "/stream/20": "GET /stream/<int:n>",
 }
 _GUNICORN = ("{bin}/gunicorn", "-b", "127.0.0.1:{port}")
-_HTTPBIN_FROM = ("httpbin==0.10.4", "gunicorn==27.0.1", "gevent==23.9.0.post1", "setuptools<81", "packaging")
+# httpbin wants a greenlet below 3, which bounds gevent, which bounds gunicorn.
+_HTTPBIN_FROM = ("httpbin==0.10.4", "gunicorn==23.0.0", "gevent==23.9.0.post1", "setuptools<81", "packaging")
 
 APPLICATIONS: tuple[Application, ...] = (
     Application(

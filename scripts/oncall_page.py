@@ -1,0 +1,132 @@
+"""Runs the situations of docs/oncall.md and pastes what `greenlane report` says of each; also docs/applications.md.
+
+    python scripts/oncall_page.py [--only q01,q14] [--applications] [--keep FOLDER]
+
+A block that is made stands behind a comment that names its situation and the tables that are shown:
+
+    <!-- recorded: q01; who made whom wait; upstream's clock beside yours -->
+    ```text
+    ...
+    ```
+
+The sentences of a report are always shown, tables only if they are named. About three minutes for all; run it on a
+machine that has nothing else to do, else "os" is a culprit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.oncall.evidence import report  # noqa: E402 # a script of the checkout: its tests are its neighbours
+from tests.oncall.situation import SITUATIONS, run  # noqa: E402
+from tests.record.foreign.application import APPLICATIONS  # noqa: E402
+from tests.record.foreign.run import recorded  # noqa: E402
+
+PAGES = (ROOT / "docs" / "oncall.md", ROOT / "docs" / "applications.md")
+BLOCK = re.compile(r"(<!-- recorded: (?P<name>[\w-]+)(?P<tables>[^>]*?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+#: Columns of a page; longer lines are cut.
+WIDTH = 150
+
+Record = Callable[[Path], None]
+
+
+def main(argv: list[str]) -> int:
+    """Refresh the blocks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="names, separated by commas; empty = all")
+    parser.add_argument("--keep", type=Path, help="folder for the recordings and pages")
+    given = parser.parse_args(argv)
+    wanted = set(filter(None, given.only.split(",")))
+    with tempfile.TemporaryDirectory(prefix="oncall-page-") as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for page in PAGES:
+            text = page.read_text("utf-8")
+            made = {name: _said(name, folder) for name in _names(text) if not wanted or name in wanted}
+            page.write_text(BLOCK.sub(lambda match: _block(match, made), text), "utf-8")
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(match["name"] for match in BLOCK.finditer(text)))
+
+
+def _said(name: str, folder: Path) -> tuple[str, str]:
+    """(command, the report's text)."""
+    file = folder / f"{name}.glr"
+    file.unlink(missing_ok=True)
+    print(name, file=sys.stderr, flush=True)
+    command, record = _subject(name)
+    record(file)
+    return command, report(file)
+
+
+def _subject(name: str) -> tuple[str, Record]:
+    """What a user would type, and what does it."""
+    if name in SITUATIONS:
+        situation = SITUATIONS[name]
+        module = situation.command(8000)
+        shown = ["python", "-m", *module] if not situation.serve else module
+        return " ".join(shown), lambda file: _one(run(situation, file))
+    application = next(one for one in APPLICATIONS if one.name == name)
+    parts = [part.format(bin="", port=8000).removeprefix("/") for part in application.command]
+    return " ".join(parts), lambda file: _one(recorded(application, file))
+
+
+def _one(outcome: object) -> None:
+    """A run's outcome is the tests' matter."""
+
+
+def _block(match: re.Match[str], made: dict[str, tuple[str, str]]) -> str:
+    if match["name"] not in made:
+        return match[0]
+    command, text = made[match["name"]]
+    tables = [part.strip() for part in match["tables"].split(";") if part.strip()]
+    command = command.replace("tests.oncall.situations.", "").replace("127.0.0.1:8000", ":8000")
+    command = command.replace(" --no-control-socket --graceful-timeout 2", "")
+    shown = [
+        f"$ greenlane record -o {match['name']}.glr -- {command}",
+        f"$ greenlane report {match['name']}.glr",
+        *_chosen(text, tables),
+    ]
+    lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in shown]
+    return f"{match[1]}```text\n" + "\n".join(lines) + "\n```"
+
+
+def _chosen(text: str, tables: list[str]) -> list[str]:
+    """The sentences, and the tables that are wanted."""
+    sentences, *sections = re.split(r"\n\s*\n", text.strip())
+    lines = [line.rstrip() for line in sentences.splitlines() if not line.startswith(("page:", "note:"))]
+    for section in sections:
+        heading = section.splitlines()[0].strip()
+        if any(heading.startswith(table) for table in tables):
+            lines += ["", *(line.rstrip() for line in section.splitlines())]
+    return [line for line in _wrapped(lines)]
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    """Sentences fit the page."""
+    import textwrap
+
+    found: list[str] = []
+    table = False
+    for line in lines:
+        table = table or not line
+        indent = "  " if line.startswith("- ") else ""
+        found += [line] if table or len(line) <= 120 else textwrap.wrap(line, 120, subsequent_indent=indent)
+    return found
+
+
+if __name__ == "__main__":
+    if shutil.which("redis-server") is None:
+        sys.exit("redis-server is missing: `make test-system` installs it")
+    sys.exit(main(sys.argv[1:]))
