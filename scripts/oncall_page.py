@@ -32,7 +32,9 @@ from tests.record.foreign.application import APPLICATIONS  # noqa: E402
 from tests.record.foreign.run import recorded  # noqa: E402
 
 PAGES = (ROOT / "docs" / "oncall.md", ROOT / "docs" / "applications.md")
-BLOCK = re.compile(r"(<!-- recorded: (?P<name>[\w-]+)(?P<tables>[^>]*?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- recorded: (?P<name>[\w-]+)(?P<tables>[^>]*?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL
+)
 #: Columns of a page; longer lines are cut.
 WIDTH = 150
 
