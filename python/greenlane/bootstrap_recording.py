@@ -104,9 +104,7 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
-        if settings.record_on:
-            calls.install(self.recorder)
-        self._undo.append(calls.uninstall)
+        self._see_calls(settings.record_on)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
@@ -117,11 +115,7 @@ class Recording:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
-        # Clients' calls are the one kind of probe whose work is all for the recording.
-        if on:
-            calls.install(self.recorder)
-        else:
-            calls.uninstall()
+        self._see_calls(on)
         self.recorder.flush()
 
     def finish(self) -> None:
@@ -137,6 +131,7 @@ class Recording:
         bootstrap_control.withdraw_jobs(self._jobs)
         with contextlib.suppress(ValueError):
             gc.callbacks.remove(self.recorder.collected)
+        self._see_calls(False)
         for undo in reversed(self._undo):
             with contextlib.suppress(Exception):
                 undo()
@@ -162,6 +157,15 @@ class Recording:
             "error": stats["error"],
             "routes": routes[:_MOST_ROUTES],
         }
+
+    def _see_calls(self, on: bool) -> None:
+        """Clients' calls are the one kind of probe whose work is all for the recording."""
+        from greenlane.probes import calls  # here: a process that records nothing does not load them
+
+        if on:
+            calls.install(self.recorder)
+        else:
+            calls.uninstall()
 
     def _start(self) -> None:
         self._from_ns = time.monotonic_ns()
@@ -223,7 +227,6 @@ class _Probes:
         """Place what there is."""
         # Here, so that a process that records nothing does not load them.
         from greenlane.probes import asyncio as loops
-        from greenlane.probes import calls
         from greenlane.probes import gevent as green
 
         self._native_calls()
