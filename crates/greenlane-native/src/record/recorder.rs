@@ -284,12 +284,14 @@ fn name_thread(py: Python<'_>) {
     if !strand::is_nameless() {
         return;
     }
-    let name = py
-        .import("threading")
-        .and_then(|threading| threading.call_method0("current_thread"))
-        .and_then(|thread| thread.getattr("name"))
-        .and_then(|name| name.extract::<String>());
-    strand::name_thread(name.as_deref().unwrap_or(""));
+    // Not `current_thread()`: it makes threads that `threading` does not know known to it, for good.
+    let name = || -> PyResult<String> {
+        let threading = py.import("threading")?;
+        let own = threading.call_method0("get_ident")?;
+        let thread = threading.getattr("_active")?.get_item(own)?;
+        thread.getattr("name")?.extract()
+    };
+    strand::name_thread(name().as_deref().unwrap_or(""));
 }
 
 /// Tells the writer the names of all threads: those without jobs never say theirs.
