@@ -261,7 +261,8 @@ pub unsafe fn registered(task: *mut PyObject) {
     if !here.is_loop || here.running.is_null() || known(here, task).is_some() {
         return;
     }
-    Python::attach(|py| {
+    // Not `attach`: it panics at the interpreter's end, and C is above us.
+    let _ = Python::try_attach(|py| {
         // SAFETY: the caller's argument lives during the call.
         let bound = unsafe { Bound::from_borrowed_ptr(py, task) };
         let context = bound.call_method0("get_context").ok();
@@ -286,14 +287,15 @@ pub unsafe fn registered(task: *mut PyObject) {
 /// The name of the task's coroutine.
 unsafe fn name_of(task: *mut PyObject) -> Text {
     unsafe {
-        Python::attach(|py| {
+        let name = Python::try_attach(|py| {
             let task = Bound::from_borrowed_ptr(py, task);
             let name = task
                 .call_method0("get_coro")
                 .and_then(|coroutine| coroutine.getattr("__qualname__"))
                 .and_then(|name| name.extract::<String>());
             name.map_or(0, |name| names::text(&name))
-        })
+        });
+        name.unwrap_or(0)
     }
 }
 
@@ -301,7 +303,7 @@ unsafe fn job_in(context: *mut PyObject) -> u64 {
     if context.is_null() {
         return NO_JOB;
     }
-    Python::attach(|py| {
+    let job = Python::try_attach(|py| {
         let Some(variable) = VARIABLE.get(py) else {
             return NO_JOB;
         };
@@ -311,7 +313,8 @@ unsafe fn job_in(context: *mut PyObject) -> u64 {
             .call_method1("get", (variable, NO_JOB))
             .and_then(|job| job.extract())
             .unwrap_or(NO_JOB)
-    })
+    });
+    job.unwrap_or(NO_JOB)
 }
 
 /// Takes note that `unit` is ready, and what it has waited for.

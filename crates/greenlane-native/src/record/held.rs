@@ -5,6 +5,7 @@
 //! threads' calls have no stack.
 
 use super::{names, sampler, strand};
+use crate::forks;
 use greenlane_core::recording::event::Event;
 use pyo3::ffi;
 use pyo3::Python;
@@ -21,7 +22,7 @@ static TO_NS: AtomicU64 = AtomicU64::new(0);
 pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
     // SAFETY: no arguments, no failure.
     let is_main = unsafe { libc::gettid() == libc::getpid() };
-    if !is_main {
+    if !is_main || !forks::is_own_process() {
         return;
     }
     UNIT.store(unit, Ordering::Relaxed);
