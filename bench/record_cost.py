@@ -4,8 +4,8 @@
                                 [--quick] [--json] [--no-summary]
 
 The question: how much more CPU does a request cost in all processes of the service when it is recorded? Expected
-before the first run: at most 2 % (about 16 ms of CPU a request, 9 blocking calls in an offer, under 1 us each), and less
-when switched off.
+before the first run: at most 2 % (about 16 ms of CPU a request, 9 blocking calls in an offer, under 1 us each), and
+less when switched off.
 
 All services of one worker class run at once, idle in turns. In each repetition every one of them gets the same
 requests (the seed is the repetition's) at 0.5 of a core, in an order that turns from one repetition to the next; what
@@ -105,7 +105,9 @@ def measure(given: argparse.Namespace, worker: str, rival: Path | None, iteratio
             turn = servers[repetition % len(servers) :] + servers[: repetition % len(servers)]
             for server in reversed(turn) if repetition % 2 else turn:
                 runs.append(_run(server, found, repetition, given.seconds))
-                _say(f"  {worker:<11}{repetition + 1:>3}  {server.tool.name:<22}{_ms_per_job(runs[-1]):>8.3f} ms/request")
+                _say(
+                    f"  {worker:<11}{repetition + 1:>3}  {server.tool.name:<22}{_ms_per_job(runs[-1]):>8.3f} ms/request"
+                )
     return runs
 
 
@@ -169,7 +171,9 @@ def table(found: Sequence[Cost]) -> list[str]:
     lines = [f"  {'worker':<12}{'contender':<22}{'ms/request':>11}{'÷ stock':>9}   95 %"]
     for one in found:
         interval = f"{one.cpu_ratio_low:.3f}-{one.cpu_ratio_high:.3f}"
-        lines.append(f"  {one.worker:<12}{one.contender:<22}{one.cpu_ms_per_job:>11.3f}{one.cpu_ratio:>9.3f}   {interval}")
+        lines.append(
+            f"  {one.worker:<12}{one.contender:<22}{one.cpu_ms_per_job:>11.3f}{one.cpu_ratio:>9.3f}   {interval}"
+        )
     return lines
 
 
@@ -240,7 +244,11 @@ def main(argv: Sequence[str]) -> int:
         found += some
         for row in pooled(runs):
             one = by_name[row.contender]
-            ratios = {"cpu_ratio": one.cpu_ratio, "cpu_ratio_low": one.cpu_ratio_low, "cpu_ratio_high": one.cpu_ratio_high}
+            ratios = {
+                "cpu_ratio": one.cpu_ratio,
+                "cpu_ratio_low": one.cpu_ratio_low,
+                "cpu_ratio_high": one.cpu_ratio_high,
+            }
             rows.append({"worker": worker, **asdict(row), **ratios})
     said = claims(found)
     document = {"schema": SCHEMA, "environment": environment, "rows": rows, "costs": [asdict(one) for one in found],

@@ -1,14 +1,14 @@
 """How each tool is put around the pricing service: its command in front of gunicorn's, its environment, its wrapper.
 
-    stock                   gunicorn as it is
-    stock-again             the same in the rivals' environment: by how much two equal services differ
-    greenlane-record        `greenlane record -o FILE -- gunicorn …`
-    greenlane-record-off    the same, switched off live before the load
-    ddtrace-profiler        `ddtrace-run gunicorn …`, profiler on, tracing off; no agent, so uploads fail quickly
-    ddtrace                 the same with tracing on
-    opentelemetry           `opentelemetry-instrument gunicorn …` with Flask, requests and urllib3; spans exported nowhere
-    viztracer               tracer.start() in the worker, its default ring
-    yappi                   yappi.start() in the worker, CPU clock
+stock                   gunicorn as it is
+stock-again             the same in the rivals' environment: by how much two equal services differ
+greenlane-record        `greenlane record -o FILE -- gunicorn …`
+greenlane-record-off    the same, switched off live before the load
+ddtrace-profiler        `ddtrace-run gunicorn …`, profiler on, tracing off; no agent, so uploads fail quickly
+ddtrace                 the same with tracing on
+opentelemetry           `opentelemetry-instrument gunicorn …` with Flask, requests and urllib3; spans exported nowhere
+viztracer               tracer.start() in the worker, its default ring
+yappi                   yappi.start() in the worker, CPU clock
 """
 
 from __future__ import annotations
