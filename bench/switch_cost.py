@@ -1,7 +1,7 @@
 """What the recording adds to one greenlet switch.
 
-Question: ns that a switch costs more with the probe installed and recording, and with it installed and off. Expected: at
-most 250 ns more while recording; a few ns while off. Three loads, each in turns without, off and on, least of many:
+Question: ns that a switch costs more with the probe installed and recording, and with it installed and off. Expected:
+at most 250 ns more while recording; a few ns while off. Three loads, each in turns without, off and on, least of many:
 
 - *sleep(0)*: queue a callback, switch to the hub, be switched back: two switches and a queued callback a round
 - *timer*: `gevent.sleep(1e-6)` in 50 greenlets: two switches, a timer and a share of a poll

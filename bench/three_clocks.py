@@ -1,5 +1,4 @@
-"""Three clocks on one gevent program, none of which lies: from the handler's first instruction, from the spawn, from the
-arrival.
+"""Three clocks on one gevent program: from the handler's first instruction, from the spawn, from the arrival.
 
 Question: 500 requests of 5 ms CPU and 55 ms sleep (2.5 + 55 + 2.5), 50 at a time in `Pool(50)`: what does each clock
 say? Expected: handler 182 ms, spawn 209 ms, arrival 250 ms at the median. Little's law: 50 requests in a process that
@@ -48,7 +47,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         own_ms = load(folder, options)
         jobs = open_recording(folder).jobs
-    print(f"{options.requests} requests of {options.cpu_ms:g} ms CPU + {options.sleep_ms:g} ms, {options.places} at once")
+    print(
+        f"{options.requests} requests of {options.cpu_ms:g} ms CPU + {options.sleep_ms:g} ms, {options.places} at once"
+    )
     print("clock      p50 ms   p95 ms   p99 ms   the program's own p50")
     for clock, latencies_ms in clocks(jobs).items():
         points = statistics.quantiles(latencies_ms, n=100)
@@ -59,7 +60,9 @@ def main() -> None:
         "io": [sum(job.io_ns.values()) for job in jobs],
         "wait": [sum(job.wait_ns.values()) for job in jobs],
     }
-    print("mean of the arrival's: " + ", ".join(f"{what} {statistics.mean(ns) / MS:.1f} ms" for what, ns in split.items()))
+    print(
+        "mean of the arrival's: " + ", ".join(f"{what} {statistics.mean(ns) / MS:.1f} ms" for what, ns in split.items())
+    )
 
 
 def clocks(jobs: list[Job]) -> dict[str, list[float]]:

@@ -156,7 +156,27 @@ def test_a_wait_for_a_pool_is_blamed_on_whose_work_its_threads_had() -> None:
     story.job(2, 2, 0, 20, "POST /b")
     story.spell("block", 0, 30, unit=1, job=1, kind=Kind.FUTURE)
     story.spell("block", 0, 20, unit=2, job=2, kind=Kind.SOCKET)
-    assert _blame(story.end(), "GET /a") == {("pool", "POST /b"): 20, ("pool", "unknown"): 10}
+    story.unit(3, GREENLET)
+    story.job(3, 3, 20, 25, "GET /c")
+    story.spell("slice", 20, 25, unit=3, job=3)
+    expected = {("pool", "POST /b"): 20, ("pool", "GET /c"): 5, ("pool", "unknown"): 5}
+    assert _blame(story.end(), "GET /a") == expected
+
+
+def test_who_ran_at_the_same_time_shares_the_blame() -> None:
+    story = Story()
+    for unit in (1, 2, 3):
+        story.unit(unit, THREAD, thread=unit)
+    story.job(1, 1, 0, 100, "GET /a")
+    story.job(2, 2, 0, 100, "GET /b")
+    story.job(3, 3, 0, 100, "GET /c")
+    story.spell("wait", 0, 100, unit=1, job=1, kind=GIL)
+    story.spell("slice", 0, 100, unit=2, job=2)
+    for begin in range(0, 100, 2):
+        story.spell("slice", begin, begin + 1, unit=3, job=3)
+    blame = _blame(story.end(), "GET /a")
+    assert blame == {("gil", "GET /b"): pytest.approx(75, abs=1), ("gil", "GET /c"): pytest.approx(25, abs=1)}
+    assert sum(blame.values()) == 100
 
 
 def test_the_accept_queue_of_threads_is_blamed_on_the_jobs_that_had_all_workers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def native(events: list[tuple[str, Event]]) -> Recording:
     return Recording(writer.chunk())
 
 
+@pytest.mark.slow
 @given(events=recordings())
 @settings(max_examples=400, deadline=None)
 def test_accounts_are_those_of_the_twin(events: list[tuple[str, Event]]) -> None:
@@ -95,6 +97,7 @@ def test_accounts_are_those_of_the_twin(events: list[tuple[str, Event]]) -> None
         assert (job.io_ns, job.wait_ns) == (dict(account.io_ns), dict(account.wait_ns))
 
 
+@pytest.mark.slow
 @given(events=recordings())
 @settings(max_examples=400, deadline=None)
 def test_blame_is_that_of_the_twin_and_its_sum_that_of_the_waits(events: list[tuple[str, Event]]) -> None:

@@ -5,6 +5,7 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from os import PathLike
 from typing import Any, Final, final
 
@@ -20,6 +21,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "RecordingWriter",
+    "Steps",
     "Switches",
     "__version__",
     "calls_install",
@@ -190,13 +192,13 @@ def calls_install(*, stamps: bool = True) -> str:
     """
 
 def calls_rescan() -> None:
-    """Find objects that were loaded since. The recorder's writer does it five times a second. Cost: 1 us without any."""
+    """Find objects that were loaded since. The recorder's writer does it 5 times a second. Cost: 1 us without any."""
 
 def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
 
 def calls_state() -> dict[str, Any]:
-    """What is seen: `installed`, `why` not; `objects` and `slots` (places in them that hold an address) that lead to us.
+    """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.
 
     `foreign`: slots that lead to somebody else's redirection, left alone. `unfinished`: to be tried again. `failed`:
     pages that could not be written. `sockets` stamped so far, `stamps` read, sockets `given_up` because the application
@@ -454,3 +456,53 @@ class Switches:
     @staticmethod
     def followed() -> int:
         """Give the number of greenlets that are followed now."""
+
+@final
+class Steps:
+    """Steps of asyncio's and uvloop's tasks, as units of the recording; `greenlane.probes.asyncio` places the hooks.
+
+    Cost: 0.15 to 0.3 us a step while recording, 0.02 us off.
+    """
+
+    @staticmethod
+    def hook(name: str, original: Callable[..., Any], silent: list[bool]) -> Any:
+        """Make what stands in the place of a loop's method `name`, which is `original`; `silent` not empty = passes by.
+
+        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms); or add, of
+        the set in which asyncio registers its tasks. Raises ValueError for another one.
+        """
+
+    @staticmethod
+    def follow(variable: ContextVar[int]) -> None:
+        """Take the job of tasks that nobody saw being made from `variable` in their context. The first call counts."""
+
+    @staticmethod
+    def know_python_tasks(step: Callable[..., Any], wakeup: Callable[..., Any]) -> None:
+        """Know the methods by which tasks written in Python step. They must live for ever."""
+
+    @staticmethod
+    def entered() -> None:
+        """Take note that a loop begins to run on this thread. Nests."""
+
+    @staticmethod
+    def left() -> None:
+        """Answer `entered`."""
+
+    @staticmethod
+    def arrival() -> tuple[int, str]:
+        """(ns, clock) of the bytes that the loop works on now, or for which this task was made; (0, "handler") = none.
+
+        The clock is "kernel" (its stamp) or "accept" (the poll that found them).
+        """
+
+    @staticmethod
+    def born_ns() -> int:
+        """When this task was made; 0 = unseen, or no task runs."""
+
+    @staticmethod
+    def in_task() -> bool:
+        """Whether a task runs on this thread whose steps are seen."""
+
+    @staticmethod
+    def pool_waited(from_ns: int) -> None:
+        """Take note that this thread's job has waited for the thread since `from_ns`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib.machinery
 import json
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +30,6 @@ import wrapt
 from greenlane import _native, bootstrap_control, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
-from greenlane.probes import asyncio as loops
-from greenlane.probes import calls
-from greenlane.probes import gevent as green
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -39,6 +37,8 @@ __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording
 #: File in the folder that says that its recording is over: nobody starts another one there.
 ENDED: Final = "ended"
 _PARTS: Final = ".parts"
+#: Where `greenlane record` lets interpreters find our `sitecustomize`.
+_SITE: Final = str(Path(__file__).resolve().parent / "hosts" / "observed" / "site")
 _MB: Final = 1_000_000
 #: At most so many routes in an answer of the control socket, those with most wait.
 _MOST_ROUTES: Final = 100
@@ -104,9 +104,7 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
-        if settings.record_on:
-            calls.install(self.recorder)
-        self._undo.append(calls.uninstall)
+        self._see_calls(settings.record_on)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
@@ -117,11 +115,7 @@ class Recording:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
-        # Clients' calls are the one kind of probe whose work is all for the recording.
-        if on:
-            calls.install(self.recorder)
-        else:
-            calls.uninstall()
+        self._see_calls(on)
         self.recorder.flush()
 
     def finish(self) -> None:
@@ -137,6 +131,7 @@ class Recording:
         bootstrap_control.withdraw_jobs(self._jobs)
         with contextlib.suppress(ValueError):
             gc.callbacks.remove(self.recorder.collected)
+        self._see_calls(False)
         for undo in reversed(self._undo):
             with contextlib.suppress(Exception):
                 undo()
@@ -162,6 +157,15 @@ class Recording:
             "error": stats["error"],
             "routes": routes[:_MOST_ROUTES],
         }
+
+    def _see_calls(self, on: bool) -> None:
+        """Clients' calls are the one kind of probe whose work is all for the recording."""
+        from greenlane.probes import calls  # here: a process that records nothing does not load them
+
+        if on:
+            calls.install(self.recorder)
+        else:
+            calls.uninstall()
 
     def _start(self) -> None:
         self._from_ns = time.monotonic_ns()
@@ -221,9 +225,13 @@ class _Probes:
 
     def install(self) -> None:
         """Place what there is."""
+        # Here, so that a process that records nothing does not load them.
+        from greenlane.probes import asyncio as loops
+        from greenlane.probes import gevent as green
+
         self._native_calls()
         self._threads()
-        for each in (calls, green, loops):
+        for each in (green, loops):
             each.install()
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
@@ -263,20 +271,33 @@ def _keep_last_words(undo: list[Callable[[], None]]) -> None:
     """Write what there is before the process leaves without its exit hooks: `os._exit`, `os.exec*`."""
     recorder = Recorder()
 
-    def flushed(original: Callable[..., Any]) -> Callable[..., Any]:
-        def last(*args: Any, **kwargs: Any) -> Any:
-            recorder.flush()
-            return original(*args, **kwargs)
+    def _exit(status: int) -> Any:
+        recorder.flush()
+        return leave(status)
 
-        last.__name__ = original.__name__
-        last.__doc__ = original.__doc__
-        return last
+    def execv(path: Any, argv: Any, /) -> Any:
+        recorder.flush()
+        _stand_first(os.environ)
+        return replace(path, argv)
 
-    for name in ("_exit", "execv", "execve"):
-        original = getattr(os, name)
-        ours = flushed(original)
-        setattr(os, name, ours)
-        undo.append(lambda name=name, original=original: setattr(os, name, original))  # type: ignore[misc]
+    def execve(path: Any, argv: Any, env: Any) -> Any:
+        recorder.flush()
+        if isinstance(env, MutableMapping):
+            _stand_first(env)
+        return replace_with(path, argv, env)
+
+    leave, replace, replace_with = os._exit, os.execv, os.execve
+    for ours, original in ((_exit, leave), (execv, replace), (execve, replace_with)):
+        ours.__doc__ = original.__doc__
+        setattr(os, ours.__name__, ours)
+        undo.append(functools.partial(setattr, os, ours.__name__, original))
+
+
+def _stand_first(environ: MutableMapping[str, str]) -> None:
+    """Let our `sitecustomize` run in the next program: some launchers put one first that does not chain to others."""
+    entries = environ.get("PYTHONPATH", "").split(os.pathsep)
+    if _SITE in entries[1:]:
+        environ["PYTHONPATH"] = os.pathsep.join([_SITE, *(entry for entry in entries if entry != _SITE)])
 
 
 def _about(settings: Settings) -> dict[str, object]:

@@ -12,6 +12,7 @@ which a culprit stood on the CPU's queue itself is the operating system's, `os`.
 
 from __future__ import annotations
 
+# ruff: noqa: E402 — a patched program patches first.
 import gevent.monkey
 
 gevent.monkey.patch_all()

@@ -296,7 +296,10 @@ async def work():
     await asyncio.gather(child(job), child(job))
     recorder.close(job)
 async def main():
-    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    # uvloop hands over more than the factory of some versions takes.
+    def factory(loop, coro, name=None, context=None, **more):
+        return asyncio.eager_task_factory(loop, coro, name=name, context=context)
+    asyncio.get_running_loop().set_task_factory(factory)
     await asyncio.gather(work(), work())
 run(main())
 recorder.stop()

@@ -210,6 +210,22 @@ def test_a_customisation_that_fails_is_told_as_ever_and_the_program_is_recorded(
     assert routes(recorded(tmp_path)) == {"work": 3}
 
 
+def test_a_launcher_that_puts_a_customisation_before_ours_is_followed(tmp_path: Path) -> None:
+    # As ddtrace-run and opentelemetry-instrument do; the latter's does not chain to others.
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import sys\nsys.traced = True\n")
+    source = f"""
+import os
+os.environ["PYTHONPATH"] = {str(site)!r} + os.pathsep + os.environ["PYTHONPATH"]
+code = "import sys, greenlane.record\\nwith greenlane.record.job('traced'): print(sys.traced)"
+os.execlp(sys.executable, sys.executable, "-c", code)
+"""
+    ended = record(source, cwd=tmp_path)
+    assert (ended.code, ended.out) == (0, "True\n"), ended.err
+    assert routes(recorded(tmp_path)) == {"traced": 1}
+
+
 def test_the_programs_input_and_output_are_its_own(tmp_path: Path) -> None:
     argv = [*GREENLANE, "record", "-o", "r.glr", "--", "cat"]
     done = subprocess.run(

@@ -325,3 +325,11 @@ def test_the_tail_in_words() -> None:
     study = study_of(BAD)
     said = sentence(study.excesses["GET /bikes"][-1], study.places)
     assert "of what p99 exceeds p50 by" in said and "was for GET /report, pricing.py:88" in said
+
+
+def test_when_the_machine_is_the_culprit_the_route_after_it_is_named_too() -> None:
+    culprits = [("os", 60 * MS), ("GET /report", 30 * MS), ("native", 10 * MS)]
+    made = Made(jobs=[job(n, wait_ns={"loop": 100 * MS}, culprits=culprits) for n in range(10)])
+    made.stacks = [Stack("GET /report", "total (/srv/app/pricing.py:88)", 5)]
+    said = study_of(made).verdict
+    assert "60 % of that was the operating system" in said and "30 % GET /report, pricing.py:88" in said

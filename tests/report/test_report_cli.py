@@ -124,6 +124,13 @@ def test_a_damaged_recording_is_reported_as_far_as_it_goes(run: Run, tmp_path: P
     assert 'class="warning"' in (tmp_path / "torn.html").read_text("utf-8")
 
 
+def test_a_recording_that_still_grows_is_read_from_its_parts(run: Run, tmp_path: Path, recorded: bytes) -> None:
+    (tmp_path / "now.glr.parts").mkdir()
+    (tmp_path / "now.glr.parts" / "1-00000000000000a0-0000.glr").write_bytes(recorded)
+    code, out, _ = run("now.glr")
+    assert code == 0 and "GET /report" in out and (tmp_path / "now.html").exists()
+
+
 # --- top
 
 

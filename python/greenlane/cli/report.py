@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output, environment
+from greenlane.cli.record_parts import SUFFIX
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.setting import nearest
 
@@ -62,9 +63,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _opened(path: Path) -> Recording:
-    parts = Path(f"{path}.parts")  # A recording that runs, or whose `greenlane record` was killed.
-    if not path.exists() and parts.is_dir():
-        path = parts
+    growing = Path(f"{path}{SUFFIX}")
+    if not path.exists() and growing.is_dir():  # still recorded, or its command was killed before it merged them
+        path = growing
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` writes one"
         raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)

@@ -11,8 +11,8 @@ that exist already are seen too. What goes into the loop's queue carries the mom
 Functions handed to threads (`run_in_executor`, `asyncio.to_thread`, anyio's and with it Starlette's threads) belong to
 the job that hands them over; until they start, it waits for the pool.
 
-Seen as the loop's own work: callbacks of protocols and descriptors. Seen as their creator's step: the first step of an
-eager task (3.12+). A program whose loop class overrides `call_soon` and never calls its base's is not seen.
+Seen as the loop's own work: callbacks of protocols and descriptors. Seen as its creator's: the first step of an eager
+task (3.12+). A program whose loop class overrides `call_soon` and never calls its base's is not seen.
 
 Cost: `python -m bench.step_cost`. Switched off it is 0.03 us a `call_soon`; uninstalled nothing.
 """
@@ -20,6 +20,7 @@ Cost: `python -m bench.step_cost`. Switched off it is 0.03 us a `call_soon`; uni
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -124,9 +125,12 @@ def _asyncio(patches: Patches, module: ModuleType) -> None:
     patches.replace(loop, "run_in_executor", _run_in_executor)
 
 
-def _tasks(_patches: Patches, module: ModuleType) -> None:
+def _tasks(patches: Patches, module: ModuleType) -> None:
     task = module._PyTask
     Steps.know_python_tasks(task._Task__step, task._Task__wakeup)
+    if sys.version_info >= (3, 12):
+        # The only place where C says that an eager task has been made.
+        patches.replace(module._scheduled_tasks, "add", _hook("add"))
 
 
 def _uvloop(patches: Patches, module: ModuleType) -> None:

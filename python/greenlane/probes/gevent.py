@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane._native import Recorder, Switches
+from greenlane._native import Recorder, Switches, calls_rescan
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 
@@ -67,6 +67,12 @@ _ROLES: Final[dict[str, dict[str, dict[str, str]]]] = {
     "gevent.timeout": {"Timeout": {"_on_expiration": "expires"}},
     "gevent.threadpool": {"ThreadResult": {"_on_async": "thread_result"}},
 }
+#: Modules that take the place of another one when they are compiled: that one has their name then.
+_COMPILED: Final = {
+    "gevent._gevent_cevent": "gevent.event",
+    "gevent._gevent_cgreenlet": "gevent.greenlet",
+    "gevent._gevent_cqueue": "gevent.queue",
+}
 
 
 def install() -> None:
@@ -99,7 +105,7 @@ def spawned_ns() -> int:
 
 
 def _place(patches: Patches, module: ModuleType) -> None:
-    name = module.__name__
+    name = _COMPILED.get(module.__name__, module.__name__)
     for owner, waits in _WAITS.get(name, {}).items():
         for method, kind in waits.items():
             _wrap(module, owner, method, "waits", int(kind))
@@ -123,6 +129,8 @@ def _wrap(module: ModuleType, owner: str, method: str, role: str, kind: int = 0)
 
 def _follow(patches: Patches, module: ModuleType) -> None:
     Switches.install(module.Hub)
+    # The loop came with a library that calls the C library itself.
+    calls_rescan()
     patches.replace(module.Hub, "__init__", _made)
     if sys.modules["gevent._hub_local"].get_hub_if_exists() is not None:
         Switches.watch()
@@ -132,6 +140,7 @@ def _made(original: Callable[..., None], silent: list[bool]) -> Callable[..., No
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if not silent:
+            calls_rescan()
             Switches.watch()
 
     return init
@@ -180,4 +189,4 @@ def _finished(original: Callable[..., None], silent: list[bool]) -> Callable[...
 
 
 _recorder: Final = Recorder()
-_patches: Final = Patches(dict.fromkeys({*_WAITS, *_ROLES}, _place))
+_patches: Final = Patches(dict.fromkeys({*_WAITS, *_ROLES, *_COMPILED}, _place))

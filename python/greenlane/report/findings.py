@@ -92,8 +92,8 @@ def _branches(branches: Sequence[Branch]) -> Iterator[Finding]:
             yield Finding(
                 "branch",
                 f"Of the branches of {each.route}, {each.upstream} {each.operation} misses the job's deadline most "
-                f"often: {count(each.missed)} of {count(each.calls)} calls. In {count(each.was_ready)} of them the reply was "
-                "there in time, and the process was late.",
+                f"often: {count(each.missed)} of {count(each.calls)} calls. In {count(each.was_ready)} of them "
+                "the reply was there in time, and the process was late.",
             )
 
 

@@ -114,6 +114,7 @@ def _about(study: Study, environment: Mapping[str, object]) -> Html:
         ),
         details("Processes", _json(processes)),
         details("Made by", _json(environment)),
+        name="about",
     )
 
 

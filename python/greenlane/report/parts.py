@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.record.rows import Job
 
-__all__ = ["KINDS", "WAITS", "mean_parts", "named", "parts", "wait_ns"]
+__all__ = ["KINDS", "WAITS", "mean_parts", "named", "parts", "told", "wait_ns"]
 
 WAITS: Final = ("loop", "gil", "permit", "accept", "pool", "lock", "os")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
@@ -24,6 +24,22 @@ _NAMES: Final = {
     "os": "wait: OS",
     "residual": "residual",
 }
+
+
+_WAITING: Final = {
+    "loop": "waiting for the loop",
+    "gil": "waiting for the GIL",
+    "permit": "waiting for a permit",
+    "accept": "waiting to be accepted",
+    "pool": "waiting for a place in a pool",
+    "lock": "waiting for a lock",
+    "os": "waiting for a core",
+}
+
+
+def told(kind: str) -> str:
+    """How a kind reads in a sentence."""
+    return _WAITING.get(kind) or named(kind)
 
 
 def named(kind: str) -> str:

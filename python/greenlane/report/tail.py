@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from greenlane.page.quantities import duration, share
 from greenlane.record.rows import Job
-from greenlane.report.parts import mean_parts, named, wait_ns
+from greenlane.report.parts import mean_parts, told, wait_ns
 from greenlane.report.percentiles import levels, nearest, neighbours
 from greenlane.report.places import Frame
 from greenlane.report.split import RouteSplit
@@ -62,7 +62,7 @@ def sentence(each: Excess, places: Mapping[str, Frame]) -> str:
     """The excess in words: "82 % of what p99 exceeds p50 by is waiting for the loop; 71 % of that was GET /report"."""
     at = each.at.replace("999", "99.9")
     gained = sum(ns for ns in each.parts.values() if ns > 0) or 1.0
-    frac, what = each.parts[each.kind] / gained, named(each.kind).replace("wait: ", "waiting for the ")
+    frac, what = each.parts[each.kind] / gained, told(each.kind)
     said = f"{each.route}: {share(frac)} of what {at} exceeds p50 by ({duration(each.excess_ns)}) is {what}"
     if each.kind in ("cpu", "io", "residual") or not each.culprits:
         return f"{said}."

@@ -10,7 +10,7 @@ from greenlane.record.rows import Job
 from greenlane.report.clocks import Upstream
 from greenlane.report.gain import Gain
 from greenlane.report.hog import WORTH_FRAC, Contention
-from greenlane.report.parts import named
+from greenlane.report.parts import told
 from greenlane.report.percentiles import neighbours
 from greenlane.report.places import Frame
 from greenlane.report.split import RouteSplit
@@ -21,6 +21,8 @@ __all__ = ["contention_sentence", "verdict_of"]
 
 #: A gain smaller than this share of what is now is not promised: the estimate is not that good.
 _WORTH_GAIN: Final = 0.1
+#: A second culprit below this share is not worth a name.
+_WORTH_NAMING: Final = 0.1
 #: Lateness of slow calls below this is not what somebody was called for.
 _WORTH_LATE_NS: Final = 2_000_000
 
@@ -114,7 +116,7 @@ def _about_route(split: RouteSplit, gains: Mapping[str, Gain], places: Mapping[s
         over = f" ({share(excess.wait_frac)} of what it exceeds p50 by)"
     return (
         f"{split.route}: p99 is {duration(level.latency_ns)}, of which {waited} is waiting{over}, mostly "
-        f"{named(kind).removeprefix('wait: ')}{_culprit(slow, places)}{_gain(gains.get(split.route))}."
+        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}{_gain(gains.get(split.route))}."
     )
 
 
@@ -130,12 +132,20 @@ def _quiet(routes: Sequence[RouteSplit], latency_ns: int) -> str:
 
 
 def _culprit(jobs: Sequence[Job], places: Mapping[str, Frame]) -> str:
+    """The largest culprit; when that is no route, the largest that has a line of code as well."""
     found = culprits_of(jobs)
     if not found:
         return ""
-    name, frac = found[0]
-    place = f", {places[name].place}" if name in places else ""
-    return f"; {share(frac)} of that was {called(name)}{place}"
+    chosen = found[:1]
+    if found[0][0] not in places:
+        chosen += [each for each in found[1:] if each[0] in places and each[1] >= _WORTH_NAMING][:1]
+    said = [f"{share(frac)} {called(name)}{_place(name, places)}" for name, frac in chosen]
+    first, *rest = said
+    return f"; {first.replace(' %', ' % of that was', 1)}" + "".join(f", {each}" for each in rest)
+
+
+def _place(name: str, places: Mapping[str, Frame]) -> str:
+    return f", {places[name].place}" if name in places else ""
 
 
 def _gain(gain: Gain | None) -> str:

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 /// Stretches are shared between several in steps of about this.
-const STEP_NS: u64 = 1_000_000;
-/// But in no more of them.
+const STEP_NS: u64 = 250_000;
+/// But in no more of them each: a damaged time must not fill the memory.
 const MOST_STEPS: u64 = 64;
 /// Of more than these at one moment the rest goes free: a moment's cost must be bounded.
 pub const MOST_TOGETHER: usize = 16;
@@ -174,7 +174,7 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
     }
     moments.sort_unstable();
     let mut active: std::collections::BTreeSet<(u8, u32)> = Default::default();
-    let (mut turns, mut last_ns, mut now) = (Vec::new(), 0, Vec::new());
+    let (mut turns, mut last_ns, mut now, mut next) = (Vec::new(), 0, Vec::new(), 0);
     for (at_ns, begins, index) in moments {
         if let (true, Some(&(rank, _))) = (last_ns < at_ns, active.first()) {
             now.clear();
@@ -183,7 +183,7 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
                 .take_while(|one| one.0 == rank)
                 .take(MOST_TOGETHER);
             now.extend(first.map(|one| &candidates[one.1 as usize]));
-            share(&now, last_ns, at_ns, &mut turns);
+            share(&now, last_ns, at_ns, &mut next, &mut turns);
         }
         last_ns = at_ns;
         let key = (candidates[index as usize].rank, index);
@@ -196,19 +196,19 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
     turns
 }
 
-/// Cuts [`from_ns`, `to_ns`] between those who had it together.
-fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, turns: &mut Vec<Turn>) {
+/// Cuts [`from_ns`, `to_ns`] between those who had it together. Moments too short to cut go to one after the other.
+fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, next: &mut u64, turns: &mut Vec<Turn>) {
     let (length_ns, many) = (to_ns - from_ns, together.len() as u64);
     let steps = if many == 1 {
         1
     } else {
-        (length_ns / STEP_NS / many).clamp(1, MOST_STEPS) * many
+        (length_ns / STEP_NS).clamp(1, MOST_STEPS * many)
     };
+    let moment =
+        |step: u64| from_ns + (u128::from(length_ns) * u128::from(step) / u128::from(steps)) as u64;
     for step in 0..steps {
-        let moment = |step: u64| {
-            from_ns + (u128::from(length_ns) * u128::from(step) / u128::from(steps)) as u64
-        };
-        let candidate = together[(step % many) as usize];
+        let candidate = together[(*next % many) as usize];
+        *next += u64::from(many > 1);
         let turn = Turn {
             from_ns: moment(step),
             to_ns: moment(step + 1),

@@ -16,7 +16,7 @@ pub struct Who {
     pub gil: Turns,
     /// Whose jobs the workers had while all were busy, else as `gil`.
     pub workers: Turns,
-    /// Whose work threads had that run no loop, blocked or not: others wait for one of them.
+    /// Whose work threads had that run no loop, blocked or not: others wait for one of them. Else as `gil`.
     pub pool: Turns,
     /// Length of each uninterrupted stretch of work, ns.
     pub spans: Vec<u64>,
@@ -102,7 +102,7 @@ impl Who {
             .filter(|unit| unit.is_green())
             .map(|unit| unit.thread)
             .collect();
-        let pool = Turns::new(pool(life, names, culprits, &mut spans, &looping));
+        let pool = Turns::new(pool(life, names, culprits, &mut spans, &looping, &gil));
         let loops = threads
             .iter()
             .filter(|(thread, _)| looping.contains(thread))
@@ -231,13 +231,14 @@ fn fill(turns: &mut Vec<Turn>, gil: &Turns, from_ns: u64, to_ns: u64, nobody: Op
     empty(turns, now_ns, to_ns);
 }
 
-/// Whose work the threads of pools had.
+/// Whose work the threads of pools had; else who had the GIL.
 fn pool(
     life: &Life,
     names: &Names,
     culprits: &mut Culprits,
     spans: &mut Spans<'_>,
     looping: &HashSet<u64>,
+    gil: &Turns,
 ) -> Vec<Turn> {
     if !life
         .pieces
@@ -260,6 +261,14 @@ fn pool(
             });
         }
     }
+    // While they have none they may be on their way to the GIL.
+    candidates.extend(gil.all().iter().map(|turn| Candidate {
+        from_ns: turn.from_ns,
+        to_ns: turn.to_ns,
+        rank: 1,
+        culprit: turn.culprit,
+        span: turn.span,
+    }));
     shared(&candidates)
 }
 

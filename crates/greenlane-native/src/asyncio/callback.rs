@@ -131,7 +131,7 @@ unsafe extern "C" fn run_step(
         begins.mind(now_ns);
         strand::resume(unit, now_ns);
         begins.running = task;
-        let before = mem::replace(&mut begins.cause, Some(task::cause_of(&*unit)));
+        let before = begins.cause.replace(task::cause_of(&*unit));
         let result = ffi::PyObject_Vectorcall(this.callback, args, nargsf, kwnames);
         let ends = here();
         ends.running = ptr::null();

@@ -40,10 +40,11 @@ pub fn make<'py>(
         "call_soon_threadsafe" => call_soon_threadsafe,
         "call_at" => call_at,
         "call_later" => call_later,
+        "add" => registered,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "name={name:?}, expected call_soon, call_soon_threadsafe, call_at or call_later"
-            )))
+            "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later or add"
+        )))
         }
     };
     callback::prepare(py)?;
@@ -257,6 +258,24 @@ unsafe fn timed(
         let job = crate::record::strand::running().1;
         let cause = Cause::at(Source::Timer, job, due_ns(seconds).max(1));
         this.pass_with(callback::timer(wanted, cause), 2, args, nargsf, kwnames)
+    }
+}
+
+/// `asyncio.tasks._scheduled_tasks.add(task)`: 3.12 and 3.13 call it for each task that is made, after the first step of
+/// an eager one if that did not end it.
+unsafe extern "C" fn registered(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    unsafe {
+        let this = &*this.cast::<Hook>();
+        let result = this.pass(args, nargsf, kwnames);
+        if !result.is_null() && !this.is_silent() && ffi::PyVectorcall_NARGS(nargsf) == 1 {
+            task::registered(*args);
+        }
+        result
     }
 }
 

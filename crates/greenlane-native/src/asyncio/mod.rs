@@ -79,10 +79,9 @@ impl Steps {
             None => here.bytes_came(),
         };
         match came {
-            Some((at_ns, _)) if at_ns == 0 => (0, "handler"),
+            Some((0, _)) | None => (0, "handler"),
             Some((at_ns, true)) => (at_ns, "kernel"),
             Some((at_ns, false)) => (at_ns, "accept"),
-            None => (0, "handler"),
         }
     }
 

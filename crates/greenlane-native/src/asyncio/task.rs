@@ -73,6 +73,8 @@ pub enum Kind {
     Step,
     /// What it waited for is there.
     Wakeup,
+    /// It has run its first step within its creator's, and waits.
+    Eager,
 }
 
 /// CPython's type of a step, once its layout has been checked.
@@ -187,13 +189,19 @@ pub unsafe fn see(
     kind: Kind,
     context: *mut PyObject,
 ) -> Option<Arc<Task>> {
-    if let Some(known) = here.tasks.get(&(task as usize)) {
-        // SAFETY: the GIL is held.
-        if unsafe { target(known.weak) } == task {
-            return Some(Arc::clone(known));
-        }
+    match known(here, task) {
+        Some(known) => Some(Arc::clone(known)),
+        None => unsafe { meet(task, kind, context) },
     }
-    unsafe { meet(task, kind, context) }
+}
+
+/// What is known of `task`; its address may have been another one's.
+#[inline]
+fn known(here: &Here, task: *mut PyObject) -> Option<&Arc<Task>> {
+    here.tasks
+        .get(&(task as usize))
+        // SAFETY: the GIL is held.
+        .filter(|known| unsafe { target(known.weak) } == task)
 }
 
 #[cold]
@@ -212,7 +220,8 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         // Created by what runs now. A callback that was asked for by a job creates for that job.
         (Kind::Step, Some(cause)) if here.running.is_null() => Some(cause.job),
         (Kind::Step, _) => None,
-        // Created unseen: an eager task, or before we were installed.
+        (Kind::Eager, _) => Some(unsafe { job_in(context) }).filter(|&job| job != NO_JOB),
+        // Created unseen: before we were installed.
         (Kind::Wakeup, _) => Some(unsafe { job_in(context) }),
     };
     let before =
@@ -222,14 +231,16 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         strand::with_unit(|unit| unit.job = before);
     }
     let (mut born_ns, mut came) = (0, None);
-    if kind == Kind::Step {
-        // It could have run from now on.
+    if kind != Kind::Wakeup {
+        // It could have run from now on; an eager one waits from now on.
         born_ns = clock::monotonic_ns();
         unit.left_ns = born_ns;
+        came = here.bytes_came();
+    }
+    if kind == Kind::Step {
         unit.known_ns = born_ns;
         unit.ready_ns = born_ns;
         unit.kind = FUTURE;
-        came = here.bytes_came();
     }
     let (arrival_ns, arrival_exact) = came.unwrap_or((0, false));
     let met = Arc::new(Task {
@@ -242,6 +253,34 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
     here.tasks.insert(task as usize, Arc::clone(&met));
     here.sweep();
     Some(met)
+}
+
+/// A task has been made and registered. The unknown ones are eager: they have run a step within their creator's.
+pub unsafe fn registered(task: *mut PyObject) {
+    let here = here();
+    if !here.is_loop || here.running.is_null() || known(here, task).is_some() {
+        return;
+    }
+    Python::attach(|py| {
+        // SAFETY: the caller's argument lives during the call.
+        let bound = unsafe { Bound::from_borrowed_ptr(py, task) };
+        let context = bound.call_method0("get_context").ok();
+        let context = context.as_ref().map_or(ptr::null_mut(), Bound::as_ptr);
+        // SAFETY: both live during the call.
+        let Some(met) = (unsafe { meet(task, Kind::Eager, context) }) else {
+            return;
+        };
+        // SAFETY: changed by this thread only.
+        let job = unsafe { (*met.unit.get()).job };
+        if job != NO_JOB && job == unsafe { job_in(context) } && strand::running().1 == job {
+            // A job that was opened in the eager step is not its creator's, unless that one runs it too.
+            let own = VARIABLE.get(py).and_then(|variable| {
+                let value = variable.bind(py).call_method1("get", (NO_JOB,)).ok()?;
+                value.extract::<u64>().ok()
+            });
+            strand::attach(own.unwrap_or(NO_JOB));
+        }
+    });
 }
 
 /// The name of the task's coroutine.

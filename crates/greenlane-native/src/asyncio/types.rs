@@ -51,7 +51,7 @@ pub fn make<T>(
         name: name.as_ptr(),
         basicsize: mem::size_of::<T>() as c_int,
         itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT as u64 | flags) as c_uint,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | flags) as c_uint,
         slots: slots.leak().as_mut_ptr(),
     };
     // SAFETY: the spec and all that it points to is valid; CPython copies the spec itself.

@@ -32,6 +32,7 @@ mod sockets;
 mod symbols;
 pub mod threads;
 
+use crate::forks;
 use crate::record::names;
 use pyo3::prelude::*;
 use redirection::Found;
@@ -96,6 +97,7 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Err(format!("unknown processor {}", std::env::consts::ARCH));
     }
+    forks::watch();
     originals::find();
     for (index, wanted) in symbols::WANTED.iter().enumerate() {
         let name = wanted.name.to_str().unwrap_or_default();
@@ -158,6 +160,8 @@ fn find_runtime() {
 
 static TEST_SEEN: AtomicU64 = AtomicU64::new(0);
 static TEST_REAL: AtomicUsize = AtomicUsize::new(0);
+/// One more than the fork generation of the process whose test is under way; 0 = none is.
+static TESTING: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C-unwind" fn test_read(fd: c_int, bytes: *mut libc::c_void, length: usize) -> isize {
     TEST_SEEN.fetch_add(1, Ordering::Relaxed);
@@ -171,11 +175,23 @@ unsafe extern "C-unwind" fn test_read(fd: c_int, bytes: *mut libc::c_void, lengt
 
 /// Reads a byte from a pipe as Python does, and sees whether it came through us.
 fn test(py: Python<'_>) -> Result<(), String> {
-    TEST_REAL.store(originals::real(symbols::READ), Ordering::Relaxed);
+    // Reading gives up the GIL: another thread may be at the same, and it may fork.
+    let own = forks::generation() + 1;
+    if TESTING.swap(own, Ordering::Relaxed) == own {
+        return Ok(());
+    }
+    let (real, ours) = (
+        originals::real(symbols::READ),
+        test_read as *const () as usize,
+    );
+    if real != ours {
+        TEST_REAL.store(real, Ordering::Relaxed);
+    }
     let before = TEST_SEEN.load(Ordering::Relaxed);
-    originals::pretend(symbols::READ, test_read as *const () as usize);
+    originals::pretend(symbols::READ, ours);
     let read = read_a_byte(py);
     originals::pretend(symbols::READ, TEST_REAL.load(Ordering::Relaxed));
+    TESTING.store(0, Ordering::Relaxed);
     match read {
         Err(error) => Err(format!("the test could not read from a pipe: {error}")),
         Ok(byte) if byte != b"g" => Err("the test read something else than was written".to_owned()),

@@ -65,6 +65,8 @@ impl Errno {
 enum Seen {
     /// Blocked on this kind.
     Blocked(u8),
+    /// Bytes sent over this socket.
+    Sent(c_int),
     /// Socket or file, as the descriptor is.
     Bytes(c_int),
     /// A poll that only loops use, and one that others use too.
@@ -79,6 +81,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     let to_ns = clock::monotonic_ns();
     let kind = match seen {
         Seen::Blocked(kind) => kind,
+        Seen::Sent(_) => SOCKET,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
         Seen::Bytes(_) => DRIVER,
         Seen::LoopPoll(_) | Seen::Poll => SELECT,
@@ -86,9 +89,31 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
     } else {
-        strand::blocked(kind, text(index), from_ns, to_ns, 0);
+        let until_ns = match seen {
+            Seen::Sent(fd) => blocked_until(fd, from_ns, to_ns),
+            _ => to_ns,
+        };
+        strand::blocked(kind, text(index), from_ns, until_ns, 0);
     }
     errno.put_back();
+}
+
+/// A loop's call this long is looked at twice.
+const LONG_NS: u64 = 1_000_000;
+
+/// When a call on a socket came back, or its begin if it cannot have blocked: the socket of a loop does not, and what
+/// took so long was the operating system's.
+fn blocked_until(fd: c_int, from_ns: u64, to_ns: u64) -> u64 {
+    if to_ns.saturating_sub(from_ns) < LONG_NS || !strand::is_loop() {
+        return to_ns;
+    }
+    // SAFETY: asks for a descriptor's flags.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags >= 0 && flags & libc::O_NONBLOCK != 0 {
+        from_ns
+    } else {
+        to_ns
+    }
 }
 
 fn is_of_loop(seen: Seen) -> bool {
@@ -119,7 +144,8 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
         }
     }
     let kind = if flags != 0 { SOCKET } else { DRIVER };
-    strand::blocked(kind, text(index), from_ns, to_ns, came_ns);
+    let until_ns = blocked_until(fd, from_ns, to_ns);
+    strand::blocked(kind, text(index), from_ns, until_ns, came_ns);
     if got > 0 && flags & sockets::ACCEPTED != 0 {
         match came_ns {
             0 => strand::bytes_came(sockets::came_without_stamp(fd, to_ns), false),
@@ -181,10 +207,10 @@ macro_rules! redirected {
 }
 
 redirected! {
-    send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, Seen::Blocked(SOCKET);
+    send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, Seen::Sent(fd);
     sendto(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int, to: *const sockaddr, to_length: socklen_t) -> ssize_t,
-        SENDTO, Seen::Blocked(SOCKET);
-    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, SENDMSG, Seen::Blocked(SOCKET);
+        SENDTO, Seen::Sent(fd);
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, SENDMSG, Seen::Sent(fd);
     sendfile(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE, Seen::Blocked(SOCKET);
     sendfile64(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE64, Seen::Blocked(SOCKET);
     write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t, WRITE, Seen::Bytes(fd);

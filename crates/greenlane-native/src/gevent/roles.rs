@@ -164,6 +164,7 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
         let cause = Cause {
             known_ns: now_ns,
             ready_ns: now_ns,
+            seen_ns: now_ns,
             class: if owner.is_null() {
                 0
             } else {
@@ -420,6 +421,7 @@ unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
         Cause {
             known_ns,
             ready_ns,
+            seen_ns: clock::monotonic_ns(),
             class: 0,
         }
     }
@@ -441,6 +443,7 @@ fn finished(result: *mut ffi::PyObject) -> Cause {
     Cause {
         known_ns,
         ready_ns,
+        seen_ns: clock::monotonic_ns(),
         class: 0,
     }
 }

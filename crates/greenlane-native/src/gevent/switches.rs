@@ -32,6 +32,8 @@ pub struct Cause {
     pub known_ns: u64,
     /// 0 = there is none.
     pub ready_ns: u64,
+    /// When the hub took it up: by then a wait that began later than `ready_ns` was over.
+    pub seen_ns: u64,
     /// The class whose callback it is: it says what ends here when the greenlet has not. 0 = none.
     pub class: usize,
 }
@@ -40,6 +42,7 @@ impl Cause {
     pub const NONE: Self = Self {
         known_ns: 0,
         ready_ns: 0,
+        seen_ns: 0,
         class: 0,
     };
 }
@@ -437,17 +440,22 @@ const LOCK: u8 = 5;
 impl Here {
     /// Says since when `unit`, which the hub runs now, could have run.
     fn explain(&self, unit: &mut Unit, now_ns: u64) {
-        if self.cause.ready_ns != 0 {
+        if self.label.kind == UNLABELLED && self.cause.class != 0 {
+            (unit.kind, unit.call) = roles::what_ends(self.cause.class);
+        }
+        if self.cause.ready_ns != 0 && self.cause.ready_ns < unit.left_ns {
+            strand::set_ready(unit, self.cause.seen_ns, self.cause.seen_ns, true);
+        } else if self.cause.ready_ns != 0 {
             let exact = self.cause.known_ns == self.cause.ready_ns;
             strand::set_ready(unit, self.cause.known_ns, self.cause.ready_ns, exact);
-            if self.label.kind == UNLABELLED && self.cause.class != 0 {
-                (unit.kind, unit.call) = roles::what_ends(self.cause.class);
-            }
         } else if self.label.due_ns != 0 && self.label.due_ns <= now_ns {
             let ready_ns = due(self.label.due_ns);
             strand::set_ready(unit, ready_ns, ready_ns, true);
         } else if let Some((known_ns, ready_ns)) = strand::poll_bracket() {
-            strand::set_ready(unit, known_ns, ready_ns, known_ns == ready_ns);
+            // A poll before it left says nothing.
+            if ready_ns > unit.left_ns {
+                strand::set_ready(unit, known_ns, ready_ns, known_ns == ready_ns);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
 
 extern "C" fn look(_nothing: *mut c_void) -> c_int {
     let to_ns = TO_NS.swap(0, Ordering::Relaxed);
-    let stack = Python::attach(|py| sampler::stack_here(py));
+    let stack = Python::attach(sampler::stack_here);
     if let Some(stack) = stack.filter(|_| to_ns != 0) {
         strand::emit(Event::Stack {
             at_ns: to_ns,

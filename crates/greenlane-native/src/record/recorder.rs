@@ -109,8 +109,8 @@ impl Recorder {
             return Ok(NO_JOB);
         }
         let job = NEXT_JOB.fetch_add(1, Ordering::Relaxed);
-        strand::attach(job);
         let at_ns = clock::monotonic_ns();
+        strand::attach_at(job, at_ns);
         let (arrival_ns, clock) = match arrival_ns {
             0 => (at_ns, ArrivalClock::Handler),
             arrival_ns => (arrival_ns.min(at_ns), clock),
@@ -135,15 +135,12 @@ impl Recorder {
             return;
         }
         let (_, running) = strand::running();
+        let at_ns = clock::monotonic_ns();
         if running == job {
-            strand::attach(NO_JOB);
+            strand::attach_at(NO_JOB, at_ns);
         }
         strand::with_unit(|unit| unit.arrival_ns = 0);
-        strand::emit(Event::JobClose {
-            at_ns: clock::monotonic_ns(),
-            job,
-            status,
-        });
+        strand::emit(Event::JobClose { at_ns, job, status });
     }
 
     fn job(&self) -> u64 {

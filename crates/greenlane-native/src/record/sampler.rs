@@ -145,7 +145,8 @@ pub fn sampler_stop(py: Python<'_>) {
     });
 }
 
-fn wake() {
+/// Makes the sampler look around now.
+pub fn wake() {
     ASLEEP.store(0, Ordering::SeqCst);
     // SAFETY: the word is a static.
     unsafe { libc::syscall(libc::SYS_futex, ASLEEP.as_ptr(), FUTEX_WAKE, 1) };

@@ -11,7 +11,7 @@
 use super::live::WAITING_KINDS;
 use super::ring::{Ring, LOOP_EVENTS, THREAD_EVENTS};
 use super::spent::Spent;
-use super::{held, names, on, writer};
+use super::{held, names, on, sampler, writer};
 use crate::calls::threads;
 use crate::{clock, forks};
 use greenlane_core::recording::event::{
@@ -775,6 +775,7 @@ pub fn is_loop() -> bool {
 pub fn waits_by(epoll_fd: i32) {
     if let Some(strand) = known() {
         strand.ring.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        sampler::wake();
     }
 }
 
@@ -855,6 +856,11 @@ pub fn with_unit<T>(look: impl FnOnce(&mut Unit) -> T) -> Option<T> {
 
 /// The running unit works for `job` from now on; the one it worked for before.
 pub fn attach(job: u64) -> u64 {
+    attach_at(job, clock::monotonic_ns())
+}
+
+/// The same from `now_ns` on, which must be just now: the job's own events have the same time, and no gap.
+pub fn attach_at(job: u64, now_ns: u64) -> u64 {
     if !wanted() {
         return NO_JOB;
     }
@@ -864,7 +870,7 @@ pub fn attach(job: u64) -> u64 {
     };
     let before = unit.job;
     if before != job {
-        let (now_ns, gil_ns) = (clock::monotonic_ns(), strand.gil_ns);
+        let gil_ns = strand.gil_ns;
         strand.end(now_ns, gil_ns);
         unit.job = job;
         unit.phase = 0;

@@ -40,10 +40,25 @@ def uninstall() -> None:
 def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if not silent and _recorder.recording():
+        if silent or not _recorder.recording():
+            return
+        if Steps.in_task():
+            # h11 parses a request that is queued on its connection when the one before it has been answered.
+            protocol = getattr(kwargs.get("on_response"), "__self__", None)
+            self._greenlane_arrival = getattr(protocol, "_greenlane_arrival", _UNKNOWN)
+        else:
             self._greenlane_arrival = Steps.arrival()
 
     return __init__
+
+
+def _data_received(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+    def data_received(self: Any, data: bytes) -> None:
+        if not silent and _recorder.recording():
+            self._greenlane_arrival = Steps.arrival()
+        original(self, data)
+
+    return data_received
 
 
 def _run_asgi(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -58,6 +73,8 @@ def _run_asgi(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
 def _uvicorn(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.RequestResponseCycle, "__init__", _begin_cycle)
     patches.replace(module.RequestResponseCycle, "run_asgi", _run_asgi)
+    if hasattr(module, "H11Protocol"):
+        patches.replace(module.H11Protocol, "data_received", _data_received)
 
 
 def _uvicorn_end(patches: Patches, module: ModuleType) -> None:
