@@ -227,11 +227,12 @@ class _Probes:
         """Place what there is."""
         # Here, so that a process that records nothing does not load them.
         from greenlane.probes import asyncio as loops
+        from greenlane.probes import children
         from greenlane.probes import gevent as green
 
         self._native_calls()
         self._threads()
-        for each in (green, loops):
+        for each in (green, loops, children):
             each.install()
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)

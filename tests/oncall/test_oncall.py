@@ -130,7 +130,6 @@ def test_17_the_benchmark_s_clock_starts_late(ask: Ask) -> None:
     assert route["samples"] / LOOP_S * route["mean_ms"] / 1000 == pytest.approx(50, rel=0.2)
 
 
-@pytest.mark.xfail(reason="what a thread pool does does not belong to the job that submitted it yet", strict=True)
 def test_18_the_mode_that_misses_the_deadline_is_named(ask: Ask) -> None:
     seen = ask("q18")
     calls = sorted(seen.view("upstream"), key=lambda row: row["seen_p50_ms"])
