@@ -142,6 +142,7 @@ impl Recording {
                 row.to_ns,
                 row.deadline_ns,
                 outcome_name(row.outcome),
+                row.waited_ns,
             ))?;
         }
         Ok(list)

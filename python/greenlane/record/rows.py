@@ -94,6 +94,19 @@ class Call(NamedTuple):
     deadline_ns: int
     #: ok, error, timeout.
     outcome: str
+    #: So much of the time until `ready_ns` its thread, greenlet or task could have run, and did not: between connecting
+    #: and sending, or before a second read.
+    waited_ns: int = 0
+
+    @property
+    def wire_ns(self) -> int:
+        """On the wire: until the reply was there, less what the process itself was late meanwhile."""
+        return max(0, self.ready_ns - self.from_ns - self.waited_ns)
+
+    @property
+    def late_ns(self) -> int:
+        """What the process was late: before the reply was there, and from then until the code had it."""
+        return self.to_ns - self.from_ns - self.wire_ns
 
 
 class Held(NamedTuple):

@@ -82,6 +82,8 @@ pub struct CallRow {
     pub to_ns: u64,
     pub deadline_ns: u64,
     pub outcome: Outcome,
+    /// So much of the time until `ready_ns` its unit could have run, and did not.
+    pub waited_ns: u64,
 }
 
 /// Blocking calls that held a whole loop.
@@ -214,6 +216,7 @@ impl Analysis {
         sums: &mut Sums,
     ) {
         let mut stacks: HashMap<u32, Vec<(u64, Text)>> = HashMap::new();
+        let waits = Waits::of(events);
         (row.from_ns, row.to_ns) = (u64::MAX, 0);
         for event in events {
             let (from_ns, to_ns) = event.span_ns();
@@ -225,11 +228,11 @@ impl Analysis {
                     ready_ns,
                     to_ns,
                     deadline_ns,
+                    unit,
                     job,
                     upstream,
                     operation,
                     outcome,
-                    ..
                 } => {
                     let number = life.job_number(job);
                     let route = names.routes.get(number as usize).copied().unwrap_or(0);
@@ -244,6 +247,7 @@ impl Analysis {
                         to_ns,
                         deadline_ns,
                         outcome,
+                        waited_ns: waits.within(unit, from_ns, ready_ns.max(from_ns)),
                     });
                 }
                 Event::Stack {
@@ -614,6 +618,61 @@ fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, s
             }
             row.by_length_ns[index] = row.by_length_ns[index].saturating_add(ns);
         });
+    }
+}
+
+/// Of each unit, the stretches in which it could have run and did not: sorted, none within another.
+struct Waits(HashMap<u32, Vec<(u64, u64)>>);
+
+impl Waits {
+    /// Those of the units that call upstreams.
+    fn of(events: &[Event]) -> Self {
+        let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for event in events {
+            if let Event::Call { unit, .. } = *event {
+                waits.entry(unit).or_default();
+            }
+        }
+        for event in events {
+            let (unit, from_ns, to_ns) = match *event {
+                Event::Wait {
+                    unit,
+                    from_ns,
+                    to_ns,
+                    ..
+                } => (unit, from_ns, to_ns),
+                Event::Block {
+                    unit,
+                    ready_ns,
+                    to_ns,
+                    ..
+                } if ready_ns != 0 => (unit, ready_ns, to_ns),
+                _ => continue,
+            };
+            if let (Some(of_unit), true) = (waits.get_mut(&unit), from_ns < to_ns) {
+                of_unit.push((from_ns, to_ns));
+            }
+        }
+        for of_unit in waits.values_mut() {
+            of_unit.sort_unstable();
+            let mut end_ns = 0;
+            of_unit.retain_mut(|one| {
+                one.0 = one.0.max(end_ns);
+                end_ns = end_ns.max(one.1);
+                one.0 < one.1
+            });
+        }
+        Self(waits)
+    }
+
+    /// How much of them lies in a stretch of time.
+    fn within(&self, unit: u32, from_ns: u64, to_ns: u64) -> u64 {
+        let of_unit = self.0.get(&unit).map_or(&[][..], Vec::as_slice);
+        let first = of_unit.partition_point(|one| one.1 <= from_ns);
+        let overlaps = of_unit[first..].iter().take_while(|one| one.0 < to_ns);
+        overlaps
+            .map(|one| one.1.min(to_ns) - one.0.max(from_ns))
+            .sum()
     }
 }
 
