@@ -186,6 +186,13 @@ def test_one_worker_has_it_all_and_the_parent_is_no_worker() -> None:
     assert found.hottest.busy_frac == pytest.approx(0.99) and found.mean_busy_frac == pytest.approx(0.52)
 
 
+def test_an_idle_worker_is_a_sibling_of_one_that_serves_and_nothing_else_is() -> None:
+    server, other = {"parent_pid": 10, "argv": ["gunicorn"]}, {"parent_pid": 10, "argv": ["collector"]}
+    processes = [process(0, 10), process(1, 11, **server), process(2, 12, **server), process(3, 13, **other)]
+    found = balance_of(processes, [job(n, process=1) for n in range(9)], [])
+    assert [worker.pid for worker in found.workers] == [11, 12] and found.parents == [0, 3]
+
+
 def test_even_workers_have_no_gini_and_none_without_jobs() -> None:
     processes = [process(n, 10 + n) for n in range(4)]
     assert balance_of(processes, [job(n, process=n) for n in range(4)], []).gini == 0

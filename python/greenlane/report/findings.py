@@ -30,6 +30,8 @@ _MACHINE_FRAC: Final = 0.1
 _MISSED_FRAC: Final = 0.001
 _LEAST_NS: Final = 1_000_000
 _HELD_NS: Final = 10_000_000
+#: … and one of them so long.
+_HELD_ONCE_NS: Final = 5_000_000
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -148,7 +150,8 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
 
 def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
     worst = max(held, key=lambda row: row.ns, default=None)
-    if worst is not None and sum(row.ns for row in held) >= _HELD_NS:
+    # Below that, each is a system call on a busy machine.
+    if worst is not None and sum(row.ns for row in held) >= _HELD_NS and worst.longest_ns >= _HELD_ONCE_NS:
         yield Finding(
             "blocked-loop",
             f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "

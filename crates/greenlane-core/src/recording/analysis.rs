@@ -406,7 +406,7 @@ impl Analysis {
                 .then_with(|| text(one.victim).cmp(text(other.victim)))
                 .then_with(|| text(one.culprit).cmp(text(other.culprit)))
         });
-        self.held = sums.held.into_values().collect();
+        self.held = with_stacks(sums.held);
         self.held.sort_by(|one, other| {
             other.ns.cmp(&one.ns).then_with(|| {
                 let key = |row: &HeldRow| (text(row.route), text(row.call), text(row.stack));
@@ -619,6 +619,24 @@ fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, s
             row.by_length_ns[index] = row.by_length_ns[index].saturating_add(ns);
         });
     }
+}
+
+/// Rows of one call without a stack go to the largest with one: the same place, seen without its stack.
+fn with_stacks(held: BTreeMap<(Text, Text, Text), HeldRow>) -> Vec<HeldRow> {
+    let (stackless, mut rows): (Vec<_>, Vec<_>) =
+        held.into_values().partition(|row| row.stack == 0);
+    for lost in stackless {
+        let same = |row: &&mut HeldRow| (row.route, row.call) == (lost.route, lost.call);
+        match rows.iter_mut().filter(same).max_by_key(|row| row.ns) {
+            Some(row) => {
+                row.count += lost.count;
+                row.ns = row.ns.saturating_add(lost.ns);
+                row.longest_ns = row.longest_ns.max(lost.longest_ns);
+            }
+            None => rows.push(lost),
+        }
+    }
+    rows
 }
 
 /// Of each unit, the stretches in which it could have run and did not: sorted, none within another.
