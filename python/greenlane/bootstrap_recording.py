@@ -272,6 +272,7 @@ def _keep_last_words(undo: list[Callable[[], None]]) -> None:
     recorder = Recorder()
 
     def _exit(status: int) -> Any:
+        recorder.mark("end")
         recorder.flush()
         return leave(status)
 
