@@ -2,7 +2,8 @@
 
 - `job`, `current` — jobs of programs that have no host
 - `open_recording`, `Recording` — a file or folder on disk, read and accounted for
-- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that accounting gives
+- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that
+  accounting gives
 """
 
 from greenlane.record.jobs import current, job

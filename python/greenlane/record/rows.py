@@ -95,8 +95,8 @@ class Blame(NamedTuple):
     ns: int
     #: Waits that it had a part in.
     waits: int
-    #: Slices of the culprit that did it, the longest of them, and `ns` by the culprits' slice length: at index i, slices
-    #: of at least 2**i us and less than 2**(i+1).
+    #: Slices of the culprit that did it, the longest of them, and `ns` by the culprits' slice length: at index i,
+    #: slices of at least 2**i us and less than 2**(i+1).
     slices: int
     longest_ns: int
     by_length_ns: list[int]

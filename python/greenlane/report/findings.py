@@ -11,6 +11,7 @@ from greenlane.record.rows import Blame, Held, Process
 from greenlane.report.arrivals import Load
 from greenlane.report.balance import Balance
 from greenlane.report.clocks import RouteClocks, Upstream
+from greenlane.report.ending import Ending, ending_sentence
 from greenlane.report.fanout import Branch
 from greenlane.report.native import Uncut
 from greenlane.report.split import RouteSplit
@@ -38,8 +39,8 @@ _LEAST_JOBS: Final = 20
 class Finding:
     """One thing found."""
 
-    #: A short stable name: late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor,
-    #: uncut, machine, closed-loop.
+    #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
+    #: executor, uncut, machine, closed-loop.
     name: str
     said: str
 
@@ -56,9 +57,11 @@ def findings_of(
     processes: Sequence[Process],
     load: Load,
     branches: Sequence[Branch],
+    endings: Sequence[Ending],
 ) -> list[Finding]:
     """Those that the recording gives cause for."""
     return [
+        *_end(endings),
         *_late_replies(upstreams),
         *_branches(branches),
         *_clock(clocks),
@@ -70,6 +73,13 @@ def findings_of(
         *_machine(routes),
         *_load(load),
     ]
+
+
+def _end(endings: Sequence[Ending]) -> Iterator[Finding]:
+    # Jobs that were in progress when somebody switched it off, or that a server in order gave up, are no news.
+    for each in endings:
+        if each.how == "aborted" or (each.how == "cut" and each.runner is not None):
+            yield Finding("end", ending_sentence(each))
 
 
 def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
