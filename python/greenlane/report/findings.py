@@ -186,12 +186,21 @@ def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: I
             f"Jobs waited {duration(by_threads)} for threads of the process itself (most for {name}): work in a thread "
             "still takes the GIL from the loop; a process would not.",
         )
-    green = [process.pid for process in processes if process.about.get("threads_are_greenlets")]
-    if green and pool_ns:
+    yield from _green_pool(routes, processes)
+
+
+def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> Iterator[Finding]:
+    green = {process.number for process in processes if process.about.get("threads_are_greenlets")}
+    jobs = [job for split in routes for job in split.jobs if job.process in green]
+    # A future's result is waited for by gevent's own locks there.
+    waited = sum(job.wait_ns.get(kind, 0) for job in jobs for kind in ("pool", "lock"))
+    whole = sum(job.latency_ns for job in jobs) or 1
+    if waited / whole >= _POOL_FRAC:
         yield Finding(
             "executor",
-            f"In {len(green)} processes monkey patching made the thread pool's threads greenlets: what was moved there "
-            "runs in the loop.",
+            f"{share(waited / whole)} of the time of {count(len(jobs))} jobs is waiting for pools and locks, and in "
+            "their processes monkey patching made the thread pool's threads greenlets: what was moved to a pool runs "
+            "in the loop.",
         )
 
 

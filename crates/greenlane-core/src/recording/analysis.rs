@@ -267,6 +267,9 @@ impl Analysis {
                     stack,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
+                    if weight_ns == 0 {
+                        continue; // Nobody waited: only where it was.
+                    }
                     let number = life.job_number(job);
                     let culprit = match (names.routes.get(number as usize), life.unit_number(unit))
                     {

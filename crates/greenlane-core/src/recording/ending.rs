@@ -15,6 +15,9 @@ pub const OFF: &str = "off";
 /// A slice without an end that was seen this long before the end was running then: five of the writer's rounds.
 const SEEN_NS: u64 = 1_000_000_000;
 
+/// A blocking call that ended this long before an abort was ended by its signal.
+const INTERRUPTED_NS: u64 = 20_000_000;
+
 /// A job that was in progress at the end.
 #[derive(Clone, Debug)]
 pub struct UnfinishedRow {
@@ -137,13 +140,17 @@ pub fn unfinished(
 }
 
 fn runs_at(life: &Life, piece: &Piece, end: End) -> bool {
+    let before_ns = end.at_ns.saturating_sub(piece.to_ns);
+    if end.aborted && piece.held && piece.from_ns <= end.at_ns && before_ns <= INTERRUPTED_NS {
+        return true;
+    }
     let Some(slice) = life.slices.get(piece.slice as usize) else {
         return false;
     };
     if end.aborted && piece.from_ns <= end.at_ns && piece.to_ns >= end.at_ns {
         return true;
     }
-    slice.open && end.at_ns.saturating_sub(piece.to_ns) <= SEEN_NS && piece.from_ns <= end.at_ns
+    slice.open && before_ns <= SEEN_NS && piece.from_ns <= end.at_ns
 }
 
 /// Since when the unit of a piece had been running: slices are cut at their waits for the GIL.
@@ -152,7 +159,7 @@ fn begun_ns(life: &Life, last: &Piece) -> u64 {
     let mut from_ns = last.from_ns;
     let before = pieces.partition_point(|piece| piece.from_ns < last.from_ns);
     for piece in pieces[..before].iter().rev() {
-        let runs = piece.slice != NONE || piece.state == State::Wait(WaitKind::Gil);
+        let runs = piece.slice != NONE || piece.held || piece.state == State::Wait(WaitKind::Gil);
         if piece.to_ns != from_ns || piece.job != last.job || !runs {
             break;
         }

@@ -3,7 +3,8 @@
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
 //! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 10 ms and looks at
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
-//! blocks by then, there is no sample: it is not the culprit any more.
+//! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over a second is looked at once
+//! a second in any case, for nobody's waiting: should its process be killed, that is where it was.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -34,6 +35,8 @@ const OVERDUE_NS: u64 = 10_000_000;
 const SILENT_NS: u64 = 200_000_000;
 /// A look stands for at most this.
 const LONGEST_NS: u64 = 1_000_000_000;
+/// A job's slice as long as this is looked at though nobody waits, as often: its process may be killed in it.
+const ALONE_NS: u64 = 1_000_000_000;
 /// Without a loop, it sleeps until it is woken, or this long.
 const ASLEEP_NS: u64 = 500_000_000;
 /// Innermost frames of a stack that are written down.
@@ -193,12 +196,15 @@ enum Wanted {
     Holder(u64),
     /// The thread of this loop, if it is still in the slice that began then.
     Loop(Arc<Ring>, u64),
+    /// Likewise, of any thread; nobody waits.
+    Alone(Arc<Ring>, u64),
 }
 
 struct Sampler {
     /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
     ring: Arc<Ring>,
     looked_ns: u64,
+    alone_ns: u64,
     /// Stacks by their hash.
     known: HashMap<u64, Text>,
 }
@@ -210,6 +216,7 @@ impl Sampler {
         Self {
             ring,
             looked_ns: 0,
+            alone_ns: 0,
             known: HashMap::new(),
         }
     }
@@ -243,6 +250,9 @@ impl Sampler {
                             return self.unless_stopped(Wanted::Loop(Arc::clone(ring), from_ns));
                         }
                     }
+                    if let Some(wanted) = self.alone(&rings, now_ns) {
+                        return self.unless_stopped(wanted);
+                    }
                 }
             }
             if STOP.load(Ordering::Relaxed) {
@@ -250,6 +260,18 @@ impl Sampler {
             }
             sleep(pause_ns);
         }
+    }
+
+    fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
+        if now_ns.saturating_sub(self.alone_ns) < ALONE_NS {
+            return None;
+        }
+        rings.iter().find_map(|ring| {
+            let from_ns = ring.from_ns.load(Ordering::Relaxed);
+            let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
+            let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
+            (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
+        })
     }
 
     fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
@@ -270,7 +292,7 @@ impl Sampler {
                 });
                 (holder, ring, *since_ns)
             }
-            Wanted::Loop(ring, from_ns) => {
+            Wanted::Loop(ring, from_ns) | Wanted::Alone(ring, from_ns) => {
                 let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
@@ -280,9 +302,13 @@ impl Sampler {
             LATE.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let weight_ns = now_ns
-            .saturating_sub(since_ns.max(before_ns))
-            .min(LONGEST_NS);
+        let weight_ns = if matches!(wanted, Wanted::Alone(..)) {
+            self.alone_ns = now_ns;
+            0
+        } else {
+            let weight_ns = now_ns.saturating_sub(since_ns.max(before_ns));
+            weight_ns.min(LONGEST_NS)
+        };
         if let Some(stack) = self.stack_of(py, state) {
             SAMPLES.fetch_add(1, Ordering::Relaxed);
             self.ring.push(Event::Stack {
