@@ -113,9 +113,12 @@ def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> Non
     frame = own_frame(stack)
     assert frame is not None and (frame.function, frame.place) == ("price", "pricing.py:88")
     short = own_frame(
-        "_worker (futures/thread.py:83);view (shop/views.py:12);recv (http/client.py:3);f (python3.11/ssl.py:9)"
+        "run (site-packages/gunicorn/util.py:9);view (http/views.py:12);traced (greenlane/probes/threads.py:8);"
+        "f (python3.13t/ssl.py:9);g (dist-packages/six.py:1);h (<frozen importlib._bootstrap>:4)"
     )
     assert short is not None and short.place == "views.py:12"
+    demo = own_frame("price (greenlane/demo/pricing.py:5);open (greenlane/hosts/observed/wsgi.py:3)")
+    assert demo is not None and demo.place == "pricing.py:5"
     assert own_frame("") is None
     assert own_frame("strange") == ("strange", "", 0)
     found = places([Stack("/r", "a (/x/a.py:1)", 5), Stack("/r", "b (/x/b.py:2)", 7), Stack("/r", "a (/x/a.py:1)", 3)])
