@@ -20,14 +20,13 @@ import socket
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final
 
 import wrapt
 
-from greenlane import _native, bootstrap_control, phase, probes
+from greenlane import _native, bootstrap_control, fork_warning, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
 from greenlane.probes import cooperative
@@ -378,7 +377,6 @@ def _set_fork_hooks() -> None:
     global _fork_hooks_set
     if not _fork_hooks_set:
         _fork_hooks_set = True
-        _allow_forks()
         os.register_at_fork(before=_note_before_fork, after_in_child=_restart_in_child)
 
 
@@ -386,6 +384,7 @@ _was: dict[str, bool] = {}
 
 
 def _note_before_fork() -> None:
+    fork_warning.before_fork()
     if _recording is not None:
         stats: Mapping[str, Any] = _recording.recorder.stats()
         _was.update(on=bool(stats["on"]), running=bool(stats["running"]))
@@ -394,9 +393,3 @@ def _note_before_fork() -> None:
 def _restart_in_child() -> None:
     if _recording is not None and _was.get("running"):
         _recording._after_fork_in_child(_was["on"])
-
-
-def _allow_forks() -> None:
-    """From 3.12 on `os.fork` warns when there are threads; the program has none that it did not have before."""
-    if sys.version_info >= (3, 12):
-        warnings.filterwarnings("ignore", r"This process .* is multi-threaded", DeprecationWarning)

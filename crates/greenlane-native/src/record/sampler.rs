@@ -118,10 +118,15 @@ pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
         py.import("atexit")?
             .call_method1("register", (module.getattr("sampler_stop")?,))?;
     }
+    // Python ran above: another thread may have been at the same.
+    let before = RUNS.load(Ordering::Relaxed);
+    let is_first = RUNS.compare_exchange(before, own, Ordering::Relaxed, Ordering::Relaxed);
+    if before == own || is_first.is_err() {
+        return Ok(());
+    }
     STOP.store(false, Ordering::Relaxed);
     WAITING.store(0, Ordering::Relaxed);
     CPU_NS.store(0, Ordering::Relaxed);
-    RUNS.store(own, Ordering::Relaxed);
     let started = writer::with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("greenlane-sampler".to_owned())
@@ -362,6 +367,7 @@ fn keeps_somebody(ring: &Ring) -> bool {
 /// The frames of the thread whose `PyThreadState` lies at `state`, outermost first; None if there is no such thread,
 /// or it runs no Python.
 fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
+    let _none = NoCollection::begin(py);
     // SAFETY: with the GIL, threads are neither added to nor taken off the list. `state` is only compared.
     let mut frame = unsafe {
         let mut thread = ffi::PyInterpreterState_ThreadHead(ffi::PyInterpreterState_Get());
@@ -390,6 +396,26 @@ fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
     }
     frames.reverse();
     Some(frames)
+}
+
+/// No garbage collection meanwhile: frame objects are made, and up to 3.11 that may set one off. Objects of the program
+/// would be finalised on our thread then, in the middle of a look. The GIL is held all along: nobody sees the switch.
+struct NoCollection(bool);
+
+impl NoCollection {
+    fn begin(_with_the_gil: Python<'_>) -> Self {
+        // SAFETY: with the GIL.
+        Self(unsafe { ffi::PyGC_Disable() } != 0)
+    }
+}
+
+impl Drop for NoCollection {
+    fn drop(&mut self) {
+        if self.0 {
+            // SAFETY: as in `begin`.
+            unsafe { ffi::PyGC_Enable() };
+        }
+    }
 }
 
 /// The calling thread's stack as a recording has it; None if it runs no Python.
