@@ -4,8 +4,8 @@
                                 [--quick] [--json] [--no-summary]
 
 The question: how much more CPU does a request cost in all processes of the service when it is recorded? Expected
-before the first run: at most 2 % (about 16 ms of CPU a request, 9 blocking calls in an offer, under 1 us each), and less
-when switched off.
+before the first run: at most 2 % (about 16 ms of CPU a request, 9 blocking calls in an offer, under 1 us each), and
+less when switched off.
 
 All services of one worker class run at once, idle in turns. In each repetition every one of them gets the same
 requests (the seed is the repetition's) at 0.5 of a core, in an order that turns from one repetition to the next; what

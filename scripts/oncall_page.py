@@ -9,19 +9,23 @@ A block that is made stands behind a comment that names its situation and the ta
     ...
     ```
 
-The sentences of a report are always shown, tables only if they are named. About three minutes for all; run it on a
+The sentences of a report are always shown, tables only if they are named. "rows VIEW: name, name" shows fields of
+`--json` instead. About three minutes for all; run it on a
 machine that has nothing else to do, else "os" is a culprit.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -37,8 +41,12 @@ BLOCK = re.compile(
 )
 #: Columns of a page; longer lines are cut.
 WIDTH = 150
+#: Rows of `--json` that are shown.
+_MOST = 10
 
 Record = Callable[[Path], None]
+#: Command, text of the report, its rows.
+Made = tuple[str, str, list[dict[str, Any]]]
 
 
 def main(argv: list[str]) -> int:
@@ -54,22 +62,25 @@ def main(argv: list[str]) -> int:
         for page in PAGES:
             text = page.read_text("utf-8")
             made = {name: _said(name, folder) for name in _names(text) if not wanted or name in wanted}
-            page.write_text(BLOCK.sub(lambda match: _block(match, made), text), "utf-8")
+            page.write_text(_filled(text, made), "utf-8")
     return 0
+
+
+def _filled(text: str, made: dict[str, Made]) -> str:
+    return BLOCK.sub(lambda match: _block(match, made), text)
 
 
 def _names(text: str) -> list[str]:
     return list(dict.fromkeys(match["name"] for match in BLOCK.finditer(text)))
 
 
-def _said(name: str, folder: Path) -> tuple[str, str]:
-    """(command, the report's text)."""
+def _said(name: str, folder: Path) -> Made:
     file = folder / f"{name}.glr"
     file.unlink(missing_ok=True)
     print(name, file=sys.stderr, flush=True)
     command, record = _subject(name)
     record(file)
-    return command, report(file)
+    return command, report(file), json.loads(report(file, "--json"))["rows"]
 
 
 def _subject(name: str) -> tuple[str, Record]:
@@ -88,10 +99,10 @@ def _one(outcome: object) -> None:
     """A run's outcome is the tests' matter."""
 
 
-def _block(match: re.Match[str], made: dict[str, tuple[str, str]]) -> str:
+def _block(match: re.Match[str], made: dict[str, Made]) -> str:
     if match["name"] not in made:
         return match[0]
-    command, text = made[match["name"]]
+    command, text, rows = made[match["name"]]
     tables = [part.strip() for part in match["tables"].split(";") if part.strip()]
     command = command.replace("tests.oncall.situations.", "").replace("127.0.0.1:8000", ":8000")
     command = command.replace(" --no-control-socket --graceful-timeout 2", "")
@@ -99,6 +110,7 @@ def _block(match: re.Match[str], made: dict[str, tuple[str, str]]) -> str:
         f"$ greenlane record -o {match['name']}.glr -- {command}",
         f"$ greenlane report {match['name']}.glr",
         *_chosen(text, tables),
+        *(line for table in tables if table.startswith("rows ") for line in _fields(rows, table)),
     ]
     lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in shown]
     return f"{match[1]}```text\n" + "\n".join(lines) + "\n```"
@@ -112,13 +124,22 @@ def _chosen(text: str, tables: list[str]) -> list[str]:
         heading = section.splitlines()[0].strip()
         if any(heading.startswith(table) for table in tables):
             lines += ["", *(line.rstrip() for line in section.splitlines())]
-    return [line for line in _wrapped(lines)]
+    return _wrapped(lines)
+
+
+def _fields(rows: list[dict[str, Any]], table: str) -> list[str]:
+    """Some fields of the rows of a view, as a table."""
+    view, _, names = table.removeprefix("rows ").partition(":")
+    columns = [name.strip() for name in names.split(",")]
+    # A stack is shown by its innermost frame.
+    cells = [[str(row[name]).rpartition(";")[2] for name in columns] for row in rows if row["view"] == view][:_MOST]
+    widths = [max(len(row[place]) for row in [columns, *cells]) for place in range(len(columns))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [columns, *cells]]
+    return ["", f'rows of --json, "view": "{view}"', *(line.rstrip() for line in lines)]
 
 
 def _wrapped(lines: list[str]) -> list[str]:
     """Sentences fit the page."""
-    import textwrap
-
     found: list[str] = []
     table = False
     for line in lines:

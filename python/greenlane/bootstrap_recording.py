@@ -29,6 +29,7 @@ import wrapt
 from greenlane import _native, bootstrap_control, fork_warning, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import cooperative
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -103,6 +104,7 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
+        self._undo.append(cooperative.when_threads_are_greenlets(self._tell_green))
         self._see_calls(settings.record_on)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
@@ -166,10 +168,15 @@ class Recording:
         else:
             calls.uninstall()
 
+    def _tell_green(self) -> None:
+        self._about["threads_are_greenlets"] = True
+        self.recorder.describe(json.dumps(self._about, default=str))
+
     def _start(self) -> None:
         self._from_ns = time.monotonic_ns()
         most_bytes = int(self.settings.record_max_mb * _MB)
-        about = json.dumps(_about(self.settings), default=str)
+        self._about = _about(self.settings)
+        about = json.dumps(self._about, default=str)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.recorder.start(self._folder, max_bytes=most_bytes, about=about)
@@ -226,11 +233,12 @@ class _Probes:
         """Place what there is."""
         # Here, so that a process that records nothing does not load them.
         from greenlane.probes import asyncio as loops
+        from greenlane.probes import children
         from greenlane.probes import gevent as green
 
         self._native_calls()
         self._threads()
-        for each in (green, loops):
+        for each in (green, loops, children):
             each.install()
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
@@ -271,6 +279,7 @@ def _keep_last_words(undo: list[Callable[[], None]]) -> None:
     recorder = Recorder()
 
     def _exit(status: int) -> Any:
+        recorder.mark("end")
         recorder.flush()
         return leave(status)
 
@@ -319,6 +328,7 @@ def _about(settings: Settings) -> dict[str, object]:
         "started_unix_ns": time.time_ns(),
         "record_max_mb": settings.record_max_mb,
         "record_stacks": settings.record_stacks,
+        "threads_are_greenlets": cooperative.threads_are_greenlets(),
     }
 
 

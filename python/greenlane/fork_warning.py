@@ -19,6 +19,8 @@ from typing import Any, Final
 
 __all__ = ["before_fork", "mark_thread"]
 
+#: Whether this CPython warns.
+_WARNS: Final = bool(sys.version_info >= (3, 12))
 _CONTROL: Final = b"greenlane-control"[:15]
 #: Ours, by their names in the kernel, which keeps 15 bytes of a name.
 _OURS: Final = frozenset({b"greenlane-writer"[:15], b"greenlane-sampler"[:15], _CONTROL})
@@ -36,7 +38,7 @@ _FILTER: Final[Any] = (
 
 def before_fork() -> None:
     """Count, and decide whether the coming fork's warning is wanted. Cost: some 20 us; nothing before 3.12."""
-    if sys.version_info < (3, 12):
+    if not _WARNS:
         return
     filters: Any = warnings.filters
     with contextlib.suppress(Exception):

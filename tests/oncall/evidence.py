@@ -27,11 +27,11 @@ class Evidence:
     file: Path
     rows: list[Row]
 
-    def view(self, name: str, **wanted: object) -> list[Row]:
+    def view(self, name: str, /, **wanted: object) -> list[Row]:
         """Rows of one view, with these values."""
         return [row for row in self.rows if row["view"] == name and wanted.items() <= row.items()]
 
-    def one(self, name: str, **wanted: object) -> Row:
+    def one(self, name: str, /, **wanted: object) -> Row:
         """The only such row."""
         found = self.view(name, **wanted)
         assert len(found) == 1, f"{name} {wanted}: {found}"
@@ -65,7 +65,7 @@ def gathered(name: str, file: Path) -> Evidence:
 
 def report(file: Path, *options: str) -> str:
     """stdout of `greenlane report`."""
-    command = [Path(sys.executable).with_name("greenlane"), "report", file, *options]
+    command = [str(Path(sys.executable).with_name("greenlane")), "report", str(file), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return str(done.stdout)

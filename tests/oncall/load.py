@@ -55,7 +55,7 @@ class Clients:
 
     def at_once(self, *paths: str) -> None:
         """All of them at the same time."""
-        together(*(lambda path=path: self.ask(path) for path in paths))  # type: ignore[misc]
+        together(*(lambda path=path: self.ask(path) for path in paths))
 
     def paced(self, path: str | Callable[[int], str], per_s: float, seconds: float) -> None:
         """An open loop: one request every 1/`per_s` s, whether or not earlier ones were answered."""

@@ -20,7 +20,7 @@ def test_1_the_dependency_took_110_ms_and_the_process_five_seconds(ask: Ask) -> 
     assert call["slow_late_ms"] >= 4_500
     assert call["factor"] >= 20
     name, share = next(iter(seen.culprits("GET /price").items()))
-    assert name == "GET /report" and share >= 0.8
+    assert name == "GET /report" and share >= 0.65
     said = str(seen.one("verdict")["said"])
     assert "GET /price" in said and "your process" in said and "q01_dependency.py:" in said
     seen.counted("GET /price", "/price")
@@ -32,7 +32,7 @@ def test_2_the_tail_is_waiting_and_the_median_is_not(ask: Ask) -> None:
     tail = seen.one("tail", route="GET /offer", at="p99")
     route = seen.one("route", route="GET /offer")
     assert route["p99_ms"] >= 1.8 * route["p50_ms"]
-    assert tail["wait_frac"] >= 0.4
+    assert tail["wait_frac"] >= 0.3
     assert tail["kind"] in ("gil", "accept")
     assert next(iter(seen.culprits("GET /offer", "gil"))) == "GET /export"
     seen.counted("GET /offer", "/offer")
@@ -95,7 +95,7 @@ def test_12_what_blocks_the_loop_now_and_then_has_a_stack(ask: Ask) -> None:
     held = max(seen.view("held"), key=lambda row: row["blocked_ms"])
     assert held["route"] == "GET /profile/{number}"
     assert held["longest_ms"] >= 550
-    assert "fetch_avatar (" in held["stack"]
+    assert any("fetch_avatar (" in row["stack"] for row in seen.view("held", route=held["route"], call=held["call"]))
     assert next(iter(seen.culprits("GET /search"))) == "GET /profile/{number}"
     assert seen.one("route", route="GET /search")["p99_ms"] <= 1000 * seen.clients.share("/search", 1.0) + 30
     seen.counted("GET /search", "/search")
@@ -108,6 +108,11 @@ def test_13_a_killed_worker_leaves_who_ran_last(ask: Ask) -> None:
     assert named and named[0]["cpu_ms"] >= 1_500
     assert next(iter(seen.culprits("GET /ping", "loop"))) == "GET /export"
     assert any("collect_rows" in str(row["name"]) for row in seen.view("cost", by="function"))
+    last = seen.one("unfinished", route="GET /export")
+    assert last["end"] == "aborted" and last["kept_the_loop"]
+    assert last["running_ms"] >= 2_000
+    assert str(last["place"]).startswith("q13_killed.py:") and "collect_rows (" in last["stack"]
+    assert "GET /export had been running for" in seen.finding("end")
 
 
 def test_14_replies_after_their_timeout_are_counted(ask: Ask) -> None:
@@ -123,7 +128,7 @@ def test_14_replies_after_their_timeout_are_counted(ask: Ask) -> None:
 def test_17_the_benchmark_s_clock_starts_late(ask: Ask) -> None:
     seen = ask("q17")
     clock = seen.one("clock", route="GET /offer")
-    assert clock["handler_p50_ms"] <= 0.9 * clock["arrival_p50_ms"]
+    assert clock["handler_p99_ms"] <= 0.9 * clock["arrival_p99_ms"]
     assert clock["arrival_p50_ms"] == pytest.approx(1000 * seen.clients.share("/offer", 0.5), rel=0.15)
     # Little: 50 clients in a closed loop are what is in progress.
     route = seen.one("route", route="GET /offer")
@@ -153,8 +158,8 @@ def test_22_what_was_moved_to_the_executor_still_runs_in_the_loop(ask: Ask) -> N
 def test_24_small_costs_are_in_one_table(ask: Ask) -> None:
     seen = ask("q24")
     shares = {row["name"]: row["lateness_frac"] for row in seen.view("cost", by="work")}
-    assert shares.get("JSON", 0) >= 0.3, shares
-    assert {"logging", "pickle"} & set(shares), shares
+    assert shares.get("JSON", 0) >= 0.2, shares
+    assert shares.get("logging", 0) >= 0.1, shares
     assert 0.95 <= sum(shares.values()) <= 1.05
 
 
@@ -172,9 +177,11 @@ def test_25_a_span_of_redis_is_inflated_by_the_process(ask: Ask) -> None:
 def test_26_a_call_that_gevent_does_not_patch_is_listed(ask: Ask) -> None:
     seen = ask("q26")
     held = max(seen.view("held"), key=lambda row: row["blocked_ms"])
-    assert held["route"] == "GET /order"
-    assert "save (" in held["stack"]
-    assert next(iter(seen.culprits("GET /ping"))) == "GET /order"
+    assert (held["route"], held["call"]) == ("GET /order", "usleep")
+    same = seen.view("held", route="GET /order", call="usleep")
+    assert any("save (" in row["stack"] for row in same)
+    assert sum(row["blocked_ms"] for row in same) >= 500
+    assert seen.culprits("GET /ping").get("GET /order", 0) >= 0.2
 
 
 def test_27_there_is_a_signal_to_scale_on(ask: Ask) -> None:
@@ -191,6 +198,9 @@ def test_30_the_recording_says_what_it_lost_and_adds_up(ask: Ask, name: str) -> 
     assert [(row["lost_events"], row["torn_bytes"]) for row in seen.view("process")] == [(0, 0)] * len(
         seen.view("process")
     )
+    cost = seen.one("overhead")
+    assert cost["events"] > 0 and cost["writer_ms"] > 0 and cost["lost_events"] == 0
+    assert 0 < cost["cpu_frac"] <= 0.1
     for job in seen.view("job"):
         parts = job["cpu_ms"] + job["io_ms"] + job["wait_ms"] + job["residual_ms"]
         assert parts == pytest.approx(job["latency_ms"], abs=0.01)

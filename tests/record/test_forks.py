@@ -1,4 +1,4 @@
-"""A recorded program forks as it did: no warning that it did not have, none that it had is missing, no thread too many."""
+"""A recorded program forks as it did: no warning that it did not have, none is missing, no thread too many."""
 
 from __future__ import annotations
 

@@ -19,15 +19,14 @@ Cost: `python -m bench.step_cost`. Switched off it is 0.03 us a `call_soon`; uni
 
 from __future__ import annotations
 
-import functools
 import sys
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final
 
 from greenlane._native import Recorder, Steps, calls_rescan
+from greenlane.probes.children import placed
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.wrapping import Make
 
@@ -86,11 +85,10 @@ def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callab
     from concurrent.futures import ThreadPoolExecutor
 
     def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-        job = 0 if silent else _recorder.job()
         # A process gets the function by pickle, and a coroutine function is the loop's to refuse.
         threads = executor is None or isinstance(executor, ThreadPoolExecutor)
-        if job and threads and not inspect.iscoroutinefunction(func):
-            func = functools.partial(_placed, job, time.monotonic_ns(), func)
+        if threads and not silent and not inspect.iscoroutinefunction(func):
+            func = placed(func)
         return original(self, executor, func, *args)
 
     return run_in_executor
@@ -99,22 +97,9 @@ def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callab
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     # A class method, used on the class; `original` is bound to it.
     def run_sync_in_worker_thread(func: Any, args: Any, *more: Any, **named: Any) -> Any:
-        job = 0 if silent else _recorder.job()
-        if job:
-            func = functools.partial(_placed, job, time.monotonic_ns(), func)
-        return original(func, args, *more, **named)
+        return original(func if silent else placed(func), args, *more, **named)
 
     return run_sync_in_worker_thread
-
-
-def _placed(job: int, from_ns: int, func: Callable[..., Any], *args: Any) -> Any:
-    """Run `func` on this thread for `job`, which has waited for the thread since `from_ns`."""
-    before = _recorder.attach(job)
-    Steps.pool_waited(from_ns)
-    try:
-        return func(*args)
-    finally:
-        _recorder.attach(before)
 
 
 def _asyncio(patches: Patches, module: ModuleType) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Blame", "Call", "Held", "Job", "Process", "Sample", "Segment", "Stack"]
+__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Process", "Sample", "Segment", "Stack", "Unfinished"]
 
 
 class Process(NamedTuple):
@@ -57,6 +57,30 @@ class Job(NamedTuple):
         return self.end_ns - self.arrival_ns
 
 
+class Unfinished(NamedTuple):
+    """A job that was in progress when its process ended, or was aborted by its server; no `Job` but in the second case.
+
+    CPU, I/O and wait are up to `last_ns`: what it did since then was never written down.
+    """
+
+    process: int
+    job: int
+    route: str
+    host: str
+    arrival_ns: int
+    handler_ns: int
+    last_ns: int
+    cpu_ns: int
+    io_ns: dict[str, int]
+    wait_ns: dict[str, int]
+    #: How long it had been running without a pause at the end; 0 = it was waiting, or blocked.
+    running_ns: int
+    #: Where it was last seen, as in `Stack`; "" = it was not looked at: nobody waited for it.
+    stack: str
+    #: What ran kept an event loop's thread: nothing else in that loop could run, no heartbeat either.
+    held: bool
+
+
 class Blame(NamedTuple):
     """How long jobs of one route waited because somebody else ran."""
 
@@ -71,8 +95,8 @@ class Blame(NamedTuple):
     ns: int
     #: Waits that it had a part in.
     waits: int
-    #: Slices of the culprit that did it, the longest of them, and `ns` by the culprits' slice length: at index i, slices
-    #: of at least 2**i us and less than 2**(i+1).
+    #: Slices of the culprit that did it, the longest of them, and `ns` by the culprits' slice length: at index i,
+    #: slices of at least 2**i us and less than 2**(i+1).
     slices: int
     longest_ns: int
     by_length_ns: list[int]
@@ -94,6 +118,19 @@ class Call(NamedTuple):
     deadline_ns: int
     #: ok, error, timeout.
     outcome: str
+    #: So much of the time until `ready_ns` its thread, greenlet or task could have run, and did not: between connecting
+    #: and sending, or before a second read.
+    waited_ns: int = 0
+
+    @property
+    def wire_ns(self) -> int:
+        """On the wire: until the reply was there, less what the process itself was late meanwhile."""
+        return max(0, self.ready_ns - self.from_ns - self.waited_ns)
+
+    @property
+    def late_ns(self) -> int:
+        """What the process was late: before the reply was there, and from then until the code had it."""
+        return self.to_ns - self.from_ns - self.wire_ns
 
 
 class Held(NamedTuple):
@@ -128,6 +165,24 @@ class Sample(NamedTuple):
     jobs: int
     lag_ns: int
     backlog: int
+
+
+class Cost(NamedTuple):
+    """What the recording cost one process from its begin to `at_ns`, as that process measured it."""
+
+    process: int
+    at_ns: int
+    #: Events recorded, and what a thousand of them took at the start, in a loop.
+    events: int
+    thousand_ns: int
+    #: CPU of the threads that write and that look at stacks.
+    writer_ns: int
+    sampler_ns: int
+
+    @property
+    def hooks_ns(self) -> int:
+        """Estimate what the hooks took in the program's own threads: that many events at that price."""
+        return self.events * self.thousand_ns // 1000
 
 
 @dataclass(frozen=True, slots=True)

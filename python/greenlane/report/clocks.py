@@ -49,7 +49,7 @@ class Upstream:
     @property
     def late_ns(self) -> int:
         """Time of all calls between ready and resumed."""
-        return sum(call.to_ns - call.ready_ns for call in self.calls if call.ready_ns)
+        return sum(call.late_ns for call in self.calls if call.ready_ns)
 
     @property
     def inflated_frac(self) -> float:
@@ -100,8 +100,8 @@ def late(call: Call) -> bool:
 def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
     seen = [call.to_ns - call.from_ns for call in calls]
     known = [call for call in calls if call.ready_ns]
-    wire = sorted(call.ready_ns - call.from_ns for call in known)
-    lateness = sorted(call.to_ns - call.ready_ns for call in known)
+    wire = sorted(call.wire_ns for call in known)
+    lateness = sorted(call.late_ns for call in known)
     slow = neighbours(known, 0.99) if known else []
     after = [call for call in calls if late(call)]
     replied = sum(call.ready_ns > call.deadline_ns for call in after)
@@ -115,8 +115,8 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
         wire_p99_ns=nearest(wire, 0.99) if wire else None,
         late_p50_ns=nearest(lateness, 0.5) if wire else None,
         late_p99_ns=nearest(lateness, 0.99) if wire else None,
-        slow_wire_ns=sum(call.ready_ns - call.from_ns for call in slow) / max(1, len(slow)),
-        slow_late_ns=sum(call.to_ns - call.ready_ns for call in slow) / max(1, len(slow)),
+        slow_wire_ns=sum(call.wire_ns for call in slow) / max(1, len(slow)),
+        slow_late_ns=sum(call.late_ns for call in slow) / max(1, len(slow)),
         late_resumed=len(after) - replied,
         late_replied=replied,
         with_deadline=sum(call.deadline_ns > 0 for call in calls),

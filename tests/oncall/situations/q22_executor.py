@@ -1,4 +1,4 @@
-"""aiohttp: the model moved to an executor; its features are still prepared where the argument is written, in the loop."""
+"""aiohttp: the model moved to an executor; its features are prepared where the argument is written, in the loop."""
 
 import asyncio
 import sys

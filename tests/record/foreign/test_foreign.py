@@ -1,4 +1,4 @@
-"""Each application of docs/applications.md: recorded unchanged, every request counted, every nanosecond accounted for."""
+"""Each application of docs/applications.md: recorded unchanged, each request counted, each nanosecond accounted for."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_an_application_from_pypi_is_recorded_unchanged(application: Application
     done = subprocess.run([greenlane, "report", file], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     page = file.with_suffix(".html").read_text("utf-8")
-    assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
+    assert page[:15].lower() == "<!doctype html>"
     assert next(iter(seen.by_route)).split()[1].split("<")[0] in page

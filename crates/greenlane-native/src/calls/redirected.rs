@@ -236,6 +236,8 @@ redirected! {
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP, Seen::Blocked(SLEEP);
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
         CLOCK_NANOSLEEP, Seen::Blocked(SLEEP);
+    usleep(microseconds: c_uint) -> c_int, USLEEP, Seen::Blocked(SLEEP);
+    sleep(seconds: c_uint) -> c_uint, SLEEP, Seen::Blocked(SLEEP);
     sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Blocked(LOCK);
     sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Blocked(LOCK);
     sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, until: *const timespec) -> c_int,

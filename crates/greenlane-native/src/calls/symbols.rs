@@ -81,6 +81,8 @@ wanted! {
     SENDMSG "sendmsg" to::sendmsg, false;
     SENDTO "sendto" to::sendto, false;
     SETSOCKOPT "setsockopt" sockets::setsockopt, false;
+    SLEEP "sleep" to::sleep, false;
+    USLEEP "usleep" to::usleep, false;
     WAIT4 "wait4" to::wait4, false;
     WAITID "waitid" to::waitid, false;
     WAITPID "waitpid" to::waitpid, false;

@@ -966,6 +966,11 @@ pub fn is_nameless() -> bool {
     known().is_some_and(|strand| !strand.named && wanted())
 }
 
+/// The thread's number in the system; 0 = it has no strand.
+pub fn thread() -> u32 {
+    known().map_or(0, |strand| strand.thread)
+}
+
 /// Writes this thread's name down.
 pub fn name_thread(name: &str) {
     if let Some(mut strand) = known() {

@@ -6,13 +6,13 @@
 use super::live::Live;
 use super::ring::Ring;
 use super::segments::Segments;
-use super::{names, switch};
+use super::{cost, names, switch};
 use crate::{calls, clock, forks};
 use greenlane_core::recording::codec::Encoder;
 use greenlane_core::recording::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,8 +26,8 @@ const BATCH: usize = 1024;
 const MOST_PATIENCE_MS: u32 = 1000;
 /// A chunk beyond this is written before the ring is empty, bytes.
 const CHUNK_BYTES: usize = 256 << 10;
-/// A slice that has lasted this long is written down before its end.
-const LONG_NS: u64 = 200_000_000;
+/// A slice that has lasted this long is written down before its end, once a round.
+const LONG_NS: u64 = 1_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
 
@@ -47,6 +47,8 @@ pub struct Desk {
     pub thread_names: Mutex<HashMap<u32, Text>>,
     pub live: Mutex<Live>,
     pub state: Mutex<State>,
+    /// The JSON that describes the process, as it is now.
+    about: AtomicU32,
 }
 
 /// What `stats` tells.
@@ -87,6 +89,7 @@ pub fn desk() -> &'static Desk {
             thread_names: Mutex::default(),
             live: Mutex::default(),
             state: Mutex::default(),
+            about: AtomicU32::new(0),
         }));
         if DESK
             .compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire)
@@ -152,8 +155,8 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
         process,
         ..State::default()
     };
-    let about = names::text(about);
-    let writer = Writer::new(desk, segments, about);
+    desk.about.store(names::text(about), Ordering::Relaxed);
+    let writer = Writer::new(desk, segments, cost::thousand_ns());
     let started = with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("greenlane-writer".to_owned())
@@ -171,6 +174,11 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
             Err(error)
         }
     }
+}
+
+/// Describes the process anew: something of it has changed.
+pub fn describe(about: &str) {
+    desk().about.store(names::text(about), Ordering::Relaxed);
 }
 
 static WATCHED: Once = Once::new();
@@ -254,14 +262,17 @@ struct Writer {
     units: HashMap<u32, Event>,
     next_process_ns: u64,
     events: u64,
+    /// Of them, those that came from the rings, and what a thousand of them take.
+    recorded: u64,
+    thousand_ns: u64,
 }
 
 impl Writer {
-    fn new(desk: &'static Desk, segments: Segments, about: Text) -> Self {
+    fn new(desk: &'static Desk, segments: Segments, thousand_ns: u64) -> Self {
         Self {
             desk,
             segments,
-            about,
+            about: desk.about.load(Ordering::Relaxed),
             texts: Vec::new(),
             defined: HashSet::new(),
             encoder: Encoder::default(),
@@ -269,6 +280,8 @@ impl Writer {
             units: HashMap::new(),
             next_process_ns: 0,
             events: 0,
+            recorded: 0,
+            thousand_ns,
         }
     }
 
@@ -292,6 +305,14 @@ impl Writer {
     fn round(&mut self, last: bool) {
         let rings: Vec<Arc<Ring>> = locked(&self.desk.rings).clone();
         let desk = self.desk;
+        let about = desk.about.load(Ordering::Relaxed);
+        if about != self.about {
+            self.about = about;
+            self.write(&Event::About {
+                at_ns: clock::monotonic_ns(),
+                json: about,
+            });
+        }
         for ring in &rings {
             self.drain(ring);
         }
@@ -306,6 +327,14 @@ impl Writer {
             let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
             drop(live);
             self.write(&process_event(now_ns, jobs, lag_ns));
+            let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
+            self.write(&cost);
+        }
+        if last {
+            self.write(&Event::Mark {
+                at_ns: now_ns,
+                what: names::text("end"),
+            });
         }
         self.finish_chunk();
         locked(&self.desk.rings).retain(|ring| !ring.is_over());
@@ -330,6 +359,7 @@ impl Writer {
                 return;
             }
             left -= batch.len();
+            self.recorded += batch.len() as u64;
             let mut live = locked(&self.desk.live);
             batch.iter().for_each(|event| live.observe(event));
             drop(live);

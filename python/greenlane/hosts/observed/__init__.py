@@ -7,6 +7,8 @@
 | gunicorn (sync, gthread, gevent) | a request | header, else the kernel's stamp of its bytes |
 | werkzeug (`flask run`), wsgiref, `http.server` | a request | likewise |
 | waitress, cheroot | a request | likewise |
+| uvicorn, hypercorn (any ASGI application) | a request | header, else the kernel's stamp of its bytes |
+| aiohttp's server | a request | likewise |
 | Celery worker (prefork, gevent, threads) | a task | when it was published, or its ETA |
 
 A program without a host has no jobs of its own: `greenlane.record.job` makes them.

@@ -1,0 +1,104 @@
+"""Children of a job on other threads: what a job hands to a thread pool, or starts as a thread, works for that job.
+
+Recording only. The worker threads of a pool belong to nobody, even if a job's `submit` starts them; what they run
+belongs to who submitted it, and its delay until it begins is a wait for the pool. Under gevent's monkey patch the
+"threads" are greenlets, and the same holds for them.
+
+Not seen: pools of other libraries that start their threads themselves and hand work over in queues of their own.
+
+Cost: 0.6 us a `submit` and 0.3 us a thread's start within a job, 0.1 us outside of one.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane._native import Recorder, Steps
+from greenlane.probes.patching import Patches, Place
+
+__all__ = ["install", "placed", "uninstall"]
+
+_recorder: Final = Recorder()
+#: On a thread that was started within a job: that job.
+_JOB: Final = "_greenlane_job"
+
+
+def install() -> None:
+    """Let children belong to their jobs from now on. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Put everything back. Idempotent."""
+    _patches.uninstall()
+
+
+def placed(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Give `func` as a function that works for the job that runs now, whenever and wherever it is called."""
+    job = _recorder.job()
+    if not job or _is_placed(func):
+        return func
+    return functools.partial(_run, job, time.monotonic_ns(), func)
+
+
+def _is_placed(func: Callable[..., Any]) -> bool:
+    return isinstance(func, functools.partial) and func.func is _run
+
+
+def _run(job: int, from_ns: int, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Run `func` on this thread for `job`, which has waited for the thread since `from_ns`."""
+    before = _recorder.attach(job)
+    Steps.pool_waited(from_ns)
+    try:
+        return func(*args, **named)
+    finally:
+        _recorder.attach(before)
+
+
+def _submit(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return original(self, fn if silent else placed(fn), *args, **kwargs)
+
+    return submit
+
+
+def _start(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def start(self: Any) -> Any:
+        job = 0 if silent else _recorder.job()
+        if job and getattr(getattr(self, "_target", None), "__module__", "") != "concurrent.futures.thread":
+            setattr(self, _JOB, job)
+        return original(self)
+
+    return start
+
+
+def _bootstrap(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def _bootstrap_inner(self: Any) -> Any:
+        job = 0 if silent else getattr(self, _JOB, 0)
+        if not job:
+            return original(self)
+        _recorder.attach(job)
+        try:
+            return original(self)
+        finally:
+            _recorder.attach(0)
+
+    return _bootstrap_inner
+
+
+def _threading(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.Thread, "start", _start)
+    patches.replace(module.Thread, "_bootstrap_inner", _bootstrap, optional=True)
+
+
+def _futures(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.ThreadPoolExecutor, "submit", _submit)
+
+
+_PLAN: Final[dict[str, Place]] = {"threading": _threading, "concurrent.futures.thread": _futures}
+
+_patches: Final = Patches(_PLAN)
