@@ -84,6 +84,10 @@ struct Strand {
     left_ns: u64,
     left_kind: u8,
     gil_at_left_ns: u64,
+    /// When the first libc call since `leave` began, and GIL waits by then: until then the thread gave the GIL away, and
+    /// whoever got it may have got the core too.
+    called_ns: u64,
+    gil_at_called_ns: u64,
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
     returned_ns: u64,
     gil_at_return_ns: u64,
@@ -181,6 +185,8 @@ fn make() -> Option<&'static mut Strand> {
         left_ns: 0,
         left_kind: 0,
         gil_at_left_ns: 0,
+        called_ns: 0,
+        gil_at_called_ns: 0,
         returned_ns: 0,
         gil_at_return_ns: 0,
         read_ns: 0,
@@ -573,6 +579,7 @@ pub fn leave(kind: u8) {
     if strand.away == 1 {
         strand.left_ns = clock::monotonic_ns();
         strand.left_kind = kind;
+        strand.called_ns = 0;
         strand.returned_ns = 0;
         strand.read_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
@@ -620,7 +627,15 @@ pub fn enter() {
         };
         return loop_polled(left_ns, to_ns, 0);
     }
-    let (known_ns, ready_ns, gil_ns) = if strand.returned_ns > left_ns {
+    // A call that came late and did not block: what took so long was nobody's I/O, so the slice goes on until then.
+    let (called_ns, read_ns) = (strand.called_ns, strand.read_ns);
+    let late = called_ns > left_ns + CPU_LOOK_NS && read_ns <= left_ns;
+    let (left_ns, gil_at_left_ns) = if late && strand.returned_ns < called_ns + BLOCKED_NS {
+        (called_ns, strand.gil_at_called_ns)
+    } else {
+        (left_ns, strand.gil_at_left_ns)
+    };
+    let (known_ns, ready_ns, gil_ns) = if strand.returned_ns >= left_ns {
         (
             strand.returned_ns,
             strand.returned_ns,
@@ -630,12 +645,10 @@ pub fn enter() {
         (left_ns, now_ns, strand.gil_ns)
     };
     let kind = strand.left_kind;
-    let gil_at_left_ns = strand.gil_at_left_ns;
     strand.end(left_ns, gil_at_left_ns);
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
         | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(left_ns, known_ns, ready_ns, (kind, flags, 0), gil_ns);
-    let read_ns = strand.read_ns;
     strand.came(read_ns);
 }
 
@@ -660,9 +673,17 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
         to_ns
     };
     if strand.away > 0 {
+        if strand.called_ns == 0 {
+            strand.called_ns = from_ns;
+            strand.gil_at_called_ns = strand.gil_ns;
+        }
         // A `recv` after the `poll` that blocked is short: the wait for the GIL between them is not I/O.
         if strand.returned_ns == 0 || took_ns >= BLOCKED_NS {
-            strand.returned_ns = ready_ns;
+            // There before the call was made, but not before the thread had set out for it.
+            strand.returned_ns = match stamp_ns {
+                stamp_ns if stamp_ns > strand.left_ns => stamp_ns.min(ready_ns),
+                _ => ready_ns,
+            };
             strand.gil_at_return_ns = strand.gil_ns;
         } else if stamp_ns > strand.left_ns && stamp_ns < strand.returned_ns {
             strand.returned_ns = stamp_ns;
