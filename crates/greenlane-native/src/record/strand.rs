@@ -630,7 +630,7 @@ pub fn enter() {
     // A call that came late and did not block: what took so long was nobody's I/O, so the slice goes on until then.
     let (called_ns, read_ns) = (strand.called_ns, strand.read_ns);
     let late = called_ns > left_ns + CPU_LOOK_NS && read_ns <= left_ns;
-    let (left_ns, gil_at_left_ns) = if late && strand.returned_ns < called_ns + BLOCKED_NS {
+    let (left_ns, gil_at_left_ns) = if late && strand.returned_ns < called_ns + CPU_LOOK_NS {
         (called_ns, strand.gil_at_called_ns)
     } else {
         (left_ns, strand.gil_at_left_ns)
