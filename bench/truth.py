@@ -109,7 +109,9 @@ def _row(one: Outcome) -> dict[str, object]:
         off_ms = sorted(abs(each.off_ns[part]) / _MS for each in one.compared)
         row[f"{part}_right_frac"] = sum(each.right(part) for each in one.compared) / len(one.compared)
         row[f"{part}_off_ms_p50"], row[f"{part}_off_ms_p99"] = quantile(off_ms, 0.5), quantile(off_ms, 0.99)
-    blame_ms = {who: [round(ns / _MS, 3), round(one.blame_ns.get(who, 0) / _MS, 3)] for who, ns in one.true_blame_ns.items()}
+    blame_ms = {
+        who: [round(ns / _MS, 3), round(one.blame_ns.get(who, 0) / _MS, 3)] for who, ns in one.true_blame_ns.items()
+    }
     return {
         **row,
         "blame_right_frac": one.blame_frac,

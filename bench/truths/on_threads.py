@@ -1,7 +1,7 @@
 """Plain threads and their GIL: `python -m bench.truths.on_threads WHAT COUNT`, recorded by GREENLANE_RECORD_FOLDER.
 
 A victim uses CPU, then waits for one thing while hogs hold the GIL: for a reply of another process, for a timer, for a
-lock that another thread gives back. One hog computes in Python, where the interval cuts it, one in C, where nothing does.
+lock that another thread gives back. One hog computes in Python, which the interval cuts, one in C, which nothing does.
 """
 
 from __future__ import annotations
