@@ -2,13 +2,13 @@
 
     python -m bench.truth [--quick] [--jobs 100] [--runtimes threads,gevent,asyncio,uvloop] [--hurry]
 
-The question: of each job's latency, are CPU, I/O and wait each right within 3 % or 0.5 ms, is the wait blamed on who it
-was, and do the parts of every one of 100,000 jobs make its latency? Expected: yes for 99 of 100 jobs; 95 % of the blame;
-all sums, nothing lost, residual at most 1 % at p99.
+The question: of each job's latency, are CPU, I/O and wait each right within 3 % or 0.5 ms, is the wait blamed on who
+it was, and do the parts of every one of 100,000 jobs make its latency? Expected: yes for 99 of 100 jobs; 95 % of the
+blame; all sums, nothing lost, residual at most 1 % at p99.
 
-Each program (`bench/truths/`) knows its own time: CPU by the thread's clock, the reply's moment by the process that sent
-it, and when its hogs ran by their own clocks. It waits for a quiet machine first (not with `--hurry`), and says if it
-was none: two clocks of a descheduled thread do not tell the same. Results: bench/results/truth.json.
+Each program (`bench/truths/`) knows its own time: CPU by the thread's clock, the reply's moment by the process that
+sent it, and when its hogs ran by their own clocks. It waits for a quiet machine first (not with `--hurry`), and says
+if it was none: two clocks of a descheduled thread do not tell the same. Results: bench/results/truth.json.
 
 What it does not show: what a hook cannot see at all (facts of each probe are in its module), nor other machines.
 """

@@ -1,4 +1,4 @@
-"""A program's recording beside what its jobs know of themselves: by how much each part is off, and whose blame is right.
+"""A program's recording beside what its jobs know of themselves: how far each part is off, and whose blame is right.
 
 A part is right within 3 % of itself or 0.5 ms. Blame is compared over all victims of a program: of the wait that is
 somebody's (not a lock's), so much is right as the recording and the program give to the same route; what the program

@@ -1,7 +1,7 @@
 """What the machine did while something was measured: others on its cores make a measurement worth little.
 
-The steal is the hypervisor's (`/proc/stat`); the queue is how long processes stood ready without a core
-(`/proc/schedstat`, of all cores), other than by their own doing or not. Load: runnable processes, of one minute.
+The steal is the hypervisor's (`/proc/stat`); the queue is how long somebody stood ready without a core, by their
+own doing or not (`/proc/pressure/cpu`, 0 where the kernel does not say). Load: runnable processes, of one minute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Machine:
 
     load_1min: float
     steal_cores: float
-    queue_cores: float
+    queue_frac: float
     others_cores: float
 
     @property
@@ -34,7 +34,7 @@ class Machine:
         state = "quiet" if self.quiet else "DISTURBED"
         return (
             f"machine {state}: load {self.load_1min:.2f}, steal {self.steal_cores:.3f}, "
-            f"others {self.others_cores:.3f}, ready without a core {self.queue_cores:.3f} cores"
+            f"others {self.others_cores:.3f} cores, somebody ready without a core {self.queue_frac:.3f} of the time"
         )
 
 
@@ -89,7 +89,7 @@ def _steal_s() -> float:
 
 def _queue_s() -> float:
     try:
-        lines = Path("/proc/schedstat").read_text().splitlines()
+        line = Path("/proc/pressure/cpu").read_text().splitlines()[0]
     except OSError:
         return 0.0
-    return sum(int(line.split()[8]) for line in lines if line.startswith("cpu")) / 1e9
+    return int(line.rpartition("total=")[2]) / 1e6

@@ -128,7 +128,8 @@ def test_functions_on_threads_belong_to_their_job(run: Run, loop: str) -> None:
 def test_a_call_that_blocks_the_loop_is_named(run: Run, loop: str) -> None:
     truth = run("blocking")
     (held,) = [row for row in truth.recording.held if row.route == "sleeper"]
-    assert held.ns >= 50 * MS and "sleep" in held.call
+    # Until it was due, which was a little less from the call on.
+    assert held.ns >= 49 * MS and "sleep" in held.call
     victims = [row for row in truth.recording.blame if row.victim == "victim" and row.kind == "loop"]
     assert sum(row.ns for row in victims if row.culprit == "sleeper") >= 45 * MS
 

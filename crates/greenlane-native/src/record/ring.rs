@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Events of a thread that runs one job at a time: some hundred a second. A busy one writes 30,000 a second, and on a
-/// busy machine the writer gets its core some tens of ms after it was woken: what is free by then must last so long.
-pub const THREAD_EVENTS: usize = 1 << 11;
+/// busy machine the writer gets its core only some tens of ms after it was woken: its ring grows to a loop's.
+pub const THREAD_EVENTS: usize = 1 << 10;
 /// Events of a loop's thread: some ten thousand a second.
 pub const LOOP_EVENTS: usize = 1 << 14;
 
@@ -69,6 +69,12 @@ impl Ring {
         unsafe { (*slot.get()).write(event) };
         self.head.store(head.wrapping_add(1), Ordering::Release);
         used + 1 == self.slots.len() as u64 / 4
+    }
+
+    /// Whether the writer is late, and this a small ring; asked by the producer.
+    pub fn is_short(&self) -> bool {
+        let used = self.head.load(Ordering::Relaxed) - self.tail.load(Ordering::Relaxed);
+        self.slots.len() < LOOP_EVENTS && used >= self.slots.len() as u64 / 2
     }
 
     /// Takes an event out; called by the writer only.

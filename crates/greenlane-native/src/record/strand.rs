@@ -242,6 +242,20 @@ impl Strand {
         self.put(event);
     }
 
+    /// Goes on with a larger ring. Allocates; between two slices.
+    #[cold]
+    fn grow(&mut self) {
+        let larger = Arc::new(Ring::new(LOOP_EVENTS));
+        let state = self.ring.state.load(Ordering::Relaxed);
+        larger.state.store(state, Ordering::Relaxed);
+        let epoll_fd = self.ring.epoll_fd.load(Ordering::Relaxed);
+        larger.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        writer::register(&larger);
+        let former = std::mem::replace(&mut self.ring, larger);
+        former.from_ns.store(0, Ordering::Relaxed);
+        former.end();
+    }
+
     fn put(&self, event: Event) {
         if self.ring.push(event) {
             writer::wake();
@@ -433,11 +447,7 @@ pub fn enter_loop() {
     if let Some(strand) = mine() {
         if !strand.is_loop {
             strand.is_loop = true;
-            let larger = Arc::new(Ring::new(LOOP_EVENTS));
-            let state = strand.ring.state.load(Ordering::Relaxed);
-            larger.state.store(state, Ordering::Relaxed);
-            writer::register(&larger);
-            std::mem::replace(&mut strand.ring, larger).end();
+            strand.grow();
         }
     }
 }
@@ -893,6 +903,9 @@ pub fn attach_at(job: u64, now_ns: u64) -> u64 {
     if before != job {
         let gil_ns = strand.gil_ns;
         strand.end(now_ns, gil_ns);
+        if strand.ring.is_short() {
+            strand.grow();
+        }
         unit.job = job;
         unit.phase = 0;
         strand.push(Event::Attach {
