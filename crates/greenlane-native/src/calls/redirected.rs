@@ -67,6 +67,9 @@ enum Seen {
     Blocked(u8),
     /// Bytes sent over this socket.
     Sent(c_int),
+    /// Slept, if nothing woke it, for so long, and until this moment, monotonic; 0 = unknown.
+    SleptFor(u64),
+    SleptUntil(u64),
     /// Socket or file, as the descriptor is.
     Bytes(c_int),
     /// A poll that only loops use, and one that others use too.
@@ -82,6 +85,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     let kind = match seen {
         Seen::Blocked(kind) => kind,
         Seen::Sent(_) => SOCKET,
+        Seen::SleptFor(_) | Seen::SleptUntil(_) => SLEEP,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
         Seen::Bytes(_) => DRIVER,
         Seen::LoopPoll(_) | Seen::Poll => SELECT,
@@ -90,12 +94,53 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
     } else {
         let until_ns = match seen {
+            Seen::Sent(fd) if sockets::had_room(fd, result, to_ns - from_ns) => from_ns,
             Seen::Sent(fd) => blocked_until(fd, from_ns, to_ns),
+            Seen::SleptFor(ns) if result == 0 => {
+                slept_until(from_ns.saturating_add(ns), from_ns, to_ns)
+            }
+            Seen::SleptUntil(due_ns) if result == 0 => slept_until(due_ns, from_ns, to_ns),
             _ => to_ns,
         };
         strand::blocked(kind, text(index), from_ns, until_ns, 0);
     }
     errno.put_back();
+}
+
+/// A sleep that lasts so much too long has waited for the processor: a slice this long is measured.
+const LATE_NS: u64 = 250_000;
+
+/// When a sleep until `due_ns` was over.
+fn slept_until(due_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
+    if due_ns > from_ns && to_ns.saturating_sub(due_ns) > LATE_NS {
+        due_ns
+    } else {
+        to_ns
+    }
+}
+
+/// Length or end of a sleep, ns.
+///
+/// # Safety
+/// `time` is null or valid.
+unsafe fn ns_of(time: *const timespec) -> u64 {
+    // SAFETY: the caller says so.
+    unsafe { time.as_ref() }.map_or(0, |time| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let ns = u64::try_from(time.tv_nsec).unwrap_or(0);
+        seconds.saturating_mul(1_000_000_000).saturating_add(ns)
+    })
+}
+
+/// What a `clock_nanosleep` asks for; see [`ns_of`].
+unsafe fn slept(clock: clockid_t, flags: c_int, time: *const timespec) -> Seen {
+    // SAFETY: the caller says so.
+    let ns = unsafe { ns_of(time) };
+    match (flags & libc::TIMER_ABSTIME != 0, clock) {
+        (false, _) => Seen::SleptFor(ns),
+        (true, libc::CLOCK_MONOTONIC) => Seen::SleptUntil(ns),
+        (true, _) => Seen::SleptUntil(0),
+    }
 }
 
 /// A loop's call this long is looked at twice.
@@ -233,11 +278,14 @@ redirected! {
         EPOLL_PWAIT, Seen::LoopPoll(fd);
     epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
         EPOLL_PWAIT2, Seen::LoopPoll(fd);
-    nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP, Seen::Blocked(SLEEP);
+    nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP,
+        Seen::SleptFor(ns_of(time));
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
-        CLOCK_NANOSLEEP, Seen::Blocked(SLEEP);
-    usleep(microseconds: c_uint) -> c_int, USLEEP, Seen::Blocked(SLEEP);
-    sleep(seconds: c_uint) -> c_uint, SLEEP, Seen::Blocked(SLEEP);
+        CLOCK_NANOSLEEP, slept(clock, flags, time);
+    usleep(microseconds: c_uint) -> c_int, USLEEP,
+        Seen::SleptFor(u64::from(microseconds) * 1_000);
+    sleep(seconds: c_uint) -> c_uint, SLEEP,
+        Seen::SleptFor(u64::from(seconds) * 1_000_000_000);
     sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Blocked(LOCK);
     sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Blocked(LOCK);
     sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, until: *const timespec) -> c_int,

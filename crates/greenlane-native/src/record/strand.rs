@@ -90,6 +90,10 @@ struct Strand {
     left_ns: u64,
     left_kind: u8,
     gil_at_left_ns: u64,
+    /// When the first libc call since `leave` began, and GIL waits by then: until then the thread gave the GIL away, and
+    /// whoever got it may have got the core too.
+    called_ns: u64,
+    gil_at_called_ns: u64,
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
     returned_ns: u64,
     gil_at_return_ns: u64,
@@ -242,6 +246,8 @@ fn make() -> Option<Held> {
         left_ns: 0,
         left_kind: 0,
         gil_at_left_ns: 0,
+        called_ns: 0,
+        gil_at_called_ns: 0,
         returned_ns: 0,
         gil_at_return_ns: 0,
         read_ns: 0,
@@ -295,6 +301,20 @@ impl Strand {
             self.put(block);
         }
         self.put(event);
+    }
+
+    /// Goes on with a larger ring. Allocates; between two slices.
+    #[cold]
+    fn grow(&mut self) {
+        let larger = Arc::new(Ring::new(LOOP_EVENTS));
+        let state = self.ring.state.load(Ordering::Relaxed);
+        larger.state.store(state, Ordering::Relaxed);
+        let epoll_fd = self.ring.epoll_fd.load(Ordering::Relaxed);
+        larger.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        writer::register(&larger);
+        let former = std::mem::replace(&mut self.ring, larger);
+        former.from_ns.store(0, Ordering::Relaxed);
+        former.end();
     }
 
     fn put(&self, event: Event) {
@@ -489,14 +509,9 @@ pub fn enter_loop() {
     if let Some(mut strand) = mine() {
         if !strand.is_loop {
             strand.is_loop = true;
-            if strand.ring.events() >= LOOP_EVENTS {
-                return; // A loop a moment: `asyncio.run` again and again.
+            if strand.ring.events() < LOOP_EVENTS {
+                strand.grow(); // Once: `asyncio.run` makes a loop a moment, again and again.
             }
-            let larger = Arc::new(Ring::new(LOOP_EVENTS));
-            let state = strand.ring.state.load(Ordering::Relaxed);
-            larger.state.store(state, Ordering::Relaxed);
-            writer::register(&larger);
-            std::mem::replace(&mut strand.ring, larger).end();
         }
     }
 }
@@ -646,6 +661,7 @@ pub fn leave(kind: u8) {
     if strand.away == 1 {
         strand.left_ns = clock::monotonic_ns();
         strand.left_kind = kind;
+        strand.called_ns = 0;
         strand.returned_ns = 0;
         strand.read_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
@@ -694,7 +710,15 @@ pub fn enter() {
         drop(strand);
         return loop_polled(left_ns, to_ns, 0);
     }
-    let (known_ns, ready_ns, gil_ns) = if strand.returned_ns > left_ns {
+    // A call that came late and did not block: what took so long was nobody's I/O, so the slice goes on until then.
+    let (called_ns, read_ns) = (strand.called_ns, strand.read_ns);
+    let late = called_ns > left_ns + CPU_LOOK_NS && read_ns <= left_ns;
+    let (left_ns, gil_at_left_ns) = if late && strand.returned_ns < called_ns + CPU_LOOK_NS {
+        (called_ns, strand.gil_at_called_ns)
+    } else {
+        (left_ns, strand.gil_at_left_ns)
+    };
+    let (known_ns, ready_ns, gil_ns) = if strand.returned_ns >= left_ns {
         (
             strand.returned_ns,
             strand.returned_ns,
@@ -704,12 +728,10 @@ pub fn enter() {
         (left_ns, now_ns, strand.gil_ns)
     };
     let kind = strand.left_kind;
-    let gil_at_left_ns = strand.gil_at_left_ns;
     strand.end(left_ns, gil_at_left_ns);
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
         | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(left_ns, known_ns, ready_ns, (kind, flags, 0), gil_ns);
-    let read_ns = strand.read_ns;
     strand.came(read_ns);
 }
 
@@ -734,9 +756,17 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
         to_ns
     };
     if strand.away > 0 {
+        if strand.called_ns == 0 {
+            strand.called_ns = from_ns;
+            strand.gil_at_called_ns = strand.gil_ns;
+        }
         // A `recv` after the `poll` that blocked is short: the wait for the GIL between them is not I/O.
         if strand.returned_ns == 0 || took_ns >= BLOCKED_NS {
-            strand.returned_ns = ready_ns;
+            // There before the call was made, but not before the thread had set out for it.
+            strand.returned_ns = match stamp_ns {
+                stamp_ns if stamp_ns > strand.left_ns => stamp_ns.min(ready_ns),
+                _ => ready_ns,
+            };
             strand.gil_at_return_ns = strand.gil_ns;
         } else if stamp_ns > strand.left_ns && stamp_ns < strand.returned_ns {
             strand.returned_ns = stamp_ns;
@@ -949,6 +979,9 @@ pub fn attach_at(job: u64, now_ns: u64) -> u64 {
     if before != job {
         let gil_ns = strand.gil_ns;
         strand.end(now_ns, gil_ns);
+        if strand.ring.is_short() {
+            strand.grow();
+        }
         unit.job = job;
         unit.phase = 0;
         strand.push(Event::Attach {

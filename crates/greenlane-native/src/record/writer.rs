@@ -1,6 +1,6 @@
 //! The native thread that drains the rings into the files. It never takes the GIL and blocks no signal of the process.
 //!
-//! It wakes every 200 ms, or when a ring is half full; what it has found is written as one chunk at once, so that a
+//! It wakes every 200 ms, or when a ring is a quarter full; what it has found is written as one chunk at once, so that a
 //! process that is killed loses no more than that.
 
 use super::live::Live;
