@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "metrics",
         "shape",
         "enqueued",
+        "fork_warning",
     ),  # shared nouns
     ("record",),
     ("probes",),

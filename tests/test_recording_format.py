@@ -19,6 +19,7 @@ Read = Callable[[bytes], Iterator[tuple[int, str, dict[str, object]]]]
 
 # One of each event, with numbers and times of every size.
 EVENTS: list[tuple[str, dict[str, int | str]]] = [
+    ("cost", {"at_ns": START_NS + 2, "events": 2**33, "thousand_ns": 47_000, "writer_ns": 10**9, "sampler_ns": 0}),
     ("unit", {"at_ns": START_NS, "unit": 1, "kind": 1, "thread": 300, "parent": 7, "name": "Grünlet"}),
     (
         "job_open",

@@ -314,6 +314,9 @@ class Recorder:
     def mark(self, what: str) -> None:
         """Write down something that a reader should know."""
 
+    def describe(self, about: str) -> None:
+        """Replace the JSON that `start` was given: something of the process has changed. Written within 0.2 s."""
+
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
 
@@ -363,6 +366,12 @@ class Recording:
 
     def held(self) -> list[tuple[str, str, str, int, int, int]]:
         """Give a Held for each (route, call, stack), most ns first."""
+
+    def unfinished(self) -> list[tuple[Any, ...]]:
+        """Give an Unfinished for each job in progress at the end of its process, those that ran first."""
+
+    def costs(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Give (process, at, events, ns a thousand of them, writer's ns, sampler's ns) as each process said last."""
 
     def stacks(self) -> list[tuple[str, str, int]]:
         """Give a Stack for each (culprit, stack), most ns first."""

@@ -20,16 +20,16 @@ import socket
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final
 
 import wrapt
 
-from greenlane import _native, bootstrap_control, phase, probes
+from greenlane import _native, bootstrap_control, fork_warning, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
+from greenlane.probes import cooperative
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -104,6 +104,7 @@ class Recording:
             self.recorder.stop()
             raise
         _Probes(self._undo).install()
+        self._undo.append(cooperative.when_threads_are_greenlets(self._tell_green))
         self._see_calls(settings.record_on)
         phase.subscribe(self.recorder)
         bootstrap_control.offer_jobs(self._jobs)
@@ -167,10 +168,15 @@ class Recording:
         else:
             calls.uninstall()
 
+    def _tell_green(self) -> None:
+        self._about["threads_are_greenlets"] = True
+        self.recorder.describe(json.dumps(self._about, default=str))
+
     def _start(self) -> None:
         self._from_ns = time.monotonic_ns()
         most_bytes = int(self.settings.record_max_mb * _MB)
-        about = json.dumps(_about(self.settings), default=str)
+        self._about = _about(self.settings)
+        about = json.dumps(self._about, default=str)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.recorder.start(self._folder, max_bytes=most_bytes, about=about)
@@ -273,6 +279,7 @@ def _keep_last_words(undo: list[Callable[[], None]]) -> None:
     recorder = Recorder()
 
     def _exit(status: int) -> Any:
+        recorder.mark("end")
         recorder.flush()
         return leave(status)
 
@@ -321,6 +328,7 @@ def _about(settings: Settings) -> dict[str, object]:
         "started_unix_ns": time.time_ns(),
         "record_max_mb": settings.record_max_mb,
         "record_stacks": settings.record_stacks,
+        "threads_are_greenlets": cooperative.threads_are_greenlets(),
     }
 
 
@@ -369,7 +377,6 @@ def _set_fork_hooks() -> None:
     global _fork_hooks_set
     if not _fork_hooks_set:
         _fork_hooks_set = True
-        _allow_forks()
         os.register_at_fork(before=_note_before_fork, after_in_child=_restart_in_child)
 
 
@@ -377,6 +384,7 @@ _was: dict[str, bool] = {}
 
 
 def _note_before_fork() -> None:
+    fork_warning.before_fork()
     if _recording is not None:
         stats: Mapping[str, Any] = _recording.recorder.stats()
         _was.update(on=bool(stats["on"]), running=bool(stats["running"]))
@@ -385,9 +393,3 @@ def _note_before_fork() -> None:
 def _restart_in_child() -> None:
     if _recording is not None and _was.get("running"):
         _recording._after_fork_in_child(_was["on"])
-
-
-def _allow_forks() -> None:
-    """From 3.12 on `os.fork` warns when there are threads; the program has none that it did not have before."""
-    if sys.version_info >= (3, 12):
-        warnings.filterwarnings("ignore", r"This process .* is multi-threaded", DeprecationWarning)

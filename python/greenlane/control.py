@@ -44,6 +44,7 @@ from select import POLLIN, poll
 from typing import Any, Final, Protocol
 
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
+from greenlane.fork_warning import mark_thread
 from greenlane.metrics import Learned
 
 __all__ = ["Controlled", "Process", "Server", "ask", "check_directory", "processes"]
@@ -365,6 +366,7 @@ def _start_named(function: Callable[..., None], args: tuple[Any, ...]) -> None:
 
 
 def _serve(listening: _Listening, controlled: Controlled) -> None:
+    mark_thread()
     try:
         while _wait(listening):
             _accept(listening, controlled)

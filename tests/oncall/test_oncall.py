@@ -108,6 +108,11 @@ def test_13_a_killed_worker_leaves_who_ran_last(ask: Ask) -> None:
     assert named and named[0]["cpu_ms"] >= 1_500
     assert next(iter(seen.culprits("GET /ping", "loop"))) == "GET /export"
     assert any("collect_rows" in str(row["name"]) for row in seen.view("cost", by="function"))
+    last = seen.one("unfinished", route="GET /export")
+    assert last["end"] == "aborted" and last["kept_the_loop"]
+    assert last["running_ms"] >= 2_000
+    assert str(last["place"]).startswith("q13_killed.py:") and "collect_rows (" in last["stack"]
+    assert "GET /export had been running for" in seen.finding("end")
 
 
 def test_14_replies_after_their_timeout_are_counted(ask: Ask) -> None:
@@ -193,6 +198,9 @@ def test_30_the_recording_says_what_it_lost_and_adds_up(ask: Ask, name: str) -> 
     assert [(row["lost_events"], row["torn_bytes"]) for row in seen.view("process")] == [(0, 0)] * len(
         seen.view("process")
     )
+    cost = seen.one("overhead")
+    assert cost["events"] > 0 and cost["writer_ms"] > 0 and cost["lost_events"] == 0
+    assert 0 < cost["cpu_frac"] <= 0.1
     for job in seen.view("job"):
         parts = job["cpu_ms"] + job["io_ms"] + job["wait_ms"] + job["residual_ms"]
         assert parts == pytest.approx(job["latency_ms"], abs=0.01)

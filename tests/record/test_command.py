@@ -19,7 +19,8 @@ LOCAL = "import sys; sys.path.insert(0, sys.argv.pop(1)); from greenlane.cli.mai
 
 pytestmark = [pytest.mark.slow]
 
-OTHER_PYTHON = Path("/root/.pyenv/versions/3.12.1/bin/python")
+_OTHER = "3.13.0" if sys.version_info[:2] == (3, 12) else "3.12.1"
+OTHER_PYTHON = Path(f"/root/.pyenv/versions/{_OTHER}/bin/python")
 
 
 # --- what is recorded

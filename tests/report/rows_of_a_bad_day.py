@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -50,6 +50,9 @@ class Made:
     held: list[Held] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    unfinished: list[Unfinished] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
+    marks: list[tuple[int, int, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lives: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
 

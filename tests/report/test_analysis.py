@@ -113,9 +113,12 @@ def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> Non
     frame = own_frame(stack)
     assert frame is not None and (frame.function, frame.place) == ("price", "pricing.py:88")
     short = own_frame(
-        "_worker (futures/thread.py:83);view (shop/views.py:12);recv (http/client.py:3);f (python3.11/ssl.py:9)"
+        "run (site-packages/gunicorn/util.py:9);view (http/views.py:12);traced (greenlane/probes/threads.py:8);"
+        "f (python3.13t/ssl.py:9);g (dist-packages/six.py:1);h (<frozen importlib._bootstrap>:4)"
     )
     assert short is not None and short.place == "views.py:12"
+    demo = own_frame("price (greenlane/demo/pricing.py:5);open (greenlane/hosts/observed/wsgi.py:3)")
+    assert demo is not None and demo.place == "pricing.py:5"
     assert own_frame("") is None
     assert own_frame("strange") == ("strange", "", 0)
     found = places([Stack("/r", "a (/x/a.py:1)", 5), Stack("/r", "b (/x/b.py:2)", 7), Stack("/r", "a (/x/a.py:1)", 3)])
@@ -184,6 +187,13 @@ def test_one_worker_has_it_all_and_the_parent_is_no_worker() -> None:
     assert found.gini == pytest.approx(1 - 1 / 8)
     assert found.hottest is not None and found.hottest.pid == 11
     assert found.hottest.busy_frac == pytest.approx(0.99) and found.mean_busy_frac == pytest.approx(0.52)
+
+
+def test_an_idle_worker_is_a_sibling_of_one_that_serves_and_nothing_else_is() -> None:
+    server, other = {"parent_pid": 10, "argv": ["gunicorn"]}, {"parent_pid": 10, "argv": ["collector"]}
+    processes = [process(0, 10), process(1, 11, **server), process(2, 12, **server), process(3, 13, **other)]
+    found = balance_of(processes, [job(n, process=1) for n in range(9)], [])
+    assert [worker.pid for worker in found.workers] == [11, 12] and found.parents == [0, 3]
 
 
 def test_even_workers_have_no_gini_and_none_without_jobs() -> None:

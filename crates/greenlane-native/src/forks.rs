@@ -9,16 +9,30 @@
 //! The generation counts up inside `fork()` itself, before any Python hook of the child.
 
 use crate::gate::Gate;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 static WATCHED: Once = Once::new();
+/// Of this process, since [`watch`].
+static PID: AtomicI32 = AtomicI32::new(0);
 /// One renewal at a time, should the child have started threads already.
 static RENEWING: Mutex<()> = Mutex::new(());
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    know_pid();
+}
+
+fn know_pid() {
+    // SAFETY: no arguments, no failure.
+    PID.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+}
+
+/// Whether this memory is the calling process's own: not in the child of a `vfork`. A system call.
+pub fn is_own_process() -> bool {
+    // SAFETY: as above.
+    PID.load(Ordering::Relaxed) == unsafe { libc::getpid() }
 }
 
 /// How often this process's line has forked; differs between a parent and its child.
@@ -29,6 +43,7 @@ pub fn generation() -> u64 {
 /// Counts forks from now on.
 pub fn watch() {
     WATCHED.call_once(|| {
+        know_pid();
         // SAFETY: the handler only adds to an atomic, which is allowed in a forked child. A failure (no memory)
         // leaves children with what was copied, as without this module.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

@@ -164,6 +164,49 @@ impl Recording {
         Ok(list)
     }
 
+    fn unfinished<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.unfinished.len() {
+            let row = self.analysis.unfinished[index].clone();
+            let (io, wait) = kinds(py, &row.account)?;
+            let texts = (self.text(py, row.route), self.text(py, row.host));
+            let stack = self.text(py, row.stack);
+            let (route, host) = texts;
+            let fields: [Bound<'py, PyAny>; 13] = [
+                row.process.into_pyobject(py)?.into_any(),
+                row.job.into_pyobject(py)?.into_any(),
+                route.into_any(),
+                host.into_any(),
+                row.arrival_ns.into_pyobject(py)?.into_any(),
+                row.handler_ns.into_pyobject(py)?.into_any(),
+                row.last_ns.into_pyobject(py)?.into_any(),
+                row.account.cpu_ns.into_pyobject(py)?.into_any(),
+                io.into_any(),
+                wait.into_any(),
+                row.running_ns.into_pyobject(py)?.into_any(),
+                stack.into_any(),
+                row.held.into_pyobject(py)?.to_owned().into_any(),
+            ];
+            list.append(PyTuple::new(py, fields)?)?;
+        }
+        Ok(list)
+    }
+
+    fn costs(&self) -> Vec<(usize, u64, u64, u64, u64, u64)> {
+        let rows = self.analysis.processes.iter().enumerate();
+        rows.filter_map(|(index, row)| match row.cost? {
+            Event::Cost {
+                at_ns,
+                events,
+                thousand_ns,
+                writer_ns,
+                sampler_ns,
+            } => Some((index, at_ns, events, thousand_ns, writer_ns, sampler_ns)),
+            _ => None,
+        })
+        .collect()
+    }
+
     fn stacks<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for index in 0..self.analysis.stacks.len() {

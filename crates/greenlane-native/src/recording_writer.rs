@@ -270,6 +270,13 @@ impl Fields<'_, '_> {
                 job: self.get("job")?,
                 from_ns: self.get("from_ns")?,
             },
+            "cost" => Event::Cost {
+                at_ns: self.get("at_ns")?,
+                events: self.get("events")?,
+                thousand_ns: self.get("thousand_ns")?,
+                writer_ns: self.get("writer_ns")?,
+                sampler_ns: self.get("sampler_ns")?,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,

@@ -129,6 +129,7 @@ def _unwritable(path: Path, error: OSError) -> GreenlaneError:
 
 def _text(found: Study, output: Output) -> None:
     from greenlane.report import text
+    from greenlane.report.overhead import overhead_sentence
 
     output.line(output.styled(text.plain(found.verdict), "bold"))
     if found.contention_said:
@@ -141,6 +142,9 @@ def _text(found: Study, output: Output) -> None:
         output.line()
         output.line(heading)
         output.table(rows, columns)
+    if found.overhead is not None:
+        output.line()
+        output.line(f"{overhead_sentence(found.overhead)} An estimate; the page says what it leaves out.")
 
 
 COMMAND: Final = Command("report", "what a recording says: page, text, JSON, trace, stacks", _declare, _run)

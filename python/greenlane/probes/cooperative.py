@@ -6,11 +6,16 @@ held by a thread, so every greenlet would share it: it would never be waited for
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
+from typing import Any
+
+import wrapt
 
 from greenlane.errors import HostError
 
-__all__ = ["explain_gevent", "refuse_green_threads"]
+__all__ = ["explain_gevent", "refuse_green_threads", "threads_are_greenlets", "when_threads_are_greenlets"]
 
 
 def explain_gevent() -> str | None:
@@ -40,6 +45,38 @@ def refuse_green_threads() -> None:
             rule="a process whose sockets and threads are CPython's own",
             hint=why,
         )
+
+
+def threads_are_greenlets() -> bool:
+    """Whether gevent has replaced `threading`: what is started as a thread, a pool's too, runs in the loop."""
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and bool(monkey.is_module_patched("threading"))
+
+
+def when_threads_are_greenlets(tell: Callable[[], None]) -> Callable[[], None]:
+    """Call `tell` once when gevent replaces `threading`, if it ever does; at once if it has. Gives what undoes that."""
+    waiting = [tell]
+
+    def patched(event: object = None) -> None:
+        # gevent calls its subscribers in the middle of patching: nothing may come out of here.
+        if waiting and threads_are_greenlets():
+            with contextlib.suppress(Exception):
+                waiting.pop()()
+
+    def subscribe(events: Any) -> None:
+        if waiting:
+            events.subscribers.append(patched)
+
+    def undo() -> None:
+        waiting.clear()
+        events: Any = sys.modules.get("gevent.events")
+        if events is not None and patched in events.subscribers:
+            events.subscribers.remove(patched)
+
+    patched()
+    # gevent imports it when it is about to patch.
+    wrapt.register_post_import_hook(subscribe, "gevent.events")
+    return undo
 
 
 def _patched_by() -> str | None:

@@ -2,12 +2,13 @@
 
 - `job`, `current` — jobs of programs that have no host
 - `open_recording`, `Recording` — a file or folder on disk, read and accounted for
-- `Job`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Process`, `Segment` — the rows that accounting gives
+- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that
+  accounting gives
 """
 
 from greenlane.record.jobs import current, job
 from greenlane.record.recording import Recording, open_recording
-from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = [
     # while it is made
@@ -18,10 +19,12 @@ __all__ = [
     "open_recording",
     "Blame",
     "Call",
+    "Cost",
     "Held",
     "Job",
     "Process",
     "Sample",
     "Segment",
     "Stack",
+    "Unfinished",
 ]

@@ -9,7 +9,7 @@ from typing import Final
 
 from greenlane import _native
 from greenlane.errors import RecordingError
-from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = ["SUFFIX", "Recording", "open_recording"]
 
@@ -71,6 +71,16 @@ class Recording:
     def held(self) -> list[Held]:
         """Calls that blocked a whole loop, most first."""
         return [Held._make(row) for row in self._native.held()]
+
+    @cached_property
+    def unfinished(self) -> list[Unfinished]:
+        """Jobs in progress when their process ended, by process; those that ran first."""
+        return [Unfinished._make(row) for row in self._native.unfinished()]
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """What the recording cost, by process; none of processes that were killed in their first second."""
+        return [Cost._make(row) for row in self._native.costs()]
 
     @cached_property
     def stacks(self) -> list[Stack]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Blame", "Call", "Held", "Job", "Process", "Sample", "Segment", "Stack"]
+__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Process", "Sample", "Segment", "Stack", "Unfinished"]
 
 
 class Process(NamedTuple):
@@ -55,6 +55,30 @@ class Job(NamedTuple):
     def latency_ns(self) -> int:
         """From arrival to the answer."""
         return self.end_ns - self.arrival_ns
+
+
+class Unfinished(NamedTuple):
+    """A job that was in progress when its process ended, or was aborted by its server; no `Job` but in the second case.
+
+    CPU, I/O and wait are up to `last_ns`: what it did since then was never written down.
+    """
+
+    process: int
+    job: int
+    route: str
+    host: str
+    arrival_ns: int
+    handler_ns: int
+    last_ns: int
+    cpu_ns: int
+    io_ns: dict[str, int]
+    wait_ns: dict[str, int]
+    #: How long it had been running without a pause at the end; 0 = it was waiting, or blocked.
+    running_ns: int
+    #: Where it was last seen, as in `Stack`; "" = it was not looked at: nobody waited for it.
+    stack: str
+    #: What ran kept an event loop's thread: nothing else in that loop could run, no heartbeat either.
+    held: bool
 
 
 class Blame(NamedTuple):
@@ -141,6 +165,24 @@ class Sample(NamedTuple):
     jobs: int
     lag_ns: int
     backlog: int
+
+
+class Cost(NamedTuple):
+    """What the recording cost one process from its begin to `at_ns`, as that process measured it."""
+
+    process: int
+    at_ns: int
+    #: Events recorded, and what a thousand of them took at the start, in a loop.
+    events: int
+    thousand_ns: int
+    #: CPU of the threads that write and that look at stacks.
+    writer_ns: int
+    sampler_ns: int
+
+    @property
+    def hooks_ns(self) -> int:
+        """Estimate what the hooks took in the program's own threads: that many events at that price."""
+        return self.events * self.thousand_ns // 1000
 
 
 @dataclass(frozen=True, slots=True)

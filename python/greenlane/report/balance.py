@@ -43,7 +43,7 @@ class Balance:
     max_to_mean: float | None
     #: Gini coefficient of the jobs' counts; 0 = even, 1 - 1/n = one has them all.
     gini: float | None
-    #: Processes that serve nothing by design: parents of the others.
+    #: Processes that serve nothing by design: parents of the others, and other programs.
     parents: Sequence[int]
 
     @property
@@ -67,8 +67,7 @@ def balance_of(processes: Sequence[Process], jobs: Iterable[Job], samples: Itera
     sampled: dict[int, list[Sample]] = {}
     for sample in samples:
         sampled.setdefault(sample.process, []).append(sample)
-    parents = {process.about.get("parent_pid") for process in processes}
-    idle = [each.number for each in processes if each.pid in parents and each.number not in by_process]
+    idle = _bystanders(processes, by_process)
     whole = sum(map(len, by_process.values()))
     workers = [
         _worker(process, by_process.get(process.number, []), sampled.get(process.number, []), whole)
@@ -84,6 +83,22 @@ def balance_of(processes: Sequence[Process], jobs: Iterable[Job], samples: Itera
         gini=_gini(counts) if even else None,
         parents=idle,
     )
+
+
+def _bystanders(processes: Sequence[Process], by_process: Mapping[int, Sequence[Job]]) -> list[int]:
+    """Processes without jobs that are no idle workers: an idle worker is a sibling of one that serves."""
+    serving = {_kin(process) for process in processes if process.number in by_process}
+    parents = {process.about.get("parent_pid") for process in processes}
+    return [
+        each.number
+        for each in processes
+        if each.number not in by_process and (each.pid in parents or (bool(serving) and _kin(each) not in serving))
+    ]
+
+
+def _kin(process: Process) -> tuple[object, str]:
+    """What the workers of one server have in common: who started them, as what."""
+    return process.about.get("parent_pid"), str(process.about.get("argv"))
 
 
 def busy_over_time(samples: Iterable[Sample], start_ns: int) -> dict[int, list[tuple[float, float]]]:

@@ -11,6 +11,7 @@ from greenlane.record.rows import Blame, Held, Process
 from greenlane.report.arrivals import Load
 from greenlane.report.balance import Balance
 from greenlane.report.clocks import RouteClocks, Upstream
+from greenlane.report.ending import Ending, ending_sentence
 from greenlane.report.fanout import Branch
 from greenlane.report.native import Uncut
 from greenlane.report.split import RouteSplit
@@ -30,6 +31,8 @@ _MACHINE_FRAC: Final = 0.1
 _MISSED_FRAC: Final = 0.001
 _LEAST_NS: Final = 1_000_000
 _HELD_NS: Final = 10_000_000
+#: … and one of them so long.
+_HELD_ONCE_NS: Final = 5_000_000
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -38,8 +41,8 @@ _LEAST_JOBS: Final = 20
 class Finding:
     """One thing found."""
 
-    #: A short stable name: late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop, executor,
-    #: uncut, machine, closed-loop.
+    #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
+    #: executor, uncut, machine, closed-loop.
     name: str
     said: str
 
@@ -56,9 +59,11 @@ def findings_of(
     processes: Sequence[Process],
     load: Load,
     branches: Sequence[Branch],
+    endings: Sequence[Ending],
 ) -> list[Finding]:
     """Those that the recording gives cause for."""
     return [
+        *_end(endings),
         *_late_replies(upstreams),
         *_branches(branches),
         *_clock(clocks),
@@ -70,6 +75,13 @@ def findings_of(
         *_machine(routes),
         *_load(load),
     ]
+
+
+def _end(endings: Sequence[Ending]) -> Iterator[Finding]:
+    # Jobs that were in progress when somebody switched it off, or that a server in order gave up, are no news.
+    for each in endings:
+        if each.how == "aborted" or (each.how == "cut" and each.runner is not None):
+            yield Finding("end", ending_sentence(each))
 
 
 def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
@@ -148,7 +160,8 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
 
 def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
     worst = max(held, key=lambda row: row.ns, default=None)
-    if worst is not None and sum(row.ns for row in held) >= _HELD_NS:
+    # Below that, each is a system call on a busy machine.
+    if worst is not None and sum(row.ns for row in held) >= _HELD_NS and worst.longest_ns >= _HELD_ONCE_NS:
         yield Finding(
             "blocked-loop",
             f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
@@ -176,12 +189,21 @@ def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: I
             f"Jobs waited {duration(by_threads)} for threads of the process itself (most for {name}): work in a thread "
             "still takes the GIL from the loop; a process would not.",
         )
-    green = [process.pid for process in processes if process.about.get("threads_are_greenlets")]
-    if green and pool_ns:
+    yield from _green_pool(routes, processes)
+
+
+def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> Iterator[Finding]:
+    green = {process.number for process in processes if process.about.get("threads_are_greenlets")}
+    jobs = [job for split in routes for job in split.jobs if job.process in green]
+    # A future's result is waited for by gevent's own locks there.
+    waited = sum(job.wait_ns.get(kind, 0) for job in jobs for kind in ("pool", "lock"))
+    whole = sum(job.latency_ns for job in jobs) or 1
+    if waited / whole >= _POOL_FRAC:
         yield Finding(
             "executor",
-            f"In {len(green)} processes monkey patching made the thread pool's threads greenlets: what was moved there "
-            "runs in the loop.",
+            f"{share(waited / whole)} of the time of {count(len(jobs))} jobs is waiting for pools and locks, and in "
+            "their processes monkey patching made the thread pool's threads greenlets: what was moved to a pool runs "
+            "in the loop.",
         )
 
 

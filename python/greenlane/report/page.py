@@ -10,8 +10,9 @@ from greenlane.page.blocks import Card, cards, details, note, paragraph, section
 from greenlane.page.document import document
 from greenlane.page.html import Html, element
 from greenlane.page.quantities import count, duration, share
+from greenlane.report.overhead import LEFT_OUT, overhead_sentence
 from greenlane.report.study import Study
-from greenlane.report.views import blame, calls, clocks, culprits, gain, latency, slowest, tail, workers
+from greenlane.report.views import blame, calls, clocks, culprits, ending, gain, latency, slowest, tail, workers
 
 __all__ = ["page"]
 
@@ -32,6 +33,7 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
         "blame": ("who made whom wait", blame.view(study)),
         "upstreams": ("upstreams", calls.view(study)),
         "slowest": ("slowest jobs", slowest.view(study)),
+        "end": ("running at the end", ending.view(study)),
         "culprits": ("culprits' code", culprits.view(study)),
         "workers": ("workers and time", workers.view(study)),
         "clocks": ("clocks", clocks.view(study)),
@@ -112,6 +114,7 @@ def _about(study: Study, environment: Mapping[str, object]) -> Html:
             f"{share(residual / latency_ns)} of all latency. Known only as a bound: {share(uncertain / latency_ns)} is "
             "counted as I/O and may have been wait. Stacks are sampled only while somebody waits."
         ),
+        note(f"{overhead_sentence(study.overhead)} {LEFT_OUT}") if study.overhead else "",
         details("Processes", _json(processes)),
         details("Made by", _json(environment)),
         name="about",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -12,16 +11,9 @@ from greenlane.record.rows import Stack
 __all__ = ["Frame", "frames", "own_frame", "places"]
 
 _FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$", re.DOTALL)
-#: Files of these are libraries'; the line that a team can change is above them.
-_LIBRARY: Final = re.compile(r"site-packages|dist-packages|(^|/)python3[.\d]*/|^<")
-#: Stacks may keep only a file's folder and name. Then these folders are taken for libraries': packages of the standard
-#: library, and those of servers, frameworks and clients that most services have.
-_LIBRARY_FOLDERS: Final = sys.stdlib_module_names | frozenset(
-    """futures gunicorn workers http uvicorn protocols gevent _socket3 greenlet flask werkzeug django handlers wsgiref
-    starlette middleware fastapi aiohttp celery kombu billiard pool requests urllib3 util httpx httpcore _transports
-    redis psycopg psycopg2 asyncpg sqlalchemy orm engine jinja2 pydantic opentelemetry ddtrace sentry_sdk greenlane
-    observed probes hosts record click anyio _backends uvloop waitress cheroot granian bottle falcon""".split()
-)
+#: Files of these are libraries', or ours; the line that a team can change is above them. An application's path is its
+#: last two parts in a recording, a library's begins at one of these folders.
+_LIBRARY: Final = re.compile(r"(^|/)(site|dist)-packages/|(^|/)python3[.\d]*t?/|^<|^greenlane/(?!demo/)")
 
 
 class Frame(NamedTuple):
@@ -39,11 +31,7 @@ class Frame(NamedTuple):
     @property
     def library(self) -> bool:
         """Whether it belongs to a library, or to the interpreter."""
-        if not self.file or _LIBRARY.search(self.file) is not None:
-            return True
-        folders = self.file.split("/")[:-1]
-        # A whole path says where it is from; two parts only say the folder.
-        return len(folders) == 1 and folders[0] in _LIBRARY_FOLDERS
+        return not self.file or _LIBRARY.search(self.file) is not None
 
 
 def frames(stack: str) -> list[Frame]:

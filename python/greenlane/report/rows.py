@@ -8,6 +8,8 @@ from typing import Final
 from greenlane.record.rows import Job
 from greenlane.report import costs
 from greenlane.report.clocks import late
+from greenlane.report.ending import place_of
+from greenlane.report.overhead import LEFT_OUT
 from greenlane.report.study import Study
 
 __all__ = ["VIEWS", "rows_of"]
@@ -16,8 +18,20 @@ Row = dict[str, object]
 
 #: Every `view` that can occur, in the order of the rows.
 VIEWS: Final = (
-    *("verdict", "finding", "route", "tail", "blame", "upstream", "clock", "worker", "contention", "uncut"),
-    *("branch", "load", "cost", "held", "scaling", "gain", "job", "process", "note"),
+    *(
+        "verdict",
+        "finding",
+        "route",
+        "tail",
+        "blame",
+        "upstream",
+        "clock",
+        "worker",
+        "contention",
+        "uncut",
+        "unfinished",
+    ),
+    *("branch", "load", "cost", "held", "scaling", "gain", "job", "process", "overhead", "note"),
 )
 
 
@@ -26,10 +40,11 @@ def rows_of(study: Study) -> list[Row]:
     found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
     found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
     views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _held)
-    for each in (*views, _scaling, _gains):
+    for each in (*views, _unfinished, _scaling, _gains):
         found += each(study)
     found += [{"view": "job", **_job(job)} for job in study.slowest]
     found += _processes(study)
+    found += _overhead(study)
     found += [{"view": "note", "said": said} for said in study.recording.notes]
     return found
 
@@ -259,6 +274,47 @@ def _gains(study: Study) -> Iterator[Row]:
             row[f"{name}_predicted_low_ms"] = ms(each.low_ns)
             row[f"{name}_predicted_high_ms"] = ms(each.high_ns)
         yield row
+
+
+def _unfinished(study: Study) -> Iterator[Row]:
+    for ending in study.endings:
+        for job in ending.jobs:
+            frame = place_of(job)
+            yield {
+                "view": "unfinished",
+                "process": job.process,
+                "pid": ending.process.pid,
+                "end": ending.how,
+                "job": job.job,
+                "route": job.route,
+                "host": job.host,
+                "in_progress_ms": ms(ending.at_ns - job.arrival_ns),
+                "running_ms": ms(job.running_ns),
+                "kept_the_loop": job.held,
+                "cpu_ms": ms(job.cpu_ns),
+                "io_ms": ms(sum(job.io_ns.values())),
+                "wait_ms": ms(sum(job.wait_ns.values())),
+                "unknown_ms": ms(max(0, ending.at_ns - job.last_ns)),
+                "place": frame.place if frame else None,
+                "stack": job.stack or None,
+            }
+
+
+def _overhead(study: Study) -> Iterator[Row]:
+    found = study.overhead
+    if found is not None:
+        yield {
+            "view": "overhead",
+            "processes": found.processes,
+            "cpu_frac": rounded(found.frac),
+            "events": found.events,
+            "event_ns": round(found.event_ns, 1),
+            "hooks_ms": ms(found.hooks_ns),
+            "writer_ms": ms(found.writer_ns),
+            "sampler_ms": ms(found.sampler_ns),
+            "lost_events": found.lost_events,
+            "left_out": LEFT_OUT,
+        }
 
 
 def _job(job: Job) -> Row:

@@ -10,12 +10,14 @@ from greenlane.record.rows import Job
 from greenlane.report.arrivals import Load, load_of
 from greenlane.report.balance import Balance, balance_of
 from greenlane.report.clocks import RouteClocks, Upstream, route_clocks, upstreams
+from greenlane.report.ending import Ending, endings_of
 from greenlane.report.fanout import Branch, branches_of
 from greenlane.report.findings import Finding, findings_of
 from greenlane.report.gain import Gain, gains_of
 from greenlane.report.hog import Contention, contention_of
 from greenlane.report.matrix import Matrix, matrix_of
 from greenlane.report.native import Uncut, uncut_of
+from greenlane.report.overhead import Overhead, overhead_of
 from greenlane.report.places import Frame, places
 from greenlane.report.scaling import Scaling, scaling_of
 from greenlane.report.split import RouteSplit, split_routes
@@ -53,6 +55,10 @@ class Study:
     branches: Sequence[Branch]
     places: Mapping[str, Frame]
     findings: Sequence[Finding]
+    #: Processes that ended with jobs in progress; that in which something ran for longest first.
+    endings: Sequence[Ending]
+    #: What the recording cost; None = it does not say.
+    overhead: Overhead | None
     #: The longest jobs, longest first.
     slowest: Sequence[Job]
     #: First and last moment, ns of the monotonic clock; equal when nothing was recorded.
@@ -85,6 +91,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     placed = places(recording.stacks)
     jobs = {(job.process, job.job): job for job in recording.jobs}
     load, branches = load_of(recording.jobs), branches_of(recording.calls, jobs)
+    endings = endings_of(recording.processes, recording.unfinished, recording.marks)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return Study(
@@ -115,7 +122,10 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
             processes=recording.processes,
             load=load,
             branches=branches,
+            endings=endings,
         ),
+        endings=endings,
+        overhead=overhead_of(recording.costs, recording.processes, recording.samples),
         slowest=sorted(recording.jobs, key=lambda job: -job.latency_ns)[:slowest],
         from_ns=min(starts),
         to_ns=max(ends),

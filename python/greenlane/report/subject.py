@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from greenlane.record.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = ["Part", "Recording", "of_route"]
 
@@ -21,6 +21,10 @@ class Recording(Protocol):
     @property
     def jobs(self) -> Sequence[Job]:
         """Jobs that ended, in any order."""
+
+    @property
+    def unfinished(self) -> Sequence[Unfinished]:
+        """Jobs in progress when their process ended."""
 
     @property
     def blame(self) -> Sequence[Blame]:
@@ -43,6 +47,14 @@ class Recording(Protocol):
         """Processes by the second."""
 
     @property
+    def costs(self) -> Sequence[Cost]:
+        """What the recording cost."""
+
+    @property
+    def marks(self) -> Sequence[tuple[int, int, str]]:
+        """(process, when, what) for "on", "off", "end" and the like."""
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a reader should know: losses, damage, switching on and off."""
 
@@ -57,11 +69,14 @@ class Part:
     whole: Recording
     processes: Sequence[Process]
     jobs: Sequence[Job]
+    unfinished: Sequence[Unfinished]
     blame: Sequence[Blame]
     calls: Sequence[Call]
     held: Sequence[Held]
     stacks: Sequence[Stack]
     samples: Sequence[Sample]
+    costs: Sequence[Cost]
+    marks: Sequence[tuple[int, int, str]]
     notes: Sequence[str]
 
     def segments(self, process: int, job: int) -> Sequence[Segment]:
@@ -75,10 +90,13 @@ def of_route(recording: Recording, route: str) -> Part:
         whole=recording,
         processes=recording.processes,
         jobs=[job for job in recording.jobs if job.route == route],
+        unfinished=[job for job in recording.unfinished if job.route == route],
         blame=[row for row in recording.blame if row.victim == route],
         calls=[call for call in recording.calls if call.route == route],
         held=recording.held,
         stacks=recording.stacks,
         samples=recording.samples,
+        costs=recording.costs,
+        marks=recording.marks,
         notes=recording.notes,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from greenlane.page.quantities import count, duration, share
+from greenlane.report.ending import place_of
 from greenlane.report.parts import KINDS, named
 from greenlane.report.study import Study
 
@@ -25,6 +26,7 @@ def sections(study: Study) -> Iterator[Section]:
         ("what slow jobs have more of", _tails(study)),
         ("who made whom wait", _blame(study)),
         ("upstream's clock beside yours", _upstreams(study)),
+        ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
         ("with permits, estimated", _gains(study)),
     ):
@@ -93,6 +95,25 @@ def _upstreams(study: Study) -> Sequence[Line]:
         }
         for each in study.upstreams[:_MOST]
     ]
+
+
+def _endings(study: Study) -> Sequence[Line]:
+    found: list[Line] = []
+    for ending in study.endings:
+        for job in ending.jobs[:_MOST]:
+            frame = place_of(job)
+            found.append(
+                {
+                    "process": str(ending.process.pid),
+                    "end": ending.how,
+                    "route": job.route,
+                    "since": duration(ending.at_ns - job.arrival_ns),
+                    "running for": duration(job.running_ns) if job.running_ns else "-",
+                    "at": frame.place if frame else "",
+                    "kept the loop": "yes" if job.held else "",
+                }
+            )
+    return found[:_MOST]
 
 
 def _workers(study: Study) -> Sequence[Line]:

@@ -133,10 +133,25 @@ pub fn before_open(life: &Life, job: &Job) -> Vec<Waited> {
 
 /// Accounts for one job that has a [`window`]; tells its waits in order.
 pub fn account(life: &Life, by_job: &ByJob, job: u32, waits: &mut Vec<Waited>) -> Account {
+    match window(&life.jobs[job as usize]) {
+        Some((_, end_ns)) => account_until(life, by_job, job, end_ns, waits),
+        None => Account::default(),
+    }
+}
+
+/// Accounts for a job up to a moment that is not before its beginning, whenever it ended; likewise.
+pub fn account_until(
+    life: &Life,
+    by_job: &ByJob,
+    job: u32,
+    end_ns: u64,
+    waits: &mut Vec<Waited>,
+) -> Account {
     let row = &life.jobs[job as usize];
-    let (Some(opened), Some((arrival_ns, end_ns))) = (row.opened, window(row)) else {
+    let Some(opened) = row.opened else {
         return Account::default();
     };
+    let arrival_ns = opened.arrival_ns;
     let mut parts: Vec<Part> = Vec::new();
     for wait in before_open(life, row) {
         parts.push(Part {

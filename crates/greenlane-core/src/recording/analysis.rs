@@ -6,6 +6,7 @@
 use super::account::{account, before_open, window, Account, ByJob, Waited};
 use super::blame::Turns;
 use super::culprits::{Culprits, Names};
+use super::ending::{unfinished, End, UnfinishedRow};
 use super::event::{ArrivalClock, Event, Outcome, Text, WaitKind};
 use super::life::{Life, State, NONE};
 use super::read::{Scan, Skipped, Texts, Unreadable};
@@ -33,6 +34,8 @@ pub struct ProcessRow {
     pub unknown_units: u64,
     /// (when, what)
     pub marks: Vec<(u64, Text)>,
+    /// The last event that says what the recording cost.
+    pub cost: Option<Event>,
 }
 
 /// One job.
@@ -125,6 +128,8 @@ pub struct Analysis {
     pub blame: Vec<BlameRow>,
     pub calls: Vec<CallRow>,
     pub held: Vec<HeldRow>,
+    /// By process; those that ran first.
+    pub unfinished: Vec<UnfinishedRow>,
     /// (culprit, stack, ns)
     pub stacks: Vec<(Text, Text, u64)>,
     /// (process, event)
@@ -165,6 +170,7 @@ impl Analysis {
             blame: Vec::new(),
             calls: Vec::new(),
             held: Vec::new(),
+            unfinished: Vec::new(),
             stacks: Vec::new(),
             samples: Vec::new(),
             kept: Vec::new(),
@@ -186,9 +192,16 @@ impl Analysis {
                 unknown_units: life.unknown_units,
                 ..ProcessRow::default()
             };
-            analysis.rows(index as u32, &events, &life, &names, &mut row, &mut sums);
+            let by_unit = analysis.rows(index as u32, &events, &life, &names, &mut row, &mut sums);
             drop(events);
             let by_job = ByJob::new(&life);
+            let marks = row.marks.iter();
+            let marks = marks.map(|&(at_ns, what)| (at_ns, analysis.texts.get(what)));
+            let end = End::of(row.to_ns, marks);
+            for (job, mut left) in unfinished(&life, &by_job, end, &by_unit) {
+                (left.process, left.route) = (index as u32, names.routes[job as usize]);
+                analysis.unfinished.push(left);
+            }
             let who = Who::new(&life, &names, &mut analysis.culprits);
             let kept = Kept {
                 life,
@@ -205,7 +218,7 @@ impl Analysis {
         Ok(analysis)
     }
 
-    /// Rows that need no accounting.
+    /// Rows that need no accounting. Gives the stacks of each unit, by time.
     fn rows(
         &mut self,
         process: u32,
@@ -214,7 +227,7 @@ impl Analysis {
         names: &Names,
         row: &mut ProcessRow,
         sums: &mut Sums,
-    ) {
+    ) -> HashMap<u32, Vec<(u64, Text)>> {
         let mut stacks: HashMap<u32, Vec<(u64, Text)>> = HashMap::new();
         let waits = Waits::of(events);
         (row.from_ns, row.to_ns) = (u64::MAX, 0);
@@ -258,6 +271,9 @@ impl Analysis {
                     stack,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
+                    if weight_ns == 0 {
+                        continue; // Nobody waited: only where it was.
+                    }
                     let number = life.job_number(job);
                     let culprit = match (names.routes.get(number as usize), life.unit_number(unit))
                     {
@@ -269,6 +285,14 @@ impl Analysis {
                     *sum = sum.saturating_add(weight_ns);
                 }
                 Event::Process { .. } => self.samples.push((process, *event)),
+                Event::Cost { at_ns, .. } => {
+                    let known = row.cost.map_or(0, |cost| cost.span_ns().0);
+                    row.cost = if at_ns >= known {
+                        Some(*event)
+                    } else {
+                        row.cost
+                    };
+                }
                 Event::About { json, .. } => row.about = json,
                 Event::Mark { at_ns, what } => row.marks.push((at_ns, what)),
                 _ => {}
@@ -300,6 +324,7 @@ impl Analysis {
             held.ns = held.ns.saturating_add(ns);
             held.longest_ns = held.longest_ns.max(ns);
         }
+        stacks
     }
 
     /// What was called, and whom, as one text.
@@ -406,7 +431,7 @@ impl Analysis {
                 .then_with(|| text(one.victim).cmp(text(other.victim)))
                 .then_with(|| text(one.culprit).cmp(text(other.culprit)))
         });
-        self.held = sums.held.into_values().collect();
+        self.held = with_stacks(sums.held);
         self.held.sort_by(|one, other| {
             other.ns.cmp(&one.ns).then_with(|| {
                 let key = |row: &HeldRow| (text(row.route), text(row.call), text(row.stack));
@@ -619,6 +644,24 @@ fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, s
             row.by_length_ns[index] = row.by_length_ns[index].saturating_add(ns);
         });
     }
+}
+
+/// Rows of one call without a stack go to the largest with one: the same place, seen without its stack.
+fn with_stacks(held: BTreeMap<(Text, Text, Text), HeldRow>) -> Vec<HeldRow> {
+    let (stackless, mut rows): (Vec<_>, Vec<_>) =
+        held.into_values().partition(|row| row.stack == 0);
+    for lost in stackless {
+        let same = |row: &&mut HeldRow| (row.route, row.call) == (lost.route, lost.call);
+        match rows.iter_mut().filter(same).max_by_key(|row| row.ns) {
+            Some(row) => {
+                row.count += lost.count;
+                row.ns = row.ns.saturating_add(lost.ns);
+                row.longest_ns = row.longest_ns.max(lost.longest_ns);
+            }
+            None => rows.push(lost),
+        }
+    }
+    rows
 }
 
 /// Of each unit, the stretches in which it could have run and did not: sorted, none within another.

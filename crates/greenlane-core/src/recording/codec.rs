@@ -257,6 +257,17 @@ impl Encoder {
                 self.time(from_ns);
                 15
             }
+            Event::Cost {
+                at_ns,
+                events,
+                thousand_ns,
+                writer_ns,
+                sampler_ns,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[events, thousand_ns, writer_ns, sampler_ns]);
+                16
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -313,7 +324,7 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 15 {
+        if tag > 16 {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = body.first(self.last_ns)?;
@@ -498,6 +509,13 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             unit: body.small()?,
             job: body.plain()?,
             from_ns: body.time()?,
+        },
+        16 => Event::Cost {
+            at_ns,
+            events: body.plain()?,
+            thousand_ns: body.plain()?,
+            writer_ns: body.plain()?,
+            sampler_ns: body.plain()?,
         },
         _ => Event::Mark {
             at_ns,

@@ -218,7 +218,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(14) {
+    match numbers.below(17) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -291,6 +291,21 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             upstream: text,
             operation: text,
             outcome: Outcome::Ok,
+        },
+        14 => Event::Stack {
+            at_ns,
+            unit,
+            job,
+            weight_ns: second_ns,
+            stack: text,
+        },
+        15 => Event::Mark { at_ns, what: text },
+        16 => Event::Cost {
+            at_ns,
+            events: second_ns,
+            thousand_ns: third_ns,
+            writer_ns: fourth_ns,
+            sampler_ns: second_ns,
         },
         12 => Event::Running {
             at_ns,

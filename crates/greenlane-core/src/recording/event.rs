@@ -183,6 +183,15 @@ pub enum Event {
         job: u64,
         from_ns: u64,
     },
+    /// What the recording has cost this process since it began: `events` at `thousand_ns` a thousand (measured at its
+    /// start, on a ring of its own), and the CPU of its two threads.
+    Cost {
+        at_ns: u64,
+        events: u64,
+        thousand_ns: u64,
+        writer_ns: u64,
+        sampler_ns: u64,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -200,6 +209,7 @@ impl Event {
             | Self::Attach { at_ns, .. }
             | Self::Stack { at_ns, .. }
             | Self::Process { at_ns, .. }
+            | Self::Cost { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

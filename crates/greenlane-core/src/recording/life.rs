@@ -103,6 +103,8 @@ pub struct Slice {
     /// The first of those that only waits for the GIL cut apart, and when the last of them ends.
     pub head: u32,
     pub stretch_to_ns: u64,
+    /// Its end is not in the recording: `to_ns` is when it was last seen running.
+    pub open: bool,
     cpu_ns: u64,
 }
 
@@ -406,6 +408,7 @@ impl Life {
             phase,
             head,
             stretch_to_ns: to_ns,
+            open: false,
             cpu_ns,
         });
         head
@@ -438,6 +441,7 @@ impl Life {
             if from_ns < to_ns {
                 let mut span = self.span(from_ns, to_ns, SLICE - 1, unit, State::Run);
                 span.slice = self.slice(from_ns, to_ns, 0, u64::MAX);
+                self.slices[span.slice as usize].open = true;
                 span.job = self.job(job);
                 split(span, turns, spans);
             }

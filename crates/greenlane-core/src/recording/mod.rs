@@ -11,6 +11,7 @@
 //! | [`blame`] | who had what others waited for: turns and their sums |
 //! | [`who`] | those turns, of a process: its loops' threads, the GIL, the workers |
 //! | [`culprits`] | what culprits are called |
+//! | [`ending`] | what was in progress when a process ended |
 //! | [`analysis`] | all of it: rows about a recording |
 
 pub mod account;
@@ -19,6 +20,7 @@ pub mod blame;
 pub mod chunk;
 pub mod codec;
 pub mod culprits;
+pub mod ending;
 pub mod event;
 pub mod life;
 pub mod read;

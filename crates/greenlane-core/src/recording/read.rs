@@ -315,6 +315,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Wait { .. }
         | Event::Gc { .. }
         | Event::Running { .. }
+        | Event::Cost { .. }
         | Event::Process { .. } => {}
     }
     event

@@ -142,7 +142,7 @@ unsafe extern "C" fn run_step(
             return result;
         }
         let now_ns = clock::monotonic_ns();
-        strand::suspend(&mut *unit, now_ns);
+        strand::suspend(unit, now_ns);
         if again {
             task::ready(&mut *unit, Cause::at(Source::Task, (*unit).job, now_ns));
         }

@@ -15,8 +15,10 @@ pub fn calls_install(py: Python<'_>, stamps: bool) -> String {
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn calls_rescan(py: Python<'_>) {
-    py.detach(super::rescan);
+pub fn calls_rescan() {
+    // With the GIL, for a moment: a daemon thread that gave it up here at the interpreter's end would not get it again,
+    // and be ended inside of Rust, which aborts.
+    super::rescan();
 }
 
 /// See `_native.pyi`.

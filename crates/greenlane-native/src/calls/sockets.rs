@@ -14,6 +14,7 @@
 use super::originals::real;
 use super::redirected::Errno;
 use super::{realtime, symbols};
+use crate::forks;
 use crate::record::on;
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
 use std::mem::{transmute, zeroed};
@@ -174,7 +175,8 @@ pub fn came_with_stamp(fd: c_int) {
 
 /// Bytes without a stamp were read from a stamped `fd`.
 pub fn missed(fd: c_int) {
-    if take(fd, UNSURE) != 0 {
+    // The number may be another descriptor's by now: copied over it, or closed where we do not see it.
+    if take(fd, UNSURE) != 0 && is_tcp(fd) {
         set_stamps(fd, 1);
     }
 }
@@ -326,7 +328,8 @@ fn local_port(fd: c_int) -> Option<u16> {
 
 /// In `close`'s place: what was known of the descriptor is forgotten.
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
-    if flags(fd) != 0 {
+    // The child of a `vfork` closes its own copies, with our memory in its hands.
+    if flags(fd) != 0 && forks::is_own_process() {
         take(fd, !0);
     }
     // SAFETY: the caller's call, as it is.

@@ -6,7 +6,7 @@
 
 use crate::record::strand::{self, Unit};
 use crate::{clock, forks, record::names};
-use greenlane_core::recording::event::{Event, Text, UnitKind};
+use greenlane_core::recording::event::{Event, Text, UnitKind, NO_JOB};
 use pyo3::ffi;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -258,14 +258,14 @@ pub fn make(
     insert(greenlet, unit_at, Some(unit), is_hub, thread)
 }
 
-/// The entry of the greenlet that `greenlet` was made by, as gevent's greenlets remember it.
-pub fn spawner_of(greenlet: *mut ffi::PyObject) -> Option<*mut Entry> {
+/// The job of the greenlet that `greenlet` was made by, as gevent's greenlets remember it.
+pub fn spawner_job(greenlet: *mut ffi::PyObject) -> u64 {
     // SAFETY: an attribute of gevent's, which is a weak reference; calling one runs no Python code.
     unsafe {
         let reference = ffi::PyObject_GetAttrString(greenlet, c"spawning_greenlet".as_ptr());
         if reference.is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return NO_JOB;
         }
         let mut spawner = ptr::null_mut();
         if ffi::PyWeakref_Check(reference) != 0 {
@@ -274,12 +274,21 @@ pub fn spawner_of(greenlet: *mut ffi::PyObject) -> Option<*mut Entry> {
         ffi::Py_DECREF(reference);
         if spawner.is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return NO_JOB;
         }
-        let entry = find(spawner);
+        let job = find(spawner).map_or(NO_JOB, |entry| job_of(&*entry));
         ffi::Py_DECREF(spawner);
-        entry
+        job
     }
+}
+
+/// A thread's first greenlet may outlive the thread, whose unit is gone then.
+fn job_of(entry: &Entry) -> u64 {
+    if entry.held.is_none() && strand::own_unit() != Some(entry.unit) {
+        return NO_JOB;
+    }
+    // SAFETY: held by the entry, or this thread's.
+    unsafe { (*entry.unit).job }
 }
 
 /// Makes the entry of a thread's first greenlet: the unit is the thread's own.

@@ -100,8 +100,11 @@ pub fn here() -> &'static mut Here {
 impl Here {
     /// Whether the hub runs, as far as is known.
     pub fn in_hub(&self) -> bool {
-        // SAFETY: the entry of the running greenlet, which lives.
-        !self.entry.is_null() && unsafe { (*self.entry).is_hub }
+        // SAFETY: the entry of the running greenlet, which lives. In a forked child it is a copy of the parent's, which
+        // goes when somebody asks for it.
+        !self.entry.is_null()
+            && self.generation == forks::generation()
+            && unsafe { (*self.entry).is_hub }
     }
 
     fn is_traced(&self) -> bool {
@@ -399,7 +402,7 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
             None => return here.lose(),
         };
         let unit = (*from).unit;
-        strand::suspend(&mut *unit, now_ns);
+        strand::suspend(unit, now_ns);
         if greenlets::is_over(origin) {
             greenlets::forget(origin);
         } else if !from_hub {
@@ -498,10 +501,7 @@ impl Here {
         }
         // What a timer starts (`spawn_later`) belongs to who set it.
         let job = match strand::running().1 {
-            NO_JOB => greenlets::spawner_of(greenlet).map_or(NO_JOB, |spawner| {
-                // SAFETY: the entry of a greenlet that lives.
-                unsafe { (*(*spawner).unit).job }
-            }),
+            NO_JOB => greenlets::spawner_job(greenlet),
             job => job,
         };
         let name = greenlets::name_of(greenlet);
@@ -540,7 +540,9 @@ pub fn due(due_ns: u64) -> u64 {
 /// When the running greenlet was made ready for the first time; 0 = unknown.
 pub fn spawned_ns() -> u64 {
     let here = here();
-    if here.entry.is_null() || !here.is_traced() || here.current != greenlets::current() {
+    let foreign = here.generation != forks::generation();
+    if foreign || here.entry.is_null() || !here.is_traced() || here.current != greenlets::current()
+    {
         return 0;
     }
     // SAFETY: the entry of the running greenlet.

@@ -39,7 +39,8 @@ pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
 
 extern "C" fn look(_nothing: *mut c_void) -> c_int {
     let to_ns = TO_NS.swap(0, Ordering::Relaxed);
-    let stack = Python::attach(sampler::stack_here);
+    // SAFETY: pending calls run with the GIL. Not `attach`, which panics at the interpreter's end.
+    let stack = sampler::stack_here(unsafe { Python::assume_attached() });
     if let Some(stack) = stack.filter(|_| to_ns != 0) {
         strand::emit(Event::Stack {
             at_ns: to_ns,

@@ -8,6 +8,7 @@
 //! | [`held`] | the Python stack of a call that blocked a whole loop |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
+//! | [`cost`] | what all this costs |
 //! | [`segments`] | the files |
 //! | [`writer`] | the native thread that drains the rings into the files; it never takes the GIL |
 //! | [`sampler`] | the native thread that looks where culprits are |
@@ -18,6 +19,7 @@
 
 #![allow(dead_code)] // Until the loops' probes and the redirected calls are there.
 
+pub mod cost;
 pub mod held;
 pub mod live;
 pub mod names;

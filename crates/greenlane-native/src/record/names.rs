@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 /// More texts than this are one text, [`OTHER`]: names come from outside.
 const MOST: usize = 1 << 16;
+/// And so are those beyond so many bytes of all: somebody asks for a hundred thousand long addresses.
+const MOST_BYTES: usize = 16 << 20;
 /// Longer texts are cut, bytes.
 const LONGEST: usize = 8192;
 /// What a text beyond the most is called.
@@ -19,6 +21,7 @@ const OTHER: &str = "(other)";
 struct Table {
     numbers: HashMap<Arc<str>, Text>,
     texts: Vec<Arc<str>>,
+    bytes: usize,
 }
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
@@ -55,7 +58,7 @@ pub fn text(text: &str) -> Text {
     if let Some(&number) = table.numbers.get(text) {
         return number;
     }
-    let text = if table.texts.len() < MOST {
+    let text = if table.texts.len() < MOST && table.bytes + text.len() <= MOST_BYTES {
         text
     } else {
         OTHER
@@ -64,6 +67,7 @@ pub fn text(text: &str) -> Text {
         return number;
     }
     let shared: Arc<str> = Arc::from(text);
+    table.bytes += shared.len();
     table.texts.push(Arc::clone(&shared));
     let number = table.texts.len() as Text;
     table.numbers.insert(shared, number);
@@ -86,4 +90,23 @@ fn shortened(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_from_outside_do_not_fill_the_memory() {
+        let other = |number: u32| text(&format!("{number:08}{}", "x".repeat(LONGEST)));
+        let first = other(0);
+        for number in 1..3000 {
+            other(number);
+        }
+        assert_eq!(other(0), first);
+        assert_eq!(other(3000), text(OTHER));
+        let texts = since(0);
+        assert!(texts.iter().map(|text| text.len()).sum::<usize>() <= MOST_BYTES + OTHER.len());
+        assert_eq!(text("short"), text(OTHER));
+    }
 }

@@ -223,6 +223,10 @@ impl Recorder {
         mark(what);
     }
 
+    fn describe(&self, about: &str) {
+        writer::describe(about);
+    }
+
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = locked(&writer::desk().state).clone();
         let stats = PyDict::new(py);
@@ -279,35 +283,43 @@ fn mark(what: &str) {
 }
 
 /// Writes the thread's Python name down, once a thread. A thread that `threading` does not know keeps its number.
+///
+/// Never by `current_thread()`: where it knows none, as in gevent's greenlets, it makes one up and keeps it.
 fn name_thread(py: Python<'_>) {
     strand::with_unit(|_| ());
     if !strand::is_nameless() {
         return;
     }
-    let name = py
-        .import("threading")
-        .and_then(|threading| threading.call_method0("current_thread"))
-        .and_then(|thread| thread.getattr("name"))
-        .and_then(|name| name.extract::<String>());
-    strand::name_thread(name.as_deref().unwrap_or(""));
+    let number = strand::thread();
+    let names = names_of_threads(py).unwrap_or_default();
+    let name = names.into_iter().find(|(of, _)| *of == number);
+    strand::name_thread(name.as_ref().map_or("", |(_, name)| name));
+}
+
+/// (number in the system, name) of each thread that `threading` knows and did not make up.
+///
+/// With gevent's monkey patch greenlets are threads to it: the first with a number is the thread, the others run in it.
+fn names_of_threads(py: Python<'_>) -> PyResult<Vec<(u32, String)>> {
+    let threading = py.import("threading")?;
+    let made_up = threading.getattr("_DummyThread")?;
+    let mut names: Vec<(u32, String)> = Vec::new();
+    for thread in threading.call_method0("enumerate")?.try_iter()? {
+        let thread = thread?;
+        let number: Option<u32> = thread.getattr("native_id")?.extract()?;
+        let Some(number) = number.filter(|_| !thread.is_instance(&made_up).unwrap_or(false)) else {
+            continue;
+        };
+        if names.iter().all(|(of, _)| *of != number) {
+            names.push((number, thread.getattr("name")?.extract()?));
+        }
+    }
+    Ok(names)
 }
 
 /// Tells the writer the names of all threads: those without jobs never say theirs.
 fn tell_thread_names(py: Python<'_>) {
-    let told = || -> PyResult<Vec<(u32, String)>> {
-        let threads = py.import("threading")?.call_method0("enumerate")?;
-        let mut names = Vec::new();
-        for thread in threads.try_iter()? {
-            let thread = thread?;
-            let number: Option<u32> = thread.getattr("native_id")?.extract()?;
-            if let Some(number) = number {
-                names.push((number, thread.getattr("name")?.extract()?));
-            }
-        }
-        Ok(names)
-    };
     // At the interpreter's end `threading` may be gone; the threads keep their numbers then.
-    if let Ok(told) = told() {
+    if let Ok(told) = names_of_threads(py) {
         let told = told
             .into_iter()
             .map(|(number, name)| (number, names::text(&name)));

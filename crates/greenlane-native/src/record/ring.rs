@@ -55,6 +55,11 @@ impl Ring {
         }
     }
 
+    /// How many it can hold.
+    pub fn events(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Puts an event in; called by its own thread only. True when the writer should be woken: half full just now.
     pub fn push(&self, event: Event) -> bool {
         let head = self.head.load(Ordering::Relaxed);

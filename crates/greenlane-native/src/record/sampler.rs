@@ -3,7 +3,8 @@
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
 //! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 10 ms and looks at
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
-//! blocks by then, there is no sample: it is not the culprit any more.
+//! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over a second is looked at once
+//! a second in any case, for nobody's waiting: should its process be killed, that is where it was.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -15,6 +16,7 @@ use crate::{clock, forks, interval};
 use greenlane_core::recording::event::{Event, Text, NO_JOB};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -33,6 +35,8 @@ const OVERDUE_NS: u64 = 10_000_000;
 const SILENT_NS: u64 = 200_000_000;
 /// A look stands for at most this.
 const LONGEST_NS: u64 = 1_000_000_000;
+/// A job's slice as long as this is looked at though nobody waits, as often: its process may be killed in it.
+const ALONE_NS: u64 = 1_000_000_000;
 /// Without a loop, it sleeps until it is woken, or this long.
 const ASLEEP_NS: u64 = 500_000_000;
 /// Innermost frames of a stack that are written down.
@@ -59,6 +63,8 @@ static HOLDER: AtomicUsize = AtomicUsize::new(0);
 /// Stacks looked at, and looks that came too late.
 pub static SAMPLES: AtomicU64 = AtomicU64::new(0);
 pub static LATE: AtomicU64 = AtomicU64::new(0);
+/// CPU that it has used.
+pub static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The calling thread has waited for the GIL since `since_ns` and waits on. `said`: it told so before. True: it is
 /// counted now; then it answers with [`waited`]. `holder`: the `PyThreadState` that has the GIL. Called with the GIL's
@@ -112,9 +118,15 @@ pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
         py.import("atexit")?
             .call_method1("register", (module.getattr("sampler_stop")?,))?;
     }
+    // Python ran above: another thread may have been at the same.
+    let before = RUNS.load(Ordering::Relaxed);
+    let is_first = RUNS.compare_exchange(before, own, Ordering::Relaxed, Ordering::Relaxed);
+    if before == own || is_first.is_err() {
+        return Ok(());
+    }
     STOP.store(false, Ordering::Relaxed);
     WAITING.store(0, Ordering::Relaxed);
-    RUNS.store(own, Ordering::Relaxed);
+    CPU_NS.store(0, Ordering::Relaxed);
     let started = writer::with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("greenlane-sampler".to_owned())
@@ -189,12 +201,15 @@ enum Wanted {
     Holder(u64),
     /// The thread of this loop, if it is still in the slice that began then.
     Loop(Arc<Ring>, u64),
+    /// Likewise, of any thread; nobody waits.
+    Alone(Arc<Ring>, u64),
 }
 
 struct Sampler {
     /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
     ring: Arc<Ring>,
     looked_ns: u64,
+    alone_ns: u64,
     /// Stacks by their hash.
     known: HashMap<u64, Text>,
 }
@@ -206,6 +221,7 @@ impl Sampler {
         Self {
             ring,
             looked_ns: 0,
+            alone_ns: 0,
             known: HashMap::new(),
         }
     }
@@ -213,6 +229,7 @@ impl Sampler {
     /// Waits, without the GIL, until somebody waits; None: the sampler is to end.
     fn wait(&self) -> Option<Wanted> {
         loop {
+            CPU_NS.store(clock::thread_cpu_ns(), Ordering::Relaxed);
             ASLEEP.store(1, Ordering::SeqCst);
             let mut pause_ns = ASLEEP_NS;
             if on() {
@@ -238,6 +255,9 @@ impl Sampler {
                             return self.unless_stopped(Wanted::Loop(Arc::clone(ring), from_ns));
                         }
                     }
+                    if let Some(wanted) = self.alone(&rings, now_ns) {
+                        return self.unless_stopped(wanted);
+                    }
                 }
             }
             if STOP.load(Ordering::Relaxed) {
@@ -245,6 +265,18 @@ impl Sampler {
             }
             sleep(pause_ns);
         }
+    }
+
+    fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
+        if now_ns.saturating_sub(self.alone_ns) < ALONE_NS {
+            return None;
+        }
+        rings.iter().find_map(|ring| {
+            let from_ns = ring.from_ns.load(Ordering::Relaxed);
+            let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
+            let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
+            (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
+        })
     }
 
     fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
@@ -265,7 +297,7 @@ impl Sampler {
                 });
                 (holder, ring, *since_ns)
             }
-            Wanted::Loop(ring, from_ns) => {
+            Wanted::Loop(ring, from_ns) | Wanted::Alone(ring, from_ns) => {
                 let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
@@ -275,9 +307,13 @@ impl Sampler {
             LATE.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let weight_ns = now_ns
-            .saturating_sub(since_ns.max(before_ns))
-            .min(LONGEST_NS);
+        let weight_ns = if matches!(wanted, Wanted::Alone(..)) {
+            self.alone_ns = now_ns;
+            0
+        } else {
+            let weight_ns = now_ns.saturating_sub(since_ns.max(before_ns));
+            weight_ns.min(LONGEST_NS)
+        };
         if let Some(stack) = self.stack_of(py, state) {
             SAMPLES.fetch_add(1, Ordering::Relaxed);
             self.ring.push(Event::Stack {
@@ -331,6 +367,7 @@ fn keeps_somebody(ring: &Ring) -> bool {
 /// The frames of the thread whose `PyThreadState` lies at `state`, outermost first; None if there is no such thread,
 /// or it runs no Python.
 fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
+    let _none = NoCollection::begin(py);
     // SAFETY: with the GIL, threads are neither added to nor taken off the list. `state` is only compared.
     let mut frame = unsafe {
         let mut thread = ffi::PyInterpreterState_ThreadHead(ffi::PyInterpreterState_Get());
@@ -361,6 +398,26 @@ fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
     Some(frames)
 }
 
+/// No garbage collection meanwhile: frame objects are made, and up to 3.11 that may set one off. Objects of the program
+/// would be finalised on our thread then, in the middle of a look. The GIL is held all along: nobody sees the switch.
+struct NoCollection(bool);
+
+impl NoCollection {
+    fn begin(_with_the_gil: Python<'_>) -> Self {
+        // SAFETY: with the GIL.
+        Self(unsafe { ffi::PyGC_Disable() } != 0)
+    }
+}
+
+impl Drop for NoCollection {
+    fn drop(&mut self) {
+        if self.0 {
+            // SAFETY: as in `begin`.
+            unsafe { ffi::PyGC_Enable() };
+        }
+    }
+}
+
 /// The calling thread's stack as a recording has it; None if it runs no Python.
 pub fn stack_here(py: Python<'_>) -> Option<String> {
     // SAFETY: the caller holds the GIL, so it has a state.
@@ -368,7 +425,7 @@ pub fn stack_here(py: Python<'_>) -> Option<String> {
     frames_of(py, state).map(|frames| frames.join(";"))
 }
 
-/// `function (folder/file.py:line)`.
+/// `function (file:line)`, the file [`shortened`].
 fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
     // SAFETY: a frame, kept alive by the caller; its code is a new reference.
     let (code, line) = unsafe {
@@ -387,17 +444,55 @@ fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
         text,
         "{} ({}:{line})",
         function.str()?.to_str()?,
-        shortened(file.to_str()?)
+        shortened(file.to_str()?, ours(py))
     );
     // What separates frames must not be inside of one.
     Ok(text.replace(';', ","))
 }
 
-/// The last two parts of a path.
-fn shortened(path: &str) -> &str {
+/// What tells where a file is from: a library's path from `site-packages` or the like on, the standard library's from
+/// `python3.N`, ours from `greenlane`; of any other, an application's, the last two parts.
+fn shortened<'a>(path: &'a str, ours: &str) -> &'a str {
+    if !ours.is_empty()
+        && path
+            .strip_prefix(ours)
+            .is_some_and(|rest| rest.starts_with('/'))
+    {
+        return path
+            .get(ours.rfind('/').map_or(0, |at| at + 1)..)
+            .unwrap_or(path);
+    }
+    for packages in ["/site-packages/", "/dist-packages/"] {
+        if let Some(at) = path.rfind(packages) {
+            return &path[at + 1..];
+        }
+    }
+    for (at, name) in path.rmatch_indices("/python3") {
+        let version = path[at + name.len()..]
+            .split('/')
+            .next()
+            .unwrap_or_default();
+        let parent = path[..at].rsplit('/').next().unwrap_or_default();
+        if parent.starts_with("lib") && version.starts_with('.') {
+            return &path[at + 1..];
+        }
+    }
     let mut slashes = path.rmatch_indices('/');
     slashes.next();
     slashes.next().map_or(path, |(at, _)| &path[at + 1..])
+}
+
+/// The folder of our own package; "" = unknown.
+fn ours(py: Python<'_>) -> &str {
+    static OURS: PyOnceLock<String> = PyOnceLock::new();
+    OURS.get_or_init(py, || {
+        let file = py
+            .import("greenlane")
+            .and_then(|module| module.getattr("__file__"));
+        let file: String = file.and_then(|file| file.extract()).unwrap_or_default();
+        file.rsplit_once('/')
+            .map_or_else(String::new, |(folder, _)| folder.to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -405,9 +500,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_keeps_its_last_two_parts() {
-        assert_eq!(shortened("/srv/app/shop/pricing.py"), "shop/pricing.py");
-        assert_eq!(shortened("pricing.py"), "pricing.py");
-        assert_eq!(shortened("<frozen runpy>"), "<frozen runpy>");
+    fn an_application_keeps_the_last_two_parts_of_a_path() {
+        let kept = |path| shortened(path, "/opt/venv/site-packages/greenlane");
+        assert_eq!(kept("/srv/app/shop/pricing.py"), "shop/pricing.py");
+        assert_eq!(kept("pricing.py"), "pricing.py");
+        assert_eq!(kept("<frozen runpy>"), "<frozen runpy>");
+        assert_eq!(kept("/srv/python3.11/shop/pricing.py"), "shop/pricing.py");
+    }
+
+    #[test]
+    fn a_library_keeps_where_it_is_from() {
+        let kept = |path| shortened(path, "/src/python/greenlane");
+        let flask = "/opt/venv/lib/python3.11/site-packages/flask/app.py";
+        assert_eq!(kept(flask), "site-packages/flask/app.py");
+        assert_eq!(
+            kept("/usr/lib/python3/dist-packages/six.py"),
+            "dist-packages/six.py"
+        );
+        let json = "/usr/lib/python3.11/json/encoder.py";
+        assert_eq!(kept(json), "python3.11/json/encoder.py");
+        assert_eq!(
+            kept("/x/lib/python3.13t/pickle.py"),
+            "python3.13t/pickle.py"
+        );
+        assert_eq!(
+            kept("/src/python/greenlane/probes/gevent.py"),
+            "greenlane/probes/gevent.py"
+        );
+        assert_eq!(
+            kept("/src/python/greenlane_shop/views.py"),
+            "greenlane_shop/views.py"
+        );
     }
 }

@@ -18,8 +18,9 @@ use greenlane_core::recording::event::{
     Event, Text, UnitKind, WaitKind, HELD_THE_LOOP, NO_JOB, READY_EXACT,
 };
 use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 /// A slice this long is worth a look at the thread's CPU clock, a system call. Shorter ones count as all CPU but for
@@ -63,10 +64,15 @@ pub struct Unit {
 }
 
 struct Strand {
+    /// A function of this module works on it: whoever comes in between (a signal handler that writes, a libc call that
+    /// the function itself makes) finds no strand.
+    busy: AtomicBool,
     ring: Arc<Ring>,
     thread: u32,
     generation: u64,
-    own: Unit,
+    /// The thread's own unit, from a Box that is freed with the strand.
+    own: *mut Unit,
+    own_id: u32,
     named: bool,
     is_loop: bool,
     /// The running unit: `own`, or one that its probe keeps alive. Null = between two.
@@ -122,6 +128,8 @@ impl Drop for Guard {
             if let Some(block) = strand.pending.take() {
                 strand.put(block);
             }
+            // SAFETY: from a Box in `make`. Nobody reaches it but through the strand.
+            drop(unsafe { Box::from_raw(strand.own) });
             strand.ring.end();
             threads::forget();
         }
@@ -130,31 +138,80 @@ impl Drop for Guard {
 
 static NEXT_UNIT: AtomicU32 = AtomicU32::new(1);
 
-/// This thread's strand, if it has one of this process.
-fn known() -> Option<&'static mut Strand> {
-    let strand = STRAND.with(Cell::get);
-    if strand.is_null() || strand == ENDED {
+/// This thread's strand while one function works on it.
+struct Held(&'static mut Strand);
+
+impl Deref for Held {
+    type Target = Strand;
+    fn deref(&self) -> &Strand {
+        self.0
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Strand {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.busy.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The strand at `place`, unless a function that was interrupted works on it.
+///
+/// # Safety
+/// Made by `make` on this thread, and not dropped yet.
+unsafe fn hold(place: *mut Strand) -> Option<Held> {
+    // SAFETY: the flag alone is looked at; nobody has it exclusively but who has set it.
+    let busy = unsafe {
+        let busy = &raw const (*place).busy;
+        &*busy
+    };
+    if busy.load(Ordering::Relaxed) {
         return None;
     }
-    // SAFETY: only this thread has the pointer; functions of this module do not call each other while they hold it,
-    // but through it, and signal handlers of Python run between bytecodes, not inside of them.
-    let strand = unsafe { &mut *strand };
-    (strand.generation == forks::generation()).then_some(strand)
+    busy.store(true, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: only this thread has the pointer, and until the flag is cleared nobody else on it takes it.
+    Some(Held(unsafe { &mut *place }))
+}
+
+fn is_of_this_process(place: *mut Strand) -> bool {
+    // SAFETY: null, or made by `make`; the generation never changes.
+    !place.is_null()
+        && place != ENDED
+        && unsafe { (&raw const (*place).generation).read() } == forks::generation()
+}
+
+/// This thread's strand, if it has one of this process.
+fn known() -> Option<Held> {
+    let place = STRAND.with(Cell::get);
+    if !is_of_this_process(place) {
+        return None;
+    }
+    // SAFETY: just looked at.
+    unsafe { hold(place) }
 }
 
 /// This thread's strand, made if need be. Allocates then; never called from a redirected libc call but `gil_waited`.
-fn mine() -> Option<&'static mut Strand> {
-    if let Some(strand) = known() {
-        return Some(strand);
+fn mine() -> Option<Held> {
+    let place = STRAND.with(Cell::get);
+    if is_of_this_process(place) {
+        // SAFETY: just looked at.
+        return unsafe { hold(place) };
     }
-    if STRAND.with(Cell::get) == ENDED {
+    if place == ENDED {
         return None;
     }
     make()
 }
 
 #[cold]
-fn make() -> Option<&'static mut Strand> {
+fn make() -> Option<Held> {
     // A thread in its last moments gets none.
     GUARD.try_with(|_| ()).ok()?;
     // SAFETY: gettid has no arguments and cannot fail.
@@ -164,14 +221,18 @@ fn make() -> Option<&'static mut Strand> {
     let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
     ring.state.store(state, Ordering::Relaxed);
     writer::register(&ring);
+    let own_id = NEXT_UNIT.fetch_add(1, Ordering::Relaxed);
+    let own = Box::into_raw(Box::new(blank(own_id, NO_JOB)));
     let strand = Box::into_raw(Box::new(Strand {
+        busy: AtomicBool::new(false),
         ring,
         thread,
         generation: forks::generation(),
-        own: blank(NEXT_UNIT.fetch_add(1, Ordering::Relaxed), NO_JOB),
+        own,
+        own_id,
         named: false,
         is_loop: false,
-        current: ptr::null_mut(),
+        current: own,
         from_ns: 0,
         gil_ns: 0,
         gil_at_from_ns: 0,
@@ -195,12 +256,12 @@ fn make() -> Option<&'static mut Strand> {
     STRAND.with(|place| place.set(strand));
     threads::know();
     // SAFETY: just made, and only this thread has it.
-    let strand = unsafe { &mut *strand };
-    strand.current = &raw mut strand.own;
+    let mut strand = unsafe { hold(strand) }?;
     strand.from_ns = clock::monotonic_ns();
+    let at_ns = strand.from_ns;
     strand.push(Event::Unit {
-        at_ns: strand.from_ns,
-        unit: strand.own.id,
+        at_ns,
+        unit: own_id,
         kind: UnitKind::Thread,
         thread,
         parent: 0,
@@ -382,7 +443,7 @@ fn wanted() -> bool {
 /// Puts an event into this thread's ring.
 pub fn emit(event: Event) {
     if wanted() {
-        if let Some(strand) = mine() {
+        if let Some(mut strand) = mine() {
             strand.push(event);
         }
     }
@@ -393,7 +454,7 @@ pub fn new_unit(kind: UnitKind, name: Text) -> Unit {
     if !wanted() {
         return blank(0, NO_JOB);
     }
-    let Some(strand) = mine() else {
+    let Some(mut strand) = mine() else {
         return blank(0, NO_JOB);
     };
     let id = NEXT_UNIT.fetch_add(1, Ordering::Relaxed);
@@ -401,11 +462,12 @@ pub fn new_unit(kind: UnitKind, name: Text) -> Unit {
         .current()
         .map_or((0, NO_JOB), |unit| (unit.id, unit.job));
     let at_ns = clock::monotonic_ns();
+    let thread = strand.thread;
     strand.push(Event::Unit {
         at_ns,
         unit: id,
         kind,
-        thread: strand.thread,
+        thread,
         parent,
         name,
     });
@@ -424,9 +486,12 @@ pub fn enter_loop() {
     if !wanted() {
         return;
     }
-    if let Some(strand) = mine() {
+    if let Some(mut strand) = mine() {
         if !strand.is_loop {
             strand.is_loop = true;
+            if strand.ring.events() >= LOOP_EVENTS {
+                return; // A loop a moment: `asyncio.run` again and again.
+            }
             let larger = Arc::new(Ring::new(LOOP_EVENTS));
             let state = strand.ring.state.load(Ordering::Relaxed);
             larger.state.store(state, Ordering::Relaxed);
@@ -438,24 +503,30 @@ pub fn enter_loop() {
 
 /// The thread's loop has ended.
 pub fn leave_loop() {
-    if let Some(strand) = known() {
+    if let Some(mut strand) = known() {
         strand.is_loop = false;
         strand.ring.epoll_fd.store(-1, Ordering::Relaxed);
     }
 }
 
 /// Ends the slice of the running `unit`: it gives way to another one of its thread.
-pub fn suspend(unit: &mut Unit, now_ns: u64) {
+///
+/// # Safety
+/// `unit` is one that lives.
+pub unsafe fn suspend(unit: *mut Unit, now_ns: u64) {
     if !wanted() {
-        return;
+        // Switched off just now, by a thread that needs no GIL for it: who may be dropped next must not stay here.
+        return forget(unit);
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     if ptr::eq(strand.current, unit) {
         let gil_ns = strand.gil_ns;
         strand.end(now_ns, gil_ns);
     }
     strand.current = ptr::null_mut();
     strand.away = 0;
+    // SAFETY: the caller says so; the strand has let go of it.
+    let unit = unsafe { &mut *unit };
     unit.left_ns = now_ns;
     unit.phase = unit.phase.saturating_add(1);
     unit.known_ns = 0;
@@ -485,7 +556,7 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
     if !wanted() {
         return;
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     // The unit that ran before and did not say that it stops: a plain thread's own.
     let gil_ns = strand.gil_ns;
     if !ptr::eq(strand.current, unit) {
@@ -496,13 +567,15 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
     let unit = unsafe { &mut *unit };
     let left_ns = std::mem::take(&mut unit.left_ns);
     if left_ns != 0 {
+        // Not `clamp`, which panics when a moment was taken too early.
+        let now_ns = now_ns.max(left_ns);
         let ready_ns = match unit.ready_ns {
             0 => now_ns,
-            ready_ns => ready_ns.clamp(left_ns, now_ns),
+            ready_ns => ready_ns.min(now_ns).max(left_ns),
         };
         let known_ns = match unit.known_ns {
             0 => left_ns.max(strand.previous_poll_ns.min(ready_ns)),
-            known_ns => known_ns.clamp(left_ns, ready_ns),
+            known_ns => known_ns.min(ready_ns).max(left_ns),
         };
         if !NO_IO.contains(&unit.kind) {
             unit.io_ready_ns = ready_ns;
@@ -534,7 +607,7 @@ pub unsafe fn resume(unit: *mut Unit, now_ns: u64) {
 
 /// `unit` is about to be dropped.
 pub fn forget(unit: *const Unit) {
-    if let Some(strand) = known() {
+    if let Some(mut strand) = known() {
         if ptr::eq(strand.current, unit) {
             let (now_ns, gil_ns) = (clock::monotonic_ns(), strand.gil_ns);
             strand.end(now_ns, gil_ns);
@@ -545,7 +618,7 @@ pub fn forget(unit: *const Unit) {
 
 /// This thread's own unit, made if need be. It lives as long as the thread, in this process.
 pub fn own_unit() -> Option<*mut Unit> {
-    Some(&raw mut mine()?.own)
+    Some(mine()?.own)
 }
 
 /// The unit that runs on this thread; null = none.
@@ -555,10 +628,10 @@ pub fn running_unit() -> *mut Unit {
 
 /// The thread itself runs again, outside of every unit of its loop.
 pub fn run_own(now_ns: u64) {
-    if let Some(strand) = known() {
+    if let Some(mut strand) = known() {
         let gil_ns = strand.gil_ns;
         strand.end(now_ns, gil_ns);
-        strand.current = &raw mut strand.own;
+        strand.current = strand.own;
         strand.begin(now_ns, gil_ns);
     }
 }
@@ -568,7 +641,7 @@ pub fn leave(kind: u8) {
     if !wanted() {
         return;
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     strand.away += 1;
     if strand.away == 1 {
         strand.left_ns = clock::monotonic_ns();
@@ -590,7 +663,7 @@ pub fn calling() {
 
 /// Answers [`leave`].
 pub fn enter() {
-    let Some(strand) = known() else { return };
+    let Some(mut strand) = known() else { return };
     if strand.away == 0 {
         return;
     }
@@ -618,6 +691,7 @@ pub fn enter() {
         } else {
             now_ns
         };
+        drop(strand);
         return loop_polled(left_ns, to_ns, 0);
     }
     let (known_ns, ready_ns, gil_ns) = if strand.returned_ns > left_ns {
@@ -646,7 +720,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     if !wanted() {
         return;
     }
-    let Some(strand) = known() else { return };
+    let Some(mut strand) = known() else { return };
     if stamp_ns != 0 {
         strand.stamp_ns = stamp_ns;
         strand.refine(stamp_ns);
@@ -698,7 +772,7 @@ pub fn bytes_came(at_ns: u64, exact: bool) {
     if !wanted() {
         return;
     }
-    if let Some(unit) = known().and_then(Strand::current) {
+    if let Some(unit) = known().and_then(|mut strand| strand.current()) {
         if unit.arrival_ns == 0 {
             unit.arrival_ns = at_ns;
             unit.arrival_exact = exact;
@@ -712,7 +786,7 @@ pub fn gil_waited(from_ns: u64, to_ns: u64) {
     if !wanted() {
         return;
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     let waited_ns = to_ns.saturating_sub(from_ns);
     strand.gil_ns += waited_ns;
     if waited_ns < WAITED_NS {
@@ -725,6 +799,7 @@ pub fn gil_waited(from_ns: u64, to_ns: u64) {
         strand.end(from_ns, gil_ns);
         strand.begin(to_ns, gil_ns + waited_ns);
     }
+    drop(strand);
     waited(WaitKind::Gil, from_ns, to_ns);
 }
 
@@ -733,13 +808,13 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
     if !wanted() {
         return;
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     let (unit, job) = match strand.current() {
         Some(unit) => {
             unit.spent.waited(kind, to_ns.saturating_sub(from_ns));
             (unit.id, unit.job)
         }
-        None => (strand.own.id, NO_JOB),
+        None => (strand.own_id, NO_JOB),
     };
     strand.push(Event::Wait {
         from_ns,
@@ -752,7 +827,7 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
 
 /// A loop's poll was inside the kernel from `from_ns` to `to_ns`, and found `ready` descriptors.
 pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
-    let Some(strand) = known() else { return };
+    let Some(mut strand) = known() else { return };
     strand.previous_poll_ns = strand.polled_ns;
     strand.polled_ns = to_ns;
     strand.poll_blocked = to_ns.saturating_sub(from_ns) >= WAITED_NS;
@@ -804,7 +879,7 @@ pub fn collected(ends: bool, generation: u8) {
     if !wanted() {
         return;
     }
-    let Some(strand) = mine() else { return };
+    let Some(mut strand) = mine() else { return };
     let now_ns = clock::monotonic_ns();
     if !ends {
         strand.gc_from_ns = now_ns;
@@ -812,7 +887,7 @@ pub fn collected(ends: bool, generation: u8) {
     }
     let from_ns = std::mem::take(&mut strand.gc_from_ns);
     if from_ns != 0 && now_ns - from_ns >= BLOCKED_NS {
-        let unit = strand.current().map_or(strand.own.id, |unit| unit.id);
+        let unit = strand.current().map_or(strand.own_id, |unit| unit.id);
         strand.push(Event::Gc {
             from_ns,
             to_ns: now_ns,
@@ -825,7 +900,7 @@ pub fn collected(ends: bool, generation: u8) {
 /// The running unit's (number, job); (0, 0) without one.
 pub fn running() -> (u32, u64) {
     known()
-        .and_then(Strand::current)
+        .and_then(|mut strand| strand.current())
         .map_or((0, NO_JOB), |unit| (unit.id, unit.job))
 }
 
@@ -834,7 +909,7 @@ pub fn spent() -> Option<(u32, Spent)> {
     if !wanted() {
         return None;
     }
-    let strand = mine()?;
+    let mut strand = mine()?;
     let (from_ns, waited_ns) = (strand.from_ns, strand.gil_ns - strand.gil_at_from_ns);
     let unit = strand.current()?;
     let mut spent = unit.spent;
@@ -864,7 +939,9 @@ pub fn attach_at(job: u64, now_ns: u64) -> u64 {
     if !wanted() {
         return NO_JOB;
     }
-    let Some(strand) = mine() else { return NO_JOB };
+    let Some(mut strand) = mine() else {
+        return NO_JOB;
+    };
     let Some(unit) = strand.current() else {
         return NO_JOB;
     };
@@ -889,15 +966,21 @@ pub fn is_nameless() -> bool {
     known().is_some_and(|strand| !strand.named && wanted())
 }
 
+/// The thread's number in the system; 0 = it has no strand.
+pub fn thread() -> u32 {
+    known().map_or(0, |strand| strand.thread)
+}
+
 /// Writes this thread's name down.
 pub fn name_thread(name: &str) {
-    if let Some(strand) = known() {
+    if let Some(mut strand) = known() {
         strand.named = true;
+        let (unit, thread) = (strand.own_id, strand.thread);
         strand.push(Event::Unit {
             at_ns: clock::monotonic_ns(),
-            unit: strand.own.id,
+            unit,
             kind: UnitKind::Thread,
-            thread: strand.thread,
+            thread,
             parent: 0,
             name: names::text(name),
         });

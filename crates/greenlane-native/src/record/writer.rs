@@ -6,24 +6,28 @@
 use super::live::Live;
 use super::ring::Ring;
 use super::segments::Segments;
-use super::{names, switch};
+use super::{cost, names, switch};
 use crate::{calls, clock, forks};
 use greenlane_core::recording::codec::Encoder;
 use greenlane_core::recording::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io, mem, ptr};
 
 const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
+/// Events that are taken from a ring at once.
+const BATCH: usize = 1024;
+/// A writer that has done its last round ends at once.
+const MOST_PATIENCE_MS: u32 = 1000;
 /// A chunk beyond this is written before the ring is empty, bytes.
 const CHUNK_BYTES: usize = 256 << 10;
-/// A slice that has lasted this long is written down before its end.
-const LONG_NS: u64 = 200_000_000;
+/// A slice that has lasted this long is written down before its end, once a round.
+const LONG_NS: u64 = 1_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
 
@@ -31,8 +35,10 @@ const MOST_UNITS: usize = 4096;
 pub struct Desk {
     generation: u64,
     rings: Mutex<Vec<Arc<Ring>>>,
-    thread: Mutex<Option<Thread>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     stop: AtomicBool,
+    /// The writer writes no more: it was stopped, or it failed.
+    over: AtomicBool,
     /// Rounds asked for and done: `flush` waits for its own.
     asked: AtomicU64,
     done: Mutex<u64>,
@@ -41,6 +47,8 @@ pub struct Desk {
     pub thread_names: Mutex<HashMap<u32, Text>>,
     pub live: Mutex<Live>,
     pub state: Mutex<State>,
+    /// The JSON that describes the process, as it is now.
+    about: AtomicU32,
 }
 
 /// What `stats` tells.
@@ -74,12 +82,14 @@ pub fn desk() -> &'static Desk {
             rings: Mutex::default(),
             thread: Mutex::default(),
             stop: AtomicBool::new(false),
+            over: AtomicBool::new(true),
             asked: AtomicU64::new(0),
             done: Mutex::new(0),
             round: Condvar::new(),
             thread_names: Mutex::default(),
             live: Mutex::default(),
             state: Mutex::default(),
+            about: AtomicU32::new(0),
         }));
         if DESK
             .compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire)
@@ -111,7 +121,7 @@ pub fn wake() {
         // Held by somebody: the writer starts, or ends, and looks into the rings anyway.
         if let Ok(thread) = desk().thread.try_lock() {
             if let Some(thread) = thread.as_ref() {
-                thread.unpark();
+                thread.thread().unpark();
             }
         }
     }
@@ -123,31 +133,61 @@ pub fn wake() {
 pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
     let desk = desk();
     let mut thread = locked(&desk.thread);
-    if thread.is_some() {
+    if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if desk.stop.load(Ordering::Relaxed) {
+            // Rings have one reader.
+            return Err(io::Error::other("the one before is still being written"));
+        }
         return Ok(());
     }
+    // A child has no writer before it starts its own: nobody would empty its rings.
+    WATCHED.call_once(|| {
+        // SAFETY: the handler only writes an atomic.
+        unsafe { libc::pthread_atfork(None, None, Some(off_in_child)) };
+    });
     let process = process_number();
     let mut segments = Segments::new(folder, process, max_bytes);
     segments.open()?;
     desk.stop.store(false, Ordering::Relaxed);
+    desk.over.store(false, Ordering::Release);
     *locked(&desk.state) = State {
         running: true,
         process,
         ..State::default()
     };
-    let about = names::text(about);
-    let writer = Writer::new(desk, segments, about);
+    desk.about.store(names::text(about), Ordering::Relaxed);
+    let writer = Writer::new(desk, segments, cost::thousand_ns());
     let started = with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("greenlane-writer".to_owned())
             .spawn(move || writer.run())
-    })?;
-    *thread = Some(started.thread().clone());
-    switch(true);
-    Ok(())
+    });
+    match started {
+        Ok(started) => {
+            *thread = Some(started);
+            switch(true);
+            Ok(())
+        }
+        Err(error) => {
+            desk.over.store(true, Ordering::Release);
+            locked(&desk.state).running = false;
+            Err(error)
+        }
+    }
 }
 
-/// Writes what there is and ends the writer; waits for it, at most some seconds.
+/// Describes the process anew: something of it has changed.
+pub fn describe(about: &str) {
+    desk().about.store(names::text(about), Ordering::Relaxed);
+}
+
+static WATCHED: Once = Once::new();
+
+extern "C" fn off_in_child() {
+    switch(false);
+}
+
+/// Writes what there is and ends the writer; waits for it, at most some seconds. Call without the GIL.
 pub fn stop() {
     switch(false);
     let desk = desk();
@@ -156,7 +196,20 @@ pub fn stop() {
     }
     desk.stop.store(true, Ordering::Relaxed);
     flush();
-    *locked(&desk.thread) = None;
+    // Gone for good but for a disk that hangs: whoever starts the next one, or looks at the threads, may rely on it.
+    for _ in 0..MOST_PATIENCE_MS {
+        let mut thread = locked(&desk.thread);
+        match thread.take_if(|thread| thread.is_finished()) {
+            Some(ended) => return drop(ended.join()),
+            None if thread.is_none() => return,
+            None => {}
+        }
+        drop(thread);
+        std::thread::sleep(Duration::from_millis(1));
+        if !desk.over.load(Ordering::Acquire) {
+            return;
+        }
+    }
 }
 
 /// Waits until everything that was in the rings when it was called is in the file, at most 5 s. Call without the GIL.
@@ -164,15 +217,34 @@ pub fn flush() {
     let desk = desk();
     let wanted = desk.asked.fetch_add(1, Ordering::AcqRel) + 1;
     match locked(&desk.thread).as_ref() {
-        Some(thread) => thread.unpark(),
+        Some(thread) => thread.thread().unpark(),
         None => return,
     }
     let mut done = locked(&desk.done);
     let mut patience = 50;
-    while *done < wanted && patience > 0 {
+    // A writer that is over has done its last round, whatever number that had.
+    while *done < wanted && patience > 0 && !desk.over.load(Ordering::Acquire) {
         let waited = desk.round.wait_timeout(done, Duration::from_millis(100));
         done = waited.unwrap_or_else(PoisonError::into_inner).0;
         patience -= 1;
+    }
+}
+
+/// Says that the writer is over, also when it fails: nobody waits for it in vain, and nothing more is recorded.
+struct Over(&'static Desk);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            switch(false);
+            let mut state = locked(&self.0.state);
+            state.running = false;
+            state.error = Some("the writer failed".to_owned());
+        }
+        let done = locked(&self.0.done);
+        self.0.over.store(true, Ordering::Release);
+        self.0.round.notify_all();
+        drop(done);
     }
 }
 
@@ -190,14 +262,17 @@ struct Writer {
     units: HashMap<u32, Event>,
     next_process_ns: u64,
     events: u64,
+    /// Of them, those that came from the rings, and what a thousand of them take.
+    recorded: u64,
+    thousand_ns: u64,
 }
 
 impl Writer {
-    fn new(desk: &'static Desk, segments: Segments, about: Text) -> Self {
+    fn new(desk: &'static Desk, segments: Segments, thousand_ns: u64) -> Self {
         Self {
             desk,
             segments,
-            about,
+            about: desk.about.load(Ordering::Relaxed),
             texts: Vec::new(),
             defined: HashSet::new(),
             encoder: Encoder::default(),
@@ -205,10 +280,13 @@ impl Writer {
             units: HashMap::new(),
             next_process_ns: 0,
             events: 0,
+            recorded: 0,
+            thousand_ns,
         }
     }
 
     fn run(mut self) {
+        let _over = Over(self.desk);
         loop {
             std::thread::park_timeout(PERIOD);
             WAKE.store(false, Ordering::Relaxed);
@@ -227,16 +305,16 @@ impl Writer {
     fn round(&mut self, last: bool) {
         let rings: Vec<Arc<Ring>> = locked(&self.desk.rings).clone();
         let desk = self.desk;
-        let mut live = locked(&desk.live);
+        let about = desk.about.load(Ordering::Relaxed);
+        if about != self.about {
+            self.about = about;
+            self.write(&Event::About {
+                at_ns: clock::monotonic_ns(),
+                json: about,
+            });
+        }
         for ring in &rings {
-            self.segments.lost += ring.take_lost();
-            while let Some(event) = ring.pop() {
-                live.observe(&event);
-                self.write(&event);
-                if self.encoder.bytes().len() >= CHUNK_BYTES {
-                    self.finish_chunk();
-                }
-            }
+            self.drain(ring);
         }
         self.name_threads();
         let now_ns = clock::monotonic_ns();
@@ -245,10 +323,19 @@ impl Writer {
         }
         if now_ns >= self.next_process_ns || last {
             self.next_process_ns = now_ns + SECOND_NS;
-            let event = process_event(now_ns, &mut live, rings.len());
-            self.write(&event);
+            let mut live = locked(&desk.live);
+            let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
+            drop(live);
+            self.write(&process_event(now_ns, jobs, lag_ns));
+            let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
+            self.write(&cost);
         }
-        drop(live);
+        if last {
+            self.write(&Event::Mark {
+                at_ns: now_ns,
+                what: names::text("end"),
+            });
+        }
         self.finish_chunk();
         locked(&self.desk.rings).retain(|ring| !ring.is_over());
         let mut state = locked(&self.desk.state);
@@ -258,6 +345,31 @@ impl Writer {
         state.written_bytes = self.segments.written_bytes;
         state.failed = self.segments.failed;
         state.error.clone_from(&self.segments.error);
+    }
+
+    /// Takes what is in `ring`; a thread that is faster than we are waits for the next round. The live figures are not
+    /// locked while the disk is written to.
+    fn drain(&mut self, ring: &Ring) {
+        self.segments.lost += ring.take_lost();
+        let mut left = ring.events();
+        let mut batch = Vec::new();
+        while left > 0 {
+            batch.extend(std::iter::from_fn(|| ring.pop()).take(BATCH.min(left)));
+            if batch.is_empty() {
+                return;
+            }
+            left -= batch.len();
+            self.recorded += batch.len() as u64;
+            let mut live = locked(&self.desk.live);
+            batch.iter().for_each(|event| live.observe(event));
+            drop(live);
+            for event in batch.drain(..) {
+                self.write(&event);
+                if self.encoder.bytes().len() >= CHUNK_BYTES {
+                    self.finish_chunk();
+                }
+            }
+        }
     }
 
     fn write(&mut self, event: &Event) {
@@ -370,7 +482,7 @@ fn texts_of(event: &Event) -> [Text; 2] {
     }
 }
 
-fn process_event(at_ns: u64, live: &mut Live, _rings: usize) -> Event {
+fn process_event(at_ns: u64, jobs: u32, lag_ns: u64) -> Event {
     let (os_wait_ns, threads) = run_queue_wait();
     Event::Process {
         at_ns,
@@ -378,8 +490,8 @@ fn process_event(at_ns: u64, live: &mut Live, _rings: usize) -> Event {
         os_wait_ns,
         rss_bytes: resident_bytes(),
         threads,
-        jobs: live.in_progress() as u32,
-        lag_ns: live.take_worst_lag_ns(),
+        jobs,
+        lag_ns,
         backlog: 0,
     }
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
+from greenlane._native import Recorder
 from greenlane.hosts.observed.wsgi import observed
 from greenlane.probes.gevent import spawned_ns
 from greenlane.probes.patching import Patches, Place
@@ -24,6 +25,10 @@ _KINDS: Final = (
     ("gunicorn.workers.gthread", "ThreadWorker", "gunicorn.gthread"),
     ("gunicorn.workers.sync", "SyncWorker", "gunicorn.sync"),
 )
+#: The arbiter ends this worker because it has not heard from it.
+_ABORT: Final = "abort"
+
+_recorder: Final = Recorder()
 
 
 def install() -> None:
@@ -48,7 +53,16 @@ def _base(patches: Patches, module: ModuleType) -> None:
 
         return load_wsgi
 
+    def abort(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def handle_abort(self: Any, *args: Any) -> Any:
+            if not silent:
+                _recorder.mark(_ABORT)  # what is in progress now kept the heartbeat from the arbiter
+            return original(self, *args)
+
+        return handle_abort
+
     patches.replace(module.Worker, "load_wsgi", make)
+    patches.replace(module.Worker, "handle_abort", abort)
 
 
 def _host_of(worker: object) -> str:
