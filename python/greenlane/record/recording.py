@@ -48,7 +48,7 @@ class Recording:
         ]
         counts, skipped = [counts for _, counts, _ in parts], self._native.skipped()
         #: What the recorder itself could not keep; each a sentence. Empty = it kept everything.
-        self.lost: list[str] = _lost(self.processes, counts, damaged=bool(skipped["damaged_bytes"]))
+        self.lost: list[str] = _lost(self.processes, counts, damaged=bool(skipped["damaged_bytes"] or skipped["newer_chunks"]))
         #: What a reader must know about what is missing, `lost` too; each a sentence. Empty = nothing is.
         self.notes: list[str] = self.lost + _notes(self.processes, counts, skipped)
 
