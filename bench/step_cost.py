@@ -27,6 +27,7 @@ STEPS = 2_000
 
 
 async def yielding() -> float:
+    """A step that only gives way: seconds each, mean of `STEPS`."""
     sleep = asyncio.sleep
     begin = time.perf_counter()
     for _ in range(STEPS):
@@ -35,6 +36,7 @@ async def yielding() -> float:
 
 
 async def pair() -> float:
+    """Two tasks that wake each other through futures: seconds a step."""
     loop = asyncio.get_running_loop()
     ping = [loop.create_future()]
     pong = [loop.create_future()]
@@ -58,6 +60,7 @@ async def pair() -> float:
 
 
 def loops() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The event loops that are installed, by name."""
     made: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
     try:
         import uvloop
@@ -67,6 +70,7 @@ def loops() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
 
 
 def run(loop: asyncio.AbstractEventLoop, program: Callable[[], Coroutine[Any, Any, float]]) -> float:
+    """One round of a program, without the collector: ns a step."""
     gc.collect()
     gc.disable()
     try:
@@ -76,6 +80,7 @@ def run(loop: asyncio.AbstractEventLoop, program: Callable[[], Coroutine[Any, An
 
 
 def measured(seconds: float) -> list[tuple[str, str, dict[str, list[float]]]]:
+    """(loop, program, ns a step by mode), modes and programs taking turns for so many seconds."""
     recorder = Recorder()
     cells = [
         (name, program.__name__, make(), program, {mode: [] for mode in ("bare", "off", "on")})
@@ -100,6 +105,7 @@ def measured(seconds: float) -> list[tuple[str, str, dict[str, list[float]]]]:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10)
     seconds = parser.parse_args().seconds

@@ -282,6 +282,19 @@ def test_a_file_and_a_folder_of_segments_are_read_alike(tmp_path: Path) -> None:
     assert [job for job in whole.jobs if job.process < 2] == parts.jobs
 
 
+def test_what_the_recorder_could_not_keep_is_said_with_its_reason() -> None:
+    writer = RecordingWriter(1, 42)
+    chunks = []
+    for number in range(4):
+        writer.event("mark", at_ns=START_NS + number, what="on")
+        chunks.append(writer.chunk())
+    assert Recording(b"".join(chunks)).lost == []
+    assert Recording(chunks[1] + chunks[3]).lost == [
+        "process 42: its beginning was dropped to keep the recording within its size (1 chunk)",
+        "process 42: 1 chunk missing in between: no room on the disk, or a limit on files",
+    ]
+
+
 def test_what_is_missing_is_noted() -> None:
     writer = RecordingWriter(1, 42)
     chunks = []
@@ -296,8 +309,8 @@ def test_what_is_missing_is_noted() -> None:
     assert len(recording.jobs) == 1
     assert recording.processes[0].lost_events == 6
     assert recording.notes == [
-        "process 42: its beginning was dropped to keep the recording within its size (1 chunks)",
-        "process 42: 1 chunks are missing in between",
+        "process 42: its beginning is missing (1 chunk)",
+        "process 42: 1 chunk missing in between",
         "process 42: 6 events were lost because a buffer was full",
         "process 42: 1 jobs are left out: their begin or end is not in the recording",
         "process 42: 1 threads, greenlets or tasks began before the recording does",

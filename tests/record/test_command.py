@@ -363,6 +363,21 @@ print("ran")
     assert routes(recorded(tmp_path))["kept"] == 3
 
 
+@pytest.mark.parametrize("command", [("record", "--status"), ("record", "--off"), ("top", "--once")])
+def test_a_recording_that_is_complete_says_how_it_is_read(tmp_path: Path, command: tuple[str, ...]) -> None:
+    record("work()", cwd=tmp_path)
+    ended = greenlane(*command, "r.glr", cwd=tmp_path)
+    assert ended.code == 2
+    assert "expected a recording that runs (this one is complete)\nhint: `greenlane report r.glr` reads it" in ended.err
+
+
+def test_flags_behind_the_target_count(tmp_path: Path) -> None:
+    wrong = greenlane("record", "--status", "r.glr", "--jsn", cwd=tmp_path)
+    assert (wrong.code, "unrecognized arguments: --jsn" in wrong.err) == (2, True)
+    json_behind = greenlane("record", "--status", "r.glr", "--json", cwd=tmp_path)
+    assert "there is none of this name" in json_behind.err
+
+
 def test_as_json_the_status_of_nothing_is_an_error(tmp_path: Path) -> None:
     ended = greenlane("record", "--status", "--json", cwd=tmp_path)
     assert ended.code == 2

@@ -121,6 +121,25 @@ while True: time.sleep(1)
     until(lambda: not Path(f"/proc/{grandchild}").exists())
 
 
+def test_a_ctrl_c_that_comes_to_child_and_group_is_one(tmp_path: Path, start_process: StartProcess) -> None:
+    source = (
+        """
+import signal
+def end(*_):
+    time.sleep(0.3)
+    sys.exit(5)
+signal.signal(signal.SIGINT, end)
+"""
+        + BUSY
+    )
+    running = start(start_process, tmp_path, source)
+    running.signal(signal.SIGINT)
+    time.sleep(0.05)  # the two must not become one before it hears of them
+    running.signal(signal.SIGINT)
+    assert running.wait_exit() == 5
+    assert routes(recorded(tmp_path))["work"] >= 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_passed_on(tmp_path: Path, start_process: StartProcess, number: int) -> None:
     source = f"""
@@ -191,6 +210,8 @@ def test_a_disk_without_room_keeps_what_was_recorded(tmp_path: Path, start_proce
         found = recorded(disk, kept.name)
         assert routes(found)["kept"] == 3
         assert routes(found)["much"] < 20_000
+        if kept.suffix == ".glr":
+            assert not found.lost or found.lost[0] in ended.err
         if kept.suffix == ".parts":
             assert ended.code == 1
             assert "the segments are kept" in ended.err

@@ -67,6 +67,12 @@ def test_folded_stacks_begin_with_the_route_and_end_with_ns(run: Run) -> None:
     assert any(line.startswith("GET /report;") and "totals (pricing.py:88)" in line for line in out.splitlines())
 
 
+def test_a_trace_on_stdout_stands_alone(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("pricing.glr", "--trace", "-")
+    assert code == 0 and json.loads(out)["traceEvents"]
+    assert not list(tmp_path.glob("*.html")) and not (tmp_path / "-").exists()
+
+
 def test_page_and_trace_go_where_they_are_told_to(run: Run, tmp_path: Path) -> None:
     code, _, err = run("pricing.glr", "-o", "seen.html", "--trace", "trace.json")
     assert code == 0 and "page: seen.html" in err and "trace: trace.json" in err
@@ -96,7 +102,7 @@ def test_so_many_slowest_jobs(run: Run) -> None:
     [
         (["absent.glr"], 2, "FILE='absent.glr', expected a recording that exists", "greenlane record"),
         (["pricing.glr", "--route", "GET /bike"], 2, "expected a route of the recording", "did you mean 'GET /bikes'?"),
-        (["pricing.glr", "--json", "--folded"], 2, "not both of --json and --folded", "run it once for each"),
+        (["pricing.glr", "--json", "--folded"], 2, "one of --json, --folded and --trace -", "run it once for each"),
         (["pricing.glr", "--slowest", "x"], 2, "expected a whole number from 0 to 200", "report --help"),
         (["pricing.glr", "-o", "no/such/folder.html"], 1, "No such file or directory", "name another with -o"),
         (["pricing.glr", "--trace", "no/such/trace.json"], 1, "No such file or directory", "or --trace"),

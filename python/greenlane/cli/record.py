@@ -22,7 +22,7 @@ from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.record_child import Child, alive, blocked_signals
-from greenlane.cli.record_parts import CONTROL, Parts
+from greenlane.cli.record_parts import CONTROL, SUFFIX, Parts
 from greenlane.control import ask, check_directory, processes
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
 from greenlane.record import open_recording
@@ -83,18 +83,28 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.merge:
         return _merge(_one(arguments, command), output)
     if arguments.on or arguments.status or (arguments.off and _is_target(command)):
+        command = _flags_behind(arguments, command)
         return _switch(arguments, command[0] if command else "", output)
     if not command:
         arguments.parser.error("the following arguments are required: COMMAND")
     return _record(arguments, command, output)
 
 
+def _flags_behind(arguments: argparse.Namespace, words: list[str]) -> list[str]:
+    """Take the flags that stand behind TARGET, which argparse leaves with it; give TARGET alone."""
+    for word in words[1:]:
+        if word != "--json":
+            arguments.parser.error(f"unrecognized arguments: {word}")
+        arguments.json = True
+    return words[:1]
+
+
 def _is_target(command: list[str]) -> bool:
-    """A COMMAND is never a number, a folder or a recording."""
-    if len(command) != 1:
-        return not command
-    word = command[0]
-    return word.isdecimal() or Path(word).is_dir() or Path(f"{word}.parts").is_dir()
+    """A COMMAND never begins with a number, a folder or a recording."""
+    if not command:
+        return True
+    path = Path(command[0])
+    return path.name.isdecimal() or path.suffix in (".glr", SUFFIX) or path.is_dir() or Path(f"{path}{SUFFIX}").is_dir()
 
 
 def _one(arguments: argparse.Namespace, words: list[str]) -> Path:
@@ -293,9 +303,14 @@ def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
     said.append(_count(parts.process_count(), "process"))
     size_mb = parts.merge()
     parts.remove()
+    lost: list[str] = []
     if size_mb <= _COUNTED_MB:
         with contextlib.suppress(GreenlaneError):
-            said.append(_count(len(open_recording(parts.file).jobs), "job"))
+            recording = open_recording(parts.file)
+            said.append(_count(len(recording.jobs), "job"))
+            lost = recording.lost
+    for each in lost:
+        output.say(f"greenlane: {each}")
     output.say(f"greenlane: recorded {', '.join(said)}, {size_mb:.1f} MB: {parts.file}")
     output.say(f"next: greenlane report {shlex.quote(os.path.relpath(parts.file))}")
 

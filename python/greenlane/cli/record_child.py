@@ -28,6 +28,8 @@ _PASSED_ON: Final = (
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _WATCHED: Final = {*_PASSED_ON, signal.SIGCHLD}
 _PR_SET_CHILD_SUBREAPER: Final = 36
+#: Two SIGINT within so many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
+_SAME_S: Final = 0.2
 
 
 class Child:
@@ -64,6 +66,7 @@ class Child:
         self.code: int | None = None
         #: How often somebody asked it to end by Ctrl-C.
         self.interrupts = 0
+        self._interrupted_s = -_SAME_S
 
     def wait(self, seconds: float) -> signal.Signals | None:
         """Wait for it to end or for a signal, so long at most; give the signal, which has been passed on.
@@ -76,6 +79,9 @@ class Child:
             return None
         number = signal.Signals(told.si_signo)
         if number == signal.SIGINT:
+            last_s, self._interrupted_s = self._interrupted_s, time.monotonic()
+            if self._interrupted_s - last_s < _SAME_S:
+                return number
             self.interrupts += 1
         if self.interrupts > 1:
             for pid in descendants():

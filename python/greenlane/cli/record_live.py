@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -33,11 +34,12 @@ def found(target: str) -> list[Process]:
     if target.isdecimal():
         return [process for process in _listening(_control_dir_of(int(target))) if process.pid == int(target)]
     directory = Path(target) if target else _default()
-    if directory.suffix == SUFFIX:
-        return _listening(Parts(directory.with_suffix("")).control_dir())
-    if not directory.is_dir():
-        return _listening(Parts(directory).control_dir())
-    return _listening(directory)
+    if directory.suffix != SUFFIX and directory.is_dir():
+        return _listening(directory)
+    parts = Parts(directory.with_suffix("") if directory.suffix == SUFFIX else directory)
+    if not parts.folder.is_dir():
+        raise _not_running(target, parts)
+    return _listening(parts.control_dir())
 
 
 def ask_all(listening: list[Process], request: Mapping[str, object], output: Output) -> list[dict[str, Any]]:
@@ -78,6 +80,13 @@ def _listening(directory: Path) -> list[Process]:
         hint = "start it with `greenlane record -- COMMAND`"
         raise ControlError(_REACH, name="TARGET", value=str(directory), rule=rule, hint=hint)
     return listening
+
+
+def _not_running(target: str, parts: Parts) -> SettingsError:
+    over = parts.file.is_file()
+    rule = f"a recording that runs ({'this one is complete' if over else 'there is none of this name'})"
+    hint = f"`greenlane report {shlex.quote(target)}` reads it" if over else "give it as it stands behind -o"
+    return SettingsError("TARGET", target, rule, hint, attempted=_REACH)
 
 
 def _default() -> Path:

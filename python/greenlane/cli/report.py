@@ -28,7 +28,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
     parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
-    parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events, one track a job")
+    parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
     parser.add_argument("--route", help="of this route's jobs only")
     parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
 
@@ -41,15 +41,19 @@ def _slowest(text: str) -> int:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.report import folded, rows, study
+    from greenlane.report.trace import write_trace
 
-    if arguments.json and arguments.folded:
-        hint = "run it once for each"
-        raise SettingsError(
-            "--folded", True, "not both of --json and --folded: stdout has one form", hint, attempted=_ATTEMPT
-        )
+    to_stdout = str(arguments.trace) == "-"
+    if arguments.json + arguments.folded + to_stdout > 1:
+        name, value = ("--trace", "-") if to_stdout else ("--folded", True)
+        rule = "one of --json, --folded and --trace -: stdout has one form"
+        raise SettingsError(name, value, rule, "run it once for each", attempted=_ATTEMPT)
     recording = _chosen(_opened(arguments.file), arguments.route)
     found = study.study_of(recording, arguments.slowest)
     _write_page(arguments, found, output)
+    if to_stdout:
+        write_trace(recording, output.out)
+        return 0
     if arguments.trace is not None:
         _write_trace(arguments.trace, recording, output)
     if arguments.json:
@@ -89,7 +93,7 @@ def _chosen(recording: Recording, route: str | None) -> Recording:
 def _write_page(arguments: argparse.Namespace, found: Study, output: Output) -> None:
     path: Path | None = arguments.output
     if path is None:
-        if arguments.json or arguments.folded:
+        if arguments.json or arguments.folded or str(arguments.trace) == "-":
             return
         path = arguments.file.with_name(f"{arguments.file.name.removesuffix('.glr') or 'recording'}.html")
     if str(path) == "-":

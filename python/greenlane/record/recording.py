@@ -46,8 +46,11 @@ class Recording:
         self.marks: list[tuple[int, int, str]] = [
             (number, at_ns, what) for number, (_, _, marks) in enumerate(parts) for at_ns, what in marks
         ]
-        #: What a reader must know about what is missing; each a sentence. Empty = nothing is.
-        self.notes: list[str] = _notes(self.processes, [counts for _, counts, _ in parts], self._native.skipped())
+        counts, skipped = [counts for _, counts, _ in parts], self._native.skipped()
+        #: What the recorder itself could not keep; each a sentence. Empty = it kept everything.
+        self.lost: list[str] = _lost(self.processes, counts, damaged=bool(skipped["damaged_bytes"] or skipped["newer_chunks"]))
+        #: What a reader must know about what is missing, `lost` too; each a sentence. Empty = nothing is.
+        self.notes: list[str] = self.lost + _notes(self.processes, counts, skipped)
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -132,16 +135,30 @@ def _about(text: str) -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
+def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, damaged: bool) -> list[str]:
+    lost = []
+    for process, (dropped, missing, _unfinished, _unknown) in zip(processes, counts, strict=True):
+        who = f"process {process.pid}"
+        if dropped and not damaged:
+            lost.append(f"{who}: its beginning was dropped to keep the recording within its size ({_chunks(dropped)})")
+        elif dropped:
+            lost.append(f"{who}: its beginning is missing ({_chunks(dropped)})")
+        if missing:
+            why = "" if damaged else ": no room on the disk, or a limit on files"
+            lost.append(f"{who}: {_chunks(missing)} missing in between{why}")
+        if process.lost_events:
+            lost.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
+    return lost
+
+
+def _chunks(number: int) -> str:
+    return f"{number} chunk{'' if number == 1 else 's'}"
+
+
 def _notes(processes: list[Process], counts: list[tuple[int, int, int, int]], skipped: dict[str, int]) -> list[str]:
     notes = []
-    for process, (dropped, missing, unfinished, unknown) in zip(processes, counts, strict=True):
+    for process, (_dropped, _missing, unfinished, unknown) in zip(processes, counts, strict=True):
         who = f"process {process.pid}"
-        if dropped:
-            notes.append(f"{who}: its beginning was dropped to keep the recording within its size ({dropped} chunks)")
-        if missing:
-            notes.append(f"{who}: {missing} chunks are missing in between")
-        if process.lost_events:
-            notes.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
         if process.torn_bytes:
             notes.append(f"{who}: its last chunk is cut off ({process.torn_bytes} bytes); it was killed while it wrote")
         if unfinished:
