@@ -169,8 +169,9 @@ def _now_and_then(clients: Clients, scene: Scene) -> None:
 
 
 def _killed(clients: Clients, scene: Scene) -> None:
+    clients.ask("/ping")  # the first request of a worker imports and resolves
     together(
-        lambda: clients.paced("/ping", 10, 1),
+        lambda: clients.paced("/ping", 20, 1),  # two at a time, whenever the export comes
         after(0.5, lambda: clients.ask("/export")),
     )
     assert scene.server is not None

@@ -104,8 +104,9 @@ def test_12_what_blocks_the_loop_now_and_then_has_a_stack(ask: Ask) -> None:
 def test_13_a_killed_worker_leaves_who_ran_last(ask: Ask) -> None:
     seen = ask("q13")
     assert "WORKER TIMEOUT" in seen.output
-    named = [row for row in seen.view("job") if row["route"] == "GET /export"]
-    assert named and named[0]["cpu_ms"] >= 1_500
+    # On a machine that is busy otherwise the export waits for a core as well.
+    named = seen.one("route", route="GET /export")
+    assert named["mean_ms"] >= 2_000 and named["cpu_ms"] >= 500
     assert next(iter(seen.culprits("GET /ping", "loop"))) == "GET /export"
     assert any("collect_rows" in str(row["name"]) for row in seen.view("cost", by="function"))
     last = seen.one("unfinished", route="GET /export")

@@ -10,7 +10,7 @@ app = Flask(__name__)
 
 @app.get("/ping")
 def ping():
-    gevent.sleep(0.005)
+    gevent.sleep(0.1)
     return "pong"
 
 
