@@ -9,7 +9,7 @@ use super::event::{ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP}
 use std::collections::{BinaryHeap, HashMap};
 
 /// Time off the core is spread over a slice in steps of this.
-pub const QUANTUM_NS: u64 = 10_000_000;
+pub const QUANTUM_NS: u64 = 1_000_000;
 /// But not in more steps than this a piece: a damaged time must not fill the memory.
 const MOST_QUANTA: u64 = 64;
 /// No slice, no block, no job.
