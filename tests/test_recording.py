@@ -295,6 +295,16 @@ def test_what_the_recorder_could_not_keep_is_said_with_its_reason() -> None:
     ]
 
 
+def test_a_chunk_of_a_later_format_is_not_one_that_was_dropped() -> None:
+    writer = RecordingWriter(1, 42)
+    chunks = []
+    for number in range(2):
+        writer.event("mark", at_ns=START_NS + number, what="on")
+        chunks.append(bytearray(writer.chunk()))
+    chunks[0][4] = 2
+    assert Recording(bytes(chunks[0] + chunks[1])).lost == ["process 42: its beginning is missing (1 chunk)"]
+
+
 def test_what_is_missing_is_noted() -> None:
     writer = RecordingWriter(1, 42)
     chunks = []

@@ -47,8 +47,9 @@ class Recording:
             (number, at_ns, what) for number, (_, _, marks) in enumerate(parts) for at_ns, what in marks
         ]
         counts, skipped = [counts for _, counts, _ in parts], self._native.skipped()
+        unread = bool(skipped["damaged_bytes"] or skipped["newer_chunks"])
         #: What the recorder itself could not keep; each a sentence. Empty = it kept everything.
-        self.lost: list[str] = _lost(self.processes, counts, damaged=bool(skipped["damaged_bytes"] or skipped["newer_chunks"]))
+        self.lost: list[str] = _lost(self.processes, counts, unread=unread)
         #: What a reader must know about what is missing, `lost` too; each a sentence. Empty = nothing is.
         self.notes: list[str] = self.lost + _notes(self.processes, counts, skipped)
 
@@ -135,16 +136,16 @@ def _about(text: str) -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
-def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, damaged: bool) -> list[str]:
+def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, unread: bool) -> list[str]:
     lost = []
     for process, (dropped, missing, _unfinished, _unknown) in zip(processes, counts, strict=True):
         who = f"process {process.pid}"
-        if dropped and not damaged:
+        if dropped and not unread:
             lost.append(f"{who}: its beginning was dropped to keep the recording within its size ({_chunks(dropped)})")
         elif dropped:
             lost.append(f"{who}: its beginning is missing ({_chunks(dropped)})")
         if missing:
-            why = "" if damaged else ": no room on the disk, or a limit on files"
+            why = "" if unread else ": no room on the disk, or a limit on files"
             lost.append(f"{who}: {_chunks(missing)} missing in between{why}")
         if process.lost_events:
             lost.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
