@@ -99,9 +99,8 @@ def main(argv: list[str]) -> int:
         low, high = _interval(found)
         middle = statistics.median(found)
         verdict = "holds" if high <= TARGET else "FAILS" if low > TARGET else "FAILS (interval crosses)"
-        print(
-            f"{worker:<12} on ÷ off {middle:.4f} [{low:.4f}, {high:.4f}]  ≤ {TARGET}  {verdict}  (off {plain_ms:.0f} ms)"
-        )
+        said = f"on ÷ off {middle:.4f} [{low:.4f}, {high:.4f}]  ≤ {TARGET}  {verdict}"
+        print(f"{worker:<12}{said}  (off {plain_ms:.0f} ms)")
         rows.append({"worker": worker, "cpu_ratio": middle, "cpu_ratio_low": low, "cpu_ratio_high": high,
                      "pairs": len(found), "turn_cpu_ms": plain_ms, "verdict": verdict})  # fmt: skip
     if not given.no_summary:
