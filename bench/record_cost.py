@@ -97,7 +97,7 @@ def claims(found: Sequence[Cost]) -> list[Claim]:
 def measure(given: argparse.Namespace, worker: str, rival: Path | None, iterations: int) -> list[Run]:
     """Every run of one worker class."""
     runs: list[Run] = []
-    with _services(given.contenders, worker, rival, iterations) as servers:
+    with started(given.contenders, worker, rival, iterations) as servers:
         found = costs(servers[0], alone(MIXES[_MIX], iterations))
         for server in servers:
             generate(_plan(server, found, "warm", _WARM_S))
@@ -112,7 +112,8 @@ def measure(given: argparse.Namespace, worker: str, rival: Path | None, iteratio
 
 
 @contextlib.contextmanager
-def _services(names: Sequence[str], worker: str, rival: Path | None, iterations: int) -> Iterator[list[Watched]]:
+def started(names: Sequence[str], worker: str, rival: Path | None, iterations: int) -> Iterator[list[Watched]]:
+    """The upstream and a service for each tool, warmed up by a few requests; all ended whatever happens."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glcost-")))
         _, address = stack.enter_context(arena.upstream())

@@ -94,14 +94,14 @@ class Watched(Server):
         super().__init__(Contender(tool.name, worker_class, tuple(arguments), env, app=tool.app), service)
         self.tool = tool
         self._python = str(rivals) if tool.rival and rivals else sys.executable
-        self._folder = folder
+        self.folder = folder
 
     def began(self) -> None:
         """Do what is to be done once it serves."""
         if self.tool.then is not None:
-            self.tool.then(self._folder)
+            self.tool.then(self.folder)
 
     def _command(self, port: int) -> list[str]:
         _, *gunicorn = super()._command(port)
-        names = {"bin": str(Path(self._python).parent), "folder": str(self._folder)}
+        names = {"bin": str(Path(self._python).parent), "folder": str(self.folder)}
         return [*(part.format(**names) for part in self.tool.before), self._python, *gunicorn]

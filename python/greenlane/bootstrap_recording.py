@@ -103,10 +103,13 @@ class Recording:
         except BaseException:
             self.recorder.stop()
             raise
-        _Probes(self._undo).install()
+        self._probes = _Probes(self._undo)
+        self._probes.install()
         self._undo.append(cooperative.when_threads_are_greenlets(self._tell_green))
         self._see_calls(settings.record_on)
         phase.subscribe(self.recorder)
+        if not settings.record_on:
+            self._see_blocking(False)
         bootstrap_control.offer_jobs(self._jobs)
         gc.callbacks.append(self.recorder.collected)
         # Registered before the program's own: runs after them.
@@ -117,6 +120,7 @@ class Recording:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
         self._see_calls(on)
+        self._see_blocking(on)
         self.recorder.flush()
 
     def finish(self) -> None:
@@ -171,6 +175,11 @@ class Recording:
     def _tell_green(self) -> None:
         self._about["threads_are_greenlets"] = True
         self.recorder.describe(json.dumps(self._about, default=str))
+
+    def _see_blocking(self, on: bool) -> None:
+        """Switched off, blocking calls are as they were, unless somebody else listens: permits."""
+        if phase.subscribers() == (self.recorder,):
+            self._probes.switch(on)
 
     def _start(self) -> None:
         self._from_ns = time.monotonic_ns()
@@ -243,20 +252,28 @@ class _Probes:
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
 
+    def switch(self, on: bool) -> None:
+        """Take the probes of threads out, or place them again."""
+        if not on:
+            probes.uninstall()
+        elif _is_green():
+            probes.install_routes()
+        else:
+            with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
+                probes.install()
+
     def _threads(self) -> None:
         self._undo.append(probes.uninstall)
-        if "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules:
-            self._green()
-            return
-        with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
-            probes.install()
-        for name in ("gevent.monkey", "gevent.hub"):
-            wrapt.register_post_import_hook(self._green, name)
+        self.switch(True)
+        if not _is_green():
+            for name in ("gevent.monkey", "gevent.hub"):
+                wrapt.register_post_import_hook(self._green, name)
 
-    def _green(self, module: object = None) -> None:
-        if _recording is not None or module is None:
+    def _green(self, module: object) -> None:
+        if _recording is not None:
             probes.uninstall()
-            probes.install_routes()
+            if _recording.recorder.recording():
+                probes.install_routes()
 
     def _native_calls(self) -> None:
         native: Any = _native
@@ -272,6 +289,10 @@ class _Probes:
 
         loader.create_module = create_module  # type: ignore[method-assign]
         self._undo.append(lambda: setattr(loader, "create_module", original))
+
+
+def _is_green() -> bool:
+    return "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules
 
 
 def _keep_last_words(undo: list[Callable[[], None]]) -> None:

@@ -25,7 +25,7 @@ class Application:
 
     name: str
     requirements: tuple[str, ...]
-    #: "{bin}" = scripts of its environment, "{port}" = where it listens.
+    #: "{bin}" = scripts of its environment, "{port}" = where it listens, "{here}" = this folder.
     command: tuple[str, ...]
     #: Path -> route as it is named, in the order of the load.
     paths: Mapping[str, str]
@@ -82,6 +82,32 @@ APPLICATIONS: tuple[Application, ...] = (
         },
         "/v2/version",
     ),
+)  # fmt: skip
+
+
+#: Other tools around the same small service: they and the recording see every switch and call, each in its way.
+_CHAINED_FROM = (
+    "flask==3.1.3", "gunicorn==27.0.1", "gevent==26.9.0", "ddtrace==4.16.0", "opentelemetry-distro==0.66b1",
+    "opentelemetry-instrumentation-flask==0.66b1", "opentelemetry-instrumentation-urllib3==0.66b1",
+)  # fmt: skip
+_CHAINED = {"/light": "GET /light", "/heavy": "GET /heavy"}
+_SERVER = (*_GUNICORN, "-k", "gevent", "--chdir", "{here}", "chained_app:app")
+_NO_AGENT = {
+    "DD_TRACE_AGENT_URL": "http://127.0.0.1:9",
+    "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false",
+    "DD_REMOTE_CONFIGURATION_ENABLED": "false",
+    "DD_PROFILING_ENABLED": "true",
+}
+_NO_EXPORTER = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+_MONITOR = {"GEVENT_MONITOR_THREAD_ENABLE": "true", "GEVENT_MAX_BLOCKING_TIME": "0.02"}
+
+CHAINS: tuple[Application, ...] = (
+    Application("chains-ddtrace", _CHAINED_FROM, ("{bin}/ddtrace-run", *_SERVER), _CHAINED, "/light", _NO_AGENT),
+    Application(
+        "chains-opentelemetry", _CHAINED_FROM, ("{bin}/opentelemetry-instrument", *_SERVER), _CHAINED, "/light",
+        _NO_EXPORTER,
+    ),
+    Application("chains-monitor", _CHAINED_FROM, _SERVER, _CHAINED, "/light", _MONITOR),
 )  # fmt: skip
 
 

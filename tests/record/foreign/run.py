@@ -42,7 +42,7 @@ def recorded(application: Application, file: Path) -> Answered:
     scripts = environment(application)
     port = child.free_port()
     greenlane = Path(sys.executable).with_name("greenlane")
-    command = [part.format(bin=scripts, port=port) for part in application.command]
+    command = [part.format(bin=scripts, port=port, here=Path(__file__).parent) for part in application.command]
     with tempfile.TemporaryDirectory(prefix="greenlane-app-") as home:
         # An application must not find, or change, the settings of whoever runs the tests.
         env = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "PYTHONWARNINGS": "ignore", **application.env}

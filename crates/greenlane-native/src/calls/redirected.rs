@@ -386,6 +386,41 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     }
 }
 
+/// In the place of the C function of this name. A loop asks it for `SO_ERROR` when its connection has been made: the
+/// kernel knows when that was.
+pub unsafe extern "C-unwind" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the function of this name, called as the caller did.
+    let result = unsafe {
+        let real: unsafe extern "C-unwind" fn(
+            c_int,
+            c_int,
+            c_int,
+            *mut c_void,
+            *mut socklen_t,
+        ) -> c_int = transmute(real(symbols::GETSOCKOPT));
+        real(fd, level, name, value, length)
+    };
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && wanted() && strand::is_loop() {
+        connected(fd);
+    }
+    result
+}
+
+#[inline(never)]
+fn connected(fd: c_int) {
+    let errno = Errno::keep();
+    if let Some(ago_ns) = sockets::since_last_ack_ns(fd) {
+        strand::connected(clock::monotonic_ns().saturating_sub(ago_ns));
+    }
+    errno.put_back();
+}
+
 /// In the place of the C function of this name; what is read from the connection will be stamped.
 pub unsafe extern "C-unwind" fn connect(
     fd: c_int,

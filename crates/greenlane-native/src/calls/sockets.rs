@@ -273,6 +273,28 @@ unsafe fn drop_rights(fd: c_int, first: *const c_int, count: usize) {
     }
 }
 
+/// How long ago the kernel last heard from the other end of a connection, to its tick, some ms; None: no connection.
+pub fn since_last_ack_ns(fd: c_int) -> Option<u64> {
+    // SAFETY: plain numbers.
+    let mut state: libc::tcp_info = unsafe { zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let failed = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut state).cast(),
+            &mut length,
+        )
+    };
+    (failed == 0 && state.tcpi_state == ESTABLISHED)
+        .then(|| u64::from(state.tcpi_last_ack_recv) * 1_000_000)
+}
+
+/// `TCP_ESTABLISHED`.
+const ESTABLISHED: u8 = 1;
+
 /// A stamp as monotonic time; 0 if it cannot be told.
 pub fn moment(stamp_ns: u64, now_ns: u64) -> u64 {
     match stamp_ns {

@@ -58,6 +58,7 @@ wanted! {
     FLOCK "flock" to::flock, false;
     FSYNC "fsync" to::fsync, false;
     GETADDRINFO "getaddrinfo" to::getaddrinfo, false;
+    GETSOCKOPT "getsockopt" to::getsockopt, false;
     LISTEN "listen" sockets::listen, false;
     NANOSLEEP "nanosleep" to::nanosleep, false;
     POLL "poll" to::poll, false;

@@ -3,6 +3,7 @@
 //! Coarse on purpose: sums of a job's slices, blocks and waits, not the exact accounting of a recording (children that
 //! run beside each other count twice). For `greenlane top`, metrics and autoscaling.
 
+use super::strand::ESTIMATED;
 use greenlane_core::recording::event::{Event, Text, WaitKind};
 use std::collections::HashMap;
 
@@ -86,15 +87,8 @@ impl Live {
                 }
             }
             Event::JobClose { job, at_ns, .. } => self.close(job, at_ns),
-            Event::Slice {
-                from_ns,
-                to_ns,
-                job,
-                cpu_ns,
-                ..
-            } => {
-                let wall_ns = to_ns.saturating_sub(from_ns);
-                let cpu_ns = if cpu_ns == u64::MAX { wall_ns } else { cpu_ns };
+            Event::Slice { job, cpu_ns, .. } => {
+                let cpu_ns = cpu_ns & !ESTIMATED;
                 self.busy_ns += cpu_ns;
                 if let Some(job) = self.jobs.get_mut(&job) {
                     job.cpu_ns += cpu_ns;

@@ -36,8 +36,8 @@ const WAITED_NS: u64 = 10_000;
 const HELD_NS: u64 = 1_000_000;
 /// A slice this long is cut at its next wait for the GIL.
 const LONGEST_NS: u64 = 50_000_000;
-/// CPU of a slice that was not measured.
-const UNMEASURED: u64 = u64::MAX;
+/// Bit of a slice's CPU that was not measured: what stands below is the most that it can be. The writer takes it off.
+pub const ESTIMATED: u64 = 1 << 63;
 
 /// Something that runs: a thread, greenlet or task. Lives at one address from its first `resume` until it is dropped.
 pub struct Unit {
@@ -385,7 +385,7 @@ impl Strand {
         let most_ns = (to_ns - from_ns).saturating_sub(waited_ns);
         let cpu_ns = self.cpu_of(most_ns);
         if let Some(unit) = self.current() {
-            unit.spent.cpu_ns += cpu_ns.min(most_ns);
+            unit.spent.cpu_ns += cpu_ns & !ESTIMATED;
             let (unit, job, phase) = (unit.id, unit.job, unit.phase);
             self.push(Event::Slice {
                 from_ns,
@@ -402,7 +402,7 @@ impl Strand {
     fn cpu_of(&mut self, most_ns: u64) -> u64 {
         if most_ns < CPU_LOOK_NS {
             self.unread_ns += most_ns;
-            return UNMEASURED;
+            return most_ns | ESTIMATED;
         }
         let now_ns = clock::thread_cpu_ns();
         let used_ns = now_ns
@@ -788,6 +788,18 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
     strand.block(from_ns, ready_ns, ready_ns, (kind, flags, call), gil_ns);
     strand.came(stamp_ns);
+}
+
+/// The connection that the running unit waited for was made at `at_ns`, by the kernel.
+pub fn connected(at_ns: u64) {
+    if !wanted() {
+        return;
+    }
+    if let Some(mut strand) = known() {
+        strand.stamp_ns = at_ns;
+        strand.refine(at_ns);
+        strand.came(at_ns);
+    }
 }
 
 /// Makes the strand of a thread that has none: it serves a request. Allocates; not for signal handlers.

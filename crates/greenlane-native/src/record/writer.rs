@@ -6,6 +6,7 @@
 use super::live::Live;
 use super::ring::Ring;
 use super::segments::Segments;
+use super::strand::ESTIMATED;
 use super::{cost, names, switch};
 use crate::{calls, clock, forks};
 use greenlane_core::recording::codec::Encoder;
@@ -441,7 +442,7 @@ impl Writer {
         for text in texts_of(event) {
             self.define(text);
         }
-        self.encoder.event(event);
+        self.encoder.event(&as_written(event));
     }
 
     fn define(&mut self, text: Text) {
@@ -462,6 +463,17 @@ impl Writer {
             self.base_ns = 0;
         }
     }
+}
+
+/// What was only estimated is not measured, in the file.
+fn as_written(event: &Event) -> Event {
+    let mut event = *event;
+    if let Event::Slice { cpu_ns, .. } = &mut event {
+        if *cpu_ns & ESTIMATED != 0 {
+            *cpu_ns = u64::MAX;
+        }
+    }
+    event
 }
 
 fn texts_of(event: &Event) -> [Text; 2] {
