@@ -27,6 +27,10 @@ use std::sync::Arc;
 
 /// Between two looks. A wake-up costs some 20 us on a virtual machine: at 20 ms that is a thousandth of a core.
 const PERIOD_NS: u64 = 20_000_000;
+/// After a look it rests so many times what the look took: looks are at most a three-hundredth of a core, and whom they
+/// take the GIL from pays as much again.
+const RESTS: u64 = 300;
+const MOST_REST_NS: u64 = 200_000_000;
 /// Between two looks while the loops wait for work.
 const IDLE_NS: u64 = 60_000_000;
 /// A wait for the GIL shorter than this is the interpreter's own slicing.
@@ -187,7 +191,10 @@ fn run() {
         Python::attach(|py| {
             let mut sampler = Sampler::new();
             while let Some(wanted) = py.detach(|| sampler.wait()) {
+                let before_ns = clock::thread_cpu_ns();
                 sampler.look(py, &wanted);
+                let cost_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
+                sampler.rest_ns = (cost_ns * RESTS).clamp(PERIOD_NS, MOST_REST_NS);
             }
             sampler.ring.end();
         });
@@ -211,6 +218,8 @@ struct Sampler {
     /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
     ring: Arc<Ring>,
     looked_ns: u64,
+    /// Until the next look, at least.
+    rest_ns: u64,
     alone_ns: u64,
     /// Stacks by their hash.
     known: HashMap<u64, Text>,
@@ -223,6 +232,7 @@ impl Sampler {
         Self {
             ring,
             looked_ns: 0,
+            rest_ns: PERIOD_NS,
             alone_ns: 0,
             known: HashMap::new(),
         }
@@ -247,7 +257,7 @@ impl Sampler {
                 } else if loops.clone().next().is_some() {
                     pause_ns = IDLE_NS;
                 }
-                if now_ns.saturating_sub(self.looked_ns) >= PERIOD_NS {
+                if now_ns.saturating_sub(self.looked_ns) >= self.rest_ns {
                     if waits {
                         return self.unless_stopped(Wanted::Holder(
                             WAITS_SINCE_NS.load(Ordering::Relaxed),
