@@ -946,20 +946,20 @@ pub fn running() -> (u32, u64) {
         .map_or((0, NO_JOB), |unit| (unit.id, unit.job))
 }
 
-/// Number of the running unit and where its time went so far, its present slice included.
+/// Number of the running unit and where its time went so far. Its slice ends here and a new one begins: only an ended
+/// one's CPU is known.
 pub fn spent() -> Option<(u32, Spent)> {
     if !wanted() {
         return None;
     }
     let mut strand = mine()?;
-    let (from_ns, waited_ns) = (strand.from_ns, strand.gil_ns - strand.gil_at_from_ns);
-    let unit = strand.current()?;
-    let mut spent = unit.spent;
-    if from_ns != 0 {
-        let ran_ns = clock::monotonic_ns().saturating_sub(from_ns);
-        spent.cpu_ns += ran_ns.saturating_sub(waited_ns);
+    if strand.from_ns != 0 && strand.away == 0 {
+        let (now_ns, gil_ns) = (clock::monotonic_ns(), strand.gil_ns);
+        strand.end(now_ns, gil_ns);
+        strand.begin(now_ns, gil_ns);
     }
-    Some((unit.id, spent))
+    let unit = strand.current()?;
+    Some((unit.id, unit.spent))
 }
 
 /// Calls `look` with the running unit, made if this thread has none.
