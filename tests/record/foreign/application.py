@@ -99,7 +99,11 @@ _NO_AGENT = {
     "DD_PROFILING_ENABLED": "true",
 }
 _NO_EXPORTER = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-_MONITOR = {"GEVENT_MONITOR_THREAD_ENABLE": "true", "GEVENT_MAX_BLOCKING_TIME": "0.02"}
+_MONITOR = {
+    "GEVENT_MONITOR_THREAD_ENABLE": "true",
+    "GEVENT_MONITOR_PRINT_BLOCKING_REPORTS": "true",
+    "GEVENT_MAX_BLOCKING_TIME": "0.02",
+}
 
 CHAINS: tuple[Application, ...] = (
     Application("chains-ddtrace", _CHAINED_FROM, ("{bin}/ddtrace-run", *_SERVER), _CHAINED, "/light", _NO_AGENT),
