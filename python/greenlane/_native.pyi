@@ -315,7 +315,7 @@ class Recorder:
         """Write down something that a reader should know."""
 
     def describe(self, about: str) -> None:
-        """Replace the JSON that `start` was given: something of the process has changed. Written within 0.4 s."""
+        """Replace the JSON that `start` was given: something of the process has changed. Written within 0.2 s."""
 
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …

@@ -310,8 +310,9 @@ print(json.dumps(outcome))
 @pytest.mark.slow
 def test_the_application_sees_what_it_would_see_without_us(run_python: RunPython) -> None:
     outcome = _report(run_python(PRELUDE + UNCHANGED))
+    # The kernel begins to stamp a moment after it is asked to: the first bytes may have come before.
+    assert outcome.pop("stamped") in (0, 1)
     assert outcome == {
-        "stamped": 1,
         "recvmsg": ["ne", 0, 0],
         "recvmsg_bare": ["two", 0, 0],
         "option": 0,

@@ -1,6 +1,6 @@
 //! The native thread that drains the rings into the files. It never takes the GIL and blocks no signal of the process.
 //!
-//! It wakes every 400 ms, or when a ring is a quarter full; what it has found is written as one chunk at once, so that a
+//! It wakes every 200 ms, or when a ring is a quarter full; what it has found is written as one chunk at once, so that a
 //! process that is killed loses no more than that.
 
 use super::live::Live;
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io, mem, ptr};
 
-const PERIOD: Duration = Duration::from_millis(400);
+const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
 /// Events that are taken from a ring at once.
 const BATCH: usize = 1024;
