@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.record import open_recording
+from tests.record.foreign import accounts
 from tests.record.foreign.application import APPLICATIONS, Application, Missing
 from tests.record.foreign.run import recorded
 
@@ -25,14 +26,8 @@ def test_an_application_from_pypi_is_recorded_unchanged(application: Application
     assert seen.wrong == [], seen.output
     recording = open_recording(file)
 
-    # Every request is a job of its route. (An application may ask itself other things.)
-    answered = [job.route for job in recording.jobs if job.status == 200]
-    assert {route: answered.count(route) for route in seen.by_route} == seen.by_route, recording.notes
-
-    # CPU + I/O + wait + residual = latency, exactly, and hardly anything is unexplained.
-    for job in recording.jobs:
-        parts = job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) + job.residual_ns
-        assert parts == job.latency_ns
+    accounts.check(recording, seen)
+    # Hardly anything is unexplained.
     unexplained = sorted(abs(job.residual_ns) / max(1, job.latency_ns) for job in recording.jobs)
     assert unexplained[int(0.99 * (len(unexplained) - 1))] <= 0.01
 

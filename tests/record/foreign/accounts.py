@@ -1,0 +1,15 @@
+"""What holds for the recording of any application: every answered request is a job, and its parts are its latency."""
+
+from __future__ import annotations
+
+from greenlane.record import Recording
+from tests.record.foreign.run import Answered
+
+
+def check(recording: Recording, seen: Answered) -> None:
+    """Fail unless it does. An application may ask itself other things."""
+    answered = [job.route for job in recording.jobs if job.status == 200]
+    assert {route: answered.count(route) for route in seen.by_route} == seen.by_route, recording.notes
+    for job in recording.jobs:
+        parts = job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) + job.residual_ns
+        assert parts == job.latency_ns
