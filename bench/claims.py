@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from greenlane.demo.rows import Run, latencies_ms, within
-from greenlane.demo.samples import quantile, wilson
+from greenlane.lab.statistics import quantile, wilson
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from greenlane.demo.plan import Arrival, Plan, job_ms, schedule
-from greenlane.demo.samples import quantile
+from greenlane.lab.statistics import quantile
 
 # The upstream service's time.
 IO_MS = 100.0

@@ -23,11 +23,11 @@ from typing import Literal
 
 from bench.claims import Claim
 from bench.summary import claim_line
-from greenlane.demo import processes
 from greenlane.demo.calibration import generate
 from greenlane.demo.contenders import CONTENDERS, Contender, Server, Service
 from greenlane.demo.plan import Plan, Stream
-from greenlane.demo.samples import quantile
+from greenlane.lab import processes
+from greenlane.lab.statistics import quantile
 
 Connections = Literal["new", "keep-alive"]
 ROUNDS = 20

@@ -20,13 +20,13 @@ from bench import blocks, claims, ideal, overhead, store, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.demo import arena, comparison, tables, work
-from greenlane.demo.about import about
 from greenlane.demo.contenders import Server
 from greenlane.demo.plan import Plan
 from greenlane.demo.rates import OFFER_DEADLINE_MS, JobCost
 from greenlane.demo.rows import Row, Run, pooled
 from greenlane.demo.samples import RunKey
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.environment import about
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")

@@ -34,13 +34,15 @@ from bench import rivals
 from bench.claims import Claim
 from bench.recorded_contenders import RECORD, STOCK, TOOLS, WORKERS, Watched
 from bench.summary import claim_line
-from greenlane.demo import arena, processes, work
-from greenlane.demo.about import about
+from greenlane.demo import arena, work
 from greenlane.demo.calibration import alone, costs, generate
 from greenlane.demo.plan import Plan, Stream
 from greenlane.demo.rates import ENDPOINTS, MIXES, JobCost, rates_per_s
 from greenlane.demo.rows import Run, pooled
-from greenlane.demo.samples import RunKey, quantile
+from greenlane.demo.samples import RunKey
+from greenlane.lab import processes
+from greenlane.lab.environment import about
+from greenlane.lab.statistics import quantile
 
 SCHEMA = "greenlane.record-cost/1"
 REPETITIONS = 9

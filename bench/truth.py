@@ -27,8 +27,8 @@ from bench.claims import Claim
 from bench.summary import claim_line
 from bench.truths import machine
 from bench.truths.compare import PARTS, RUNTIMES, Outcome, parts, play, run
-from greenlane.demo.about import about
-from greenlane.demo.samples import quantile, wilson
+from greenlane.lab.environment import about
+from greenlane.lab.statistics import quantile, wilson
 from greenlane.record import Job, open_recording
 
 SCHEMA = "greenlane.truth/1"

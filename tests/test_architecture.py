@@ -44,8 +44,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hosts",),
     ("fleet",),
     ("page",),
+    ("report", "lab"),
     ("demo",),
-    ("report", "plan", "lab", "cli"),
+    ("plan", "cli"),
 )
 
 # What the order alone would allow. Probes publish events, record and lanes subscribe, and only bootstrap knows both.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.demo import processes
 from greenlane.demo.runner import SCHEMA, main
+from greenlane.lab import processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from greenlane.demo.rows import Row, find, pooled
-from greenlane.demo.samples import UNANSWERED, RunKey, Sample, keep, quantile, read_samples, wilson
+from greenlane.demo.samples import UNANSWERED, RunKey, Sample, keep, read_samples
+from greenlane.lab.statistics import quantile, wilson
 from tests.demo.made import run, sample
 
 # DESIGN: one name for one thing, in every `--json`, table and plot.

@@ -14,6 +14,7 @@ from typing import Final, NoReturn, TextIO
 from greenlane._native import __version__
 from greenlane.cli import check, config, demo, learned, mode, record, report, top, version
 from greenlane.cli.command import Command
+from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError
 from greenlane.setting import nearest
@@ -23,6 +24,7 @@ __all__ = ["COMMANDS", "run"]
 COMMANDS: Final[tuple[Command, ...]] = (
     record.COMMAND,
     demo.COMMAND,
+    lab.COMMAND,
     config.COMMAND,
     check.COMMAND,
     report.COMMAND,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane.demo import processes
 from greenlane.demo.contenders import Contender, Server, Service, environment
 from greenlane.demo.rates import ENDPOINTS
 from greenlane.errors import HostError
+from greenlane.lab import processes
 
 _UPSTREAM_MS: Final = 100
 _UPSTREAM_START_S: Final = 15.0
@@ -82,8 +81,3 @@ def missing_packages() -> list[str]:
     import importlib.util
 
     return [name for name in ("flask", "gunicorn", "gevent", "numpy") if importlib.util.find_spec(name) is None]
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from greenlane.demo import processes, work
+from greenlane.demo import work
 from greenlane.demo.arena import Arena
 from greenlane.demo.contenders import CONTENDERS, Server, environment
 from greenlane.demo.plan import Plan, Stream
 from greenlane.demo.rates import ENDPOINTS, Endpoint, JobCost
 from greenlane.demo.samples import Sample, read_samples
 from greenlane.errors import HostError
+from greenlane.lab import processes
 
 # Load while one endpoint is measured: under half a core, so that jobs overlap a little, as they will.
 _CALIBRATED_FRAC: Final = 0.4

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from greenlane.demo import processes
 from greenlane.demo.arena import Arena
 from greenlane.demo.calibration import generate
 from greenlane.demo.contenders import Server
@@ -15,6 +14,7 @@ from greenlane.demo.plan import Plan, Stream
 from greenlane.demo.rates import ENDPOINTS, Endpoint, JobCost, rates_per_s
 from greenlane.demo.rows import Run
 from greenlane.demo.samples import RunKey
+from greenlane.lab import processes
 
 # How long a contender may go on with what it was left with before the next one's turn; then it is started anew.
 _SETTLE_S: Final = 4.0

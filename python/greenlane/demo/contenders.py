@@ -23,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from greenlane.demo import processes
 from greenlane.errors import HostError
+from greenlane.lab import processes
 
 # Starting includes importing Flask and numpy on a machine that may be busy.
 _START_S: Final = 20.0

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.demo.rates import ENDPOINTS, Endpoint
-from greenlane.demo.samples import UNANSWERED, RunKey, Sample, quantile, wilson
+from greenlane.demo.samples import UNANSWERED, RunKey, Sample
+from greenlane.lab.statistics import quantile, wilson
 
 # A percentile further out than its samples carry is not printed.
 _SAMPLES_FOR_P999: Final = 10_000

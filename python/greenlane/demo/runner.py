@@ -18,7 +18,6 @@ from dataclasses import asdict
 from typing import Final, TextIO
 
 from greenlane.demo import arena, calibration, comparison, page, tables, work
-from greenlane.demo.about import about
 from greenlane.demo.conclusion import conclusion
 from greenlane.demo.contenders import named
 from greenlane.demo.options import Options, parse
@@ -26,6 +25,7 @@ from greenlane.demo.rates import MIXES, JobCost, rates_per_s
 from greenlane.demo.rows import Row, Run, pooled
 from greenlane.demo.samples import keep
 from greenlane.errors import GreenlaneError, PlatformError, SettingsError
+from greenlane.lab.environment import about, usable_cores
 
 SCHEMA: Final = "greenlane.demo/1"
 _INTERRUPTED: Final = 130
@@ -106,7 +106,7 @@ class _Demo:
             f"{options.repetitions} repetitions of {options.seconds / options.repetitions:.1f} s: "
             f"about {_minutes(expected_s(options))}"
         )
-        if arena.usable_cores() < 2:
+        if usable_cores() < 2:
             self._say("one core only: the load and the upstream service compete with what is measured")
 
     def _calibrate(self, opened: arena.Arena) -> None:

@@ -1,4 +1,4 @@
-"""Raw samples: what one request was, how they are kept, and the statistics made of them.
+"""Raw samples: what one request was, how they are kept.
 
 A run's samples are lines of text (the generator's stdout); kept ones are one gzip member per run appended to one
 `.csv.gz`, so that an interrupted comparison has everything up to its last whole run, and any tool can read it.
@@ -7,8 +7,7 @@ A run's samples are lines of text (the generator's stdout); kept ones are one gz
 from __future__ import annotations
 
 import gzip
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
@@ -16,9 +15,6 @@ from typing import Final, TextIO
 # `status` of a request that has no HTTP status.
 FAILED: Final = 0  # refused, reset, or an answer that is not HTTP
 UNANSWERED: Final = -1  # no complete answer within the plan's time-out, counted from the scheduled send
-
-# 97.5 % quantile of the normal distribution: intervals are of 95 %.
-_Z: Final = 1.959964
 
 
 @dataclass(slots=True)
@@ -71,22 +67,3 @@ def keep(path: Path, key: RunKey, samples: Iterable[Sample]) -> None:
         for sample in samples:
             out.write(before)
             write_samples([sample], out)
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of an ascending, non-empty sequence does not exceed (nearest rank)."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share: E. B. Wilson, JASA 22 (1927); (0, 1) of no trials.
-
-    Why not hits ± 2 s: at shares near 1, where ours are, that interval has no width.
-    """
-    if trials == 0:
-        return 0.0, 1.0
-    share = hits / trials
-    scale = 1 + _Z**2 / trials
-    middle = share + _Z**2 / (2 * trials)
-    half = _Z * math.sqrt(share * (1 - share) / trials + _Z**2 / (4 * trials**2))
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from greenlane.demo.arena import usable_cores
-
 
 def about(packages: Iterable[str]) -> dict[str, object]:
     """Kernel, processor, cores, interpreter, versions of `packages`, the load average, and GREENLANE_* variables."""
@@ -27,6 +25,11 @@ def about(packages: Iterable[str]) -> dict[str, object]:
         "load_average_1min": os.getloadavg()[0],
         "greenlane_env": {name: value for name, value in os.environ.items() if name.startswith("GREENLANE_")},
     }
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0))
 
 
 def _version(name: str) -> str | None:

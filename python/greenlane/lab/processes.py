@@ -1,4 +1,4 @@
-"""The comparison's child processes: started on loopback, watched through /proc, ended by pid.
+"""The lab's child processes: started on loopback, watched through /proc, ended by pid.
 
 Every child asks the kernel for SIGTERM when its parent dies (PR_SET_PDEATHSIG), so not even a killed comparison
 leaves servers behind; it has a process group of its own, so Ctrl-C reaches the comparison alone, which ends them.

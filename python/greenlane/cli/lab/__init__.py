@@ -1,0 +1,1 @@
+"""`greenlane lab …`: one file a subcommand; `group` puts them together."""
