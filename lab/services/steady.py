@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+# Said, since ab speaks HTTP/1.0 and would wait for the end of the connection.
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n"
+_ANSWER = _HEAD + b"ok"
 
 
 class Steady(asyncio.Protocol):

@@ -11,8 +11,8 @@ from greenlane.setting import declare
 __all__ = ["CLOSED_LOOP", "TOOLS", "Contrast"]
 
 CLOSED_LOOP: Final = "closed-loop"
-#: The lab's own, and programs that are skipped by name where they are missing.
-TOOLS: Final = (CLOSED_LOOP, "wrk", "ab", "hey")
+#: Programs that are skipped by name where they are missing, and the lab's own.
+TOOLS: Final = ("ab", "hey", "wrk", CLOSED_LOOP)
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Contrast:
 
     tools: tuple[str, ...] = declare(
         (),
-        f"Some of {', '.join(TOOLS)}. closed-loop is the lab's own; a program that is not installed is left out.",
+        f"Some of {', '.join(TOOLS)}. A program that is not installed is left out; {CLOSED_LOOP} is the lab's own, for "
+        "machines that have neither ab nor hey, and runs only there.",
         reason="none unless asked for",
         pattern=("|".join(TOOLS), f"one of {', '.join(TOOLS)}"),
     )
