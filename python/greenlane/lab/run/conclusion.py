@@ -19,7 +19,9 @@ def conclusion(scenario: Scenario, rows: Sequence[Row]) -> str:
     level = whole[-1].level
     cell = [row for row in whole if row.level == level]
     clauses = [
-        _class(cell, one.name, one.deadline_ms) for one in scenario.classes[:2] if any(r.endpoint == one.name for r in cell)
+        _class(cell, one.name, one.deadline_ms)
+        for one in scenario.classes[:2]
+        if any(r.endpoint == one.name for r in cell)
     ]
     clauses += [_tool(row) for row in cell if row.stage != CLIENT]
     return f"{_at(level, scenario)}{'; '.join(clauses)}."

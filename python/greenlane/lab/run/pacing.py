@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from greenlane.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, Stream, Work
-from greenlane.lab.load.recorded import recorded
 from greenlane.lab.load.schedule import Schedule, schedule
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.costs import rates_per_s
@@ -41,7 +40,9 @@ def warm_up_plan(scenario: Scenario, addresses: Addresses, costs_ms: Mapping[str
     """A little of the load, not kept; classes that are not drawn by a rate (bursts, replays) are left out."""
     first = scenario.levels()[0]
     level = Level(_WARM_FRAC) if first.utilisation_frac else Level(None, first.rate_factor * _WARM_FRAC)
-    drawn = [one for one in streams(scenario, level, addresses, costs_ms) if isinstance(one.arrivals, Poisson | Constant)]
+    drawn = [
+        one for one in streams(scenario, level, addresses, costs_ms) if isinstance(one.arrivals, Poisson | Constant)
+    ]
     return Plan("warm", scenario.warm_s, tuple(drawn))
 
 
@@ -63,7 +64,9 @@ def streams(
     """Every class of the scenario at that level."""
     rates = rates_per_s(scenario, costs_ms, level)
     return tuple(
-        stream_of(one, addresses(one.name), _arrivals(scenario, one, rates.get(one.name, 0.0)), costs_ms.get(one.name, 0.0))
+        stream_of(
+            one, addresses(one.name), _arrivals(scenario, one, rates.get(one.name, 0.0)), costs_ms.get(one.name, 0.0)
+        )
         for one in scenario.classes
     )
 
@@ -82,5 +85,7 @@ def _arrivals(scenario: Scenario, one: RequestClass, per_s: float) -> Arrivals:
     if one.arrivals == "burst":
         return Burst(one.burst_size, one.burst_every_s)
     if one.arrivals == "recorded":
+        from greenlane.lab.load.recorded import recorded  # it may need pyarrow
+
         return recorded(scenario.folder / one.recorded, one.recorded_route)
     return Constant(per_s) if one.arrivals == "constant" else Poisson(per_s)

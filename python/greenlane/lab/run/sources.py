@@ -10,7 +10,17 @@ __all__ = ["digest"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 # Parts of the package whose change does not change what is measured.
-_APART: Final = ("cli", "export", "page", "report", "lab/part3", "lab/accept", "lab/doctor", "lab/compare", "lab/scenario")
+_APART: Final = (
+    "cli",
+    "export",
+    "page",
+    "report",
+    "lab/part3",
+    "lab/accept",
+    "lab/doctor",
+    "lab/compare",
+    "lab/scenario",
+)
 _APART_HERE: Final = tuple(
     f"lab/run/{name}" for name in ("tables", "page", "conclusion", "judged", "remarks", "rows", "runner", "document")
 )

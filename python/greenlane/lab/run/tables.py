@@ -8,7 +8,16 @@ from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane.lab.scenario.scenario import Level, Scenario
 
-__all__ = ["interval", "live_head", "live_line", "load_table", "others_table", "phase_table", "result_table", "subjects"]
+__all__ = [
+    "interval",
+    "live_head",
+    "live_line",
+    "load_table",
+    "others_table",
+    "phase_table",
+    "result_table",
+    "subjects",
+]
 __all__ += ["tool_table"]
 
 

@@ -16,7 +16,7 @@ from greenlane.lab.run.performed import Closed, Run
 from greenlane.lab.run.server import Server
 from greenlane.lab.scenario.scenario import Scenario
 
-__all__ = ["take", "warm_up"]
+__all__ = ["settle", "take", "warm_up"]
 
 Progress = Callable[[int, int], None]
 
@@ -24,14 +24,14 @@ Progress = Callable[[int, int], None]
 def take(
     scenario: Scenario, turn: Turn, arena: Arena, costs_ms: Mapping[str, float], progress: Progress | None = None
 ) -> Run:
-    """Makes a run, and leaves its contender as it may meet the next: settled, or started anew.
+    """Makes a run.
 
     Args:
         costs_ms: CPU of one job by class; empty when no class has its rate by a share.
         progress: called with (requests answered, requests in all) now and then.
 
     Raises:
-        HostError: the generator failed; or the contender, started anew, does not come up.
+        HostError: the generator failed.
     """
     server = arena.servers[turn.contender]
     plan = plan_of(scenario, turn, server.address, costs_ms)
@@ -39,7 +39,8 @@ def take(
     service_ns, family_ns, busy_ns = processes.cpu_ns(server.pids()), processes.family_ns(), processes.machine_busy_ns()
     began_ns, wall_ahead_ns = time.monotonic_ns(), _wall_ahead_ns()
     with Faults(scenario, server, arena.shared) as faults:
-        found = generate(plan, arrivals=arrivals, started=faults.begin, progress=progress)
+        faults.begin(time.monotonic_ns())
+        found = generate(plan, arrivals=arrivals, progress=progress)
     elapsed_ns = time.monotonic_ns() - began_ns
     pids, dead = server.pids(), tuple(server.dead())
     cpu_ms = (processes.cpu_ns(pids) - service_ns) / 1e6
@@ -53,9 +54,17 @@ def take(
         clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=tuple(faults.done), dead=dead,
         said=server.said() if dead else "", contrast=contrast,
     )  # fmt: skip
-    if dead or (not _all_well(run) and not server.settle(scenario.settle_s)):
-        server.restart()
     return run
+
+
+def settle(scenario: Scenario, run: Run, server: Server) -> None:
+    """Leaves a contender as it may meet the next run: at rest, or started anew.
+
+    Raises:
+        HostError: started anew, it does not come up.
+    """
+    if run.dead or (not _all_well(run) and not server.settle(scenario.settle_s)):
+        server.restart()
 
 
 def warm_up(scenario: Scenario, arena: Arena, costs_ms: Mapping[str, float]) -> None:

@@ -1,9 +1,9 @@
 """An expectation that a run can check.
 
-    bikes.within_deadline_frac >= 0.999 for greenlane
-    quote.p99_ms <= 1.25 * gevent for greenlane at 0.9
-    probe.p99_ms <= 50 for server by closed-loop
-    all.errors == 0 for greenlane in surge
+bikes.within_deadline_frac >= 0.999 for greenlane
+quote.p99_ms <= 1.25 * gevent for greenlane at 0.9
+probe.p99_ms <= 50 for server by closed-loop
+all.errors == 0 for greenlane in surge
 """
 
 from __future__ import annotations

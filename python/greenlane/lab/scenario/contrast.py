@@ -30,7 +30,11 @@ class Contrast:
         pattern=("|".join(TOOLS), f"one of {', '.join(TOOLS)}"),
     )
     connections: int = declare(
-        2, "Clients, each with a connection of its own.", reason="arbitrary: few, as a quick check has", low=1, high=1_000
+        2,
+        "Clients, each with a connection of its own.",
+        reason="arbitrary: few, as a quick check has",
+        low=1,
+        high=1_000,
     )
     endpoint: str = declare("", "The class that is asked; nothing = the first.", reason="one path", pattern=MAYBE_NAME)
     repetitions: int = declare(

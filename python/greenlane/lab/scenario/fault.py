@@ -22,9 +22,7 @@ class Fault:
         reason="the commonest: a garbage collection, a swapped host, a paused container",
         choices=("stall", "kill", "slow", "refuse"),
     )
-    at_s: float = declare(
-        0.0, "When, from the start of its phase.", reason="at once", unit="s", low=0.0, high=3_600.0
-    )
+    at_s: float = declare(0.0, "When, from the start of its phase.", reason="at once", unit="s", low=0.0, high=3_600.0)
     phase: str = declare("", "Its phase; nothing = the first.", reason="most loads have one", pattern=MAYBE_NAME)
     seconds: float = declare(
         1.0, "How long it lasts; a kill has no length.", reason="visible in a p99 of 100 s", unit="s",

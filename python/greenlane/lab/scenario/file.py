@@ -47,9 +47,13 @@ def read(path: Path) -> Scenario:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
     except OSError as error:
-        raise SettingsError("file", str(path), f"a file that can be read ({error.strerror})", attempted=attempted) from None
+        raise SettingsError(
+            "file", str(path), f"a file that can be read ({error.strerror})", attempted=attempted
+        ) from None
     except ValueError as error:
-        raise SettingsError("file", str(path), f"TOML in UTF-8 ({error})", "repair that line", attempted=attempted) from None
+        raise SettingsError(
+            "file", str(path), f"TOML in UTF-8 ({error})", "repair that line", attempted=attempted
+        ) from None
     tables = {key for key, _, _ in TABLES} | {_CONTRAST}
     keys = {key: value for key, value in document.items() if key not in tables}
     parts: dict[str, Any] = {}
@@ -58,9 +62,7 @@ def read(path: Path) -> Scenario:
     parts[_CONTRAST] = _made(Contrast, document.get(_CONTRAST, {}), f"{_CONTRAST}.", attempted)
     whole = _made(Scenario, keys, "", attempted, tables)
     expectations = tuple(_bound(number, said, attempted) for number, said in enumerate(whole.bounds))
-    made = dataclasses.replace(
-        whole, **parts, expectations=expectations, folder=path.resolve().parent, text=text
-    )
+    made = dataclasses.replace(whole, **parts, expectations=expectations, folder=path.resolve().parent, text=text)
     rules.check(made, path.stem, attempted)
     return made
 
@@ -73,7 +75,9 @@ def attempt(path: Path) -> str:
 def _entries(key: str, kind: type[T], given: object, attempted: str) -> tuple[T, ...]:
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise SettingsError(key, given, f"tables [[{key}]]", f"write [[{key}]], with two brackets", attempted=attempted)
-    return tuple(_made(kind, entry, f"{key}.{_called(entry, number)}.", attempted) for number, entry in enumerate(given))
+    return tuple(
+        _made(kind, entry, f"{key}.{_called(entry, number)}.", attempted) for number, entry in enumerate(given)
+    )
 
 
 def _called(entry: Mapping[str, object], number: int) -> str:

@@ -121,7 +121,7 @@ class _Checker:
             rule = "1 or more" if one.arrivals == "burst" else "0 unless arrivals are burst"
             self.fail(f"{prefix}.burst_size", one.burst_size, rule)
         if bool(one.recorded) != (one.arrivals == "recorded"):
-            self.fail(f"{prefix}.recorded", one.recorded, "a file, with arrivals = \"recorded\", and only then")
+            self.fail(f"{prefix}.recorded", one.recorded, 'a file, with arrivals = "recorded", and only then')
         if one.recorded and not (self._scenario.folder / one.recorded).exists():
             self.fail(f"{prefix}.recorded", one.recorded, f"a file in {self._scenario.folder}")
         if one.arrivals == "recorded" and any(phase.rate_factor != 1 for phase in self._scenario.phases):
@@ -178,7 +178,9 @@ class _Checker:
             above = self._services[: self._services.index(service.name)]
             self._braces(prefix, service, [*one.command, *one.arguments, *one.env.values()], above)
             if one.arguments and placeholders.ARGUMENTS not in (one.command or service.command):
-                self.fail(f"{prefix}.arguments", list(one.arguments), f"none: the command has no {placeholders.ARGUMENTS}")
+                self.fail(
+                    f"{prefix}.arguments", list(one.arguments), f"none: the command has no {placeholders.ARGUMENTS}"
+                )
         if scenario.calibrated_on:
             self._one_of("calibrated_on", scenario.calibrated_on, self._contenders)
         if scenario.contrast.endpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from greenlane.lab.scenario.bound import Bound
@@ -73,7 +73,12 @@ class Scenario:
         pattern=MAYBE_NAME,
     )  # fmt: skip
     calibrated_s: float = declare(
-        0.9, "Load per class while it is calibrated.", reason="a mean within a few percent", unit="s", low=0.1, high=60.0
+        0.9,
+        "Load per class while it is calibrated.",
+        reason="a mean within a few percent",
+        unit="s",
+        low=0.1,
+        high=60.0,
     )
     work: str = declare(
         "",
@@ -100,7 +105,7 @@ class Scenario:
     phases: tuple[Phase, ...] = ()
     faults: tuple[Fault, ...] = ()
     contenders: tuple[Contender, ...] = ()
-    contrast: Contrast = Contrast()
+    contrast: Contrast = field(default_factory=Contrast)
     # `bounds`, read.
     expectations: tuple[Bound, ...] = ()
     # The folder that relative names start at.
