@@ -11,7 +11,8 @@ performed, take         one run
 store, sources          what was measured so far, on disk
 rows, judged            one row per cell; the scenario's bounds against them
 remarks, conclusion     what makes a result less than it looks, and what was seen
-tables, page, document  how it is shown
+tables, document        text and JSON
+sections, page          HTML
 runner                  all of it in turn
 interruption            Ctrl-C and SIGTERM end it alike
 """

@@ -25,6 +25,7 @@ class Connection(http.client.HTTPConnection):
         self._address = address
 
     def connect(self) -> None:
+        """http.client's: makes the socket."""
         self.sock = connected(self._address, _ANSWER_S)
 
 

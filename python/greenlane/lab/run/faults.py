@@ -46,6 +46,8 @@ class Faults:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self.done: list[Done] = []
+        # CPU until then of processes that were killed, by id: nobody can ask them afterwards.
+        self.killed_ns: dict[int, int] = {}
 
     def __enter__(self) -> Faults:
         return self
@@ -67,6 +69,8 @@ class Faults:
         if self._stop.wait(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
             return
         process = self._process(fault)
+        if fault.kind == "kill":
+            self.killed_ns |= {pid: processes.cpu_ns([pid]) for pid in _victim(process)}
         at_ns = time.monotonic_ns()
         with _KINDS[fault.kind](process) as said:
             if fault.kind != "kill":
@@ -91,12 +95,16 @@ def _stalled(process: Process) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _killed(process: Process) -> Iterator[str]:
+    chosen = _victim(process)
+    _signal(chosen, signal.SIGKILL)
+    yield f"SIGKILL to {chosen[0]}" if chosen else "nobody was there"
+
+
+def _victim(process: Process) -> list[int]:
+    """The oldest worker; the process that was started where it has none; nobody when it is gone."""
     pids = process.child.pids()
-    workers = [pid for pid in pids[1:] if len(processes.descendants(pid)) == 1]
-    chosen = min(workers, default=pids[0] if pids else 0)
-    if chosen:
-        _signal([chosen], signal.SIGKILL)
-    yield f"SIGKILL to {chosen}" if chosen else "nobody was there"
+    workers = sorted(pid for pid in pids[1:] if len(processes.descendants(pid)) == 1)
+    return (workers or pids)[:1]
 
 
 @contextlib.contextmanager

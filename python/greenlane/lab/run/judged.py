@@ -10,6 +10,7 @@ from typing import Literal
 from greenlane.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane.lab.scenario.bound import RELATIONS, Bound
 from greenlane.lab.scenario.scenario import Level, Scenario
+from greenlane.page.quantities import amount
 
 __all__ = ["Judgement", "judged"]
 
@@ -29,7 +30,7 @@ class Judgement:
     def said(self) -> str:
         """As a line."""
         at = f" at {self.level}" if self.level and f" at {self.level}" not in self.bound else ""
-        measured = "" if math.isnan(self.measured) else f"  ({self.measured:.4g} against {self.limit:.4g})"
+        measured = "" if math.isnan(self.measured) else f"  ({amount(self.measured)} against {amount(self.limit)})"
         return f"{self.verdict:<7} {self.bound}{at}{measured}"
 
 

@@ -103,15 +103,18 @@ def _noise(runs: Sequence[Run]) -> Iterator[str]:
 
 def _missed(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
     name = scenario.calibrated_on or scenario.contenders[0].name
+    found = []
     for row in rows:
         if (row.contender, row.endpoint, row.phase, row.stage) != (name, ALL, ALL, CLIENT) or scenario.phases:
             continue
         asked, used = row.utilisation_frac, row.cpu_utilisation_frac
         if asked and used is not None and asked < 1 and abs(used - asked) > _MISSED_FRAC * asked:
-            yield (
-                f"{name} used {used:.2f} of a core where {asked:g} was asked for: the calibration was disturbed. "
-                "--fresh calibrates anew."
-            )
+            found.append(f"{used:.2f} for {asked:g}")
+    if found:
+        yield (
+            f"{name} used another share of a core than was asked for ({', '.join(found)}): the calibration or the run "
+            "was disturbed. --fresh measures both anew."
+        )
 
 
 def _few(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:

@@ -6,7 +6,7 @@ The names are those of every table, plot and `--json` of Greenlane. Unless said 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -201,11 +201,13 @@ def _closed_row(run: Run, name: str, lane: str, found: Sequence[Closed]) -> Row:
         utilisation_frac=run.turn.level.utilisation_frac, rate_factor=run.turn.level.rate_factor,
         offered_per_s=requests / seconds, done_per_s=requests / seconds, within_deadline_frac=None,
         within_deadline_low_frac=None, within_deadline_high_frac=None,
-        **_medians(found), p999_ms=None, samples=requests, cpu_ms_per_job=None, cpu_utilisation_frac=None,
+        p50_ms=_median(found, "p50_ms"),
+        p95_ms=_median(found, "p95_ms"),
+        p99_ms=_median(found, "p99_ms"), p999_ms=None, samples=requests, cpu_ms_per_job=None, cpu_utilisation_frac=None,
         pss_mb=None, errors=sum(one.errors for one in found), lost=0,
     )  # fmt: skip
 
 
-def _medians(found: Sequence[Closed]) -> Mapping[str, float | None]:
-    values = {name: [getattr(one, name) for one in found] for name in ("p50_ms", "p95_ms", "p99_ms")}
-    return {name: None if None in some else statistics.median(some) for name, some in values.items()}
+def _median(found: Sequence[Closed], name: str) -> float | None:
+    values = [getattr(one, name) for one in found]
+    return None if None in values else statistics.median(values)

@@ -22,7 +22,8 @@ _APART: Final = (
     "lab/scenario",
 )
 _APART_HERE: Final = tuple(
-    f"lab/run/{name}" for name in ("tables", "page", "conclusion", "judged", "remarks", "rows", "runner", "document")
+    f"lab/run/{name}"
+    for name in ("tables", "page", "sections", "conclusion", "judged", "remarks", "rows", "runner", "document")
 )
 _APART_DEMO: Final = tuple(f"demo/{name}" for name in ("page", "strips", "command", "options", "conclusion"))
 

@@ -128,8 +128,9 @@ class Store:
         except (ValueError, KeyError, TypeError):
             differs, kept = "run.json cannot be read", {}
         if differs:
-            raise SettingsError("--out", str(self._folder), f"results of this scenario, build and machine ({differs})",
-                                "--fresh forgets what is there; another --out keeps it", attempted=ATTEMPTED)  # fmt: skip
+            rule = f"results of this scenario, build and machine ({differs})"
+            hint = "--fresh forgets what is there; another --out keeps it"
+            raise SettingsError("--out", str(self._folder), rule, hint, attempted=ATTEMPTED)
         self._state |= kept
 
     def _write(self) -> None:

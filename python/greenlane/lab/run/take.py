@@ -36,19 +36,21 @@ def take(
     server = arena.servers[turn.contender]
     plan = plan_of(scenario, turn, server.address, costs_ms)
     arrivals = arrivals_of(scenario, plan)
-    service_ns, family_ns, busy_ns = processes.cpu_ns(server.pids()), processes.family_ns(), processes.machine_busy_ns()
+    service_ns = {pid: processes.cpu_ns([pid]) for pid in server.pids()}
+    family_ns, busy_ns = processes.family_ns(), processes.machine_busy_ns()
     began_ns, wall_ahead_ns = time.monotonic_ns(), _wall_ahead_ns()
     with Faults(scenario, server, arena.shared) as faults:
         faults.begin(time.monotonic_ns())
         found = generate(plan, arrivals=arrivals, progress=progress)
     elapsed_ns = time.monotonic_ns() - began_ns
     pids, dead = server.pids(), tuple(server.dead())
-    cpu_ms = (processes.cpu_ns(pids) - service_ns) / 1e6
+    spent_ns = {pid: processes.cpu_ns([pid]) for pid in pids} | faults.killed_ns
+    cpu_ms = sum(spent - service_ns.get(pid, 0) for pid, spent in spent_ns.items()) / 1e6
     others_ns = processes.machine_busy_ns() - busy_ns - (processes.family_ns() - family_ns)
     last_s = float(found.samples.done_ns.max()) / 1e9 if len(found.samples) else 0.0
     contrast = () if dead else _contrast(scenario, turn, server, arena)
     run = Run(
-        turn=turn, seconds=plan.seconds, samples=found.samples, cpu_ms=max(0.0, cpu_ms),
+        turn=turn, seconds=plan.seconds, samples=found.samples, cpu_ms=cpu_ms,
         wall_s=max(plan.seconds, last_s), pss_mb=processes.pss_mb(pids), others_cores=others_ns / elapsed_ns,
         lag_p99_ms=found.lag_p99_ms, late=found.warning(),
         clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=tuple(faults.done), dead=dead,

@@ -44,8 +44,8 @@ def iterations_per_ms(work: str, folder: Path, rounds: int = ROUNDS) -> int:
     done = subprocess.run(command, cwd=folder, env=child_environment(), capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise HostError("calibrate the work", name="work", value=work, rule=f"a function that can be called ({said[0]})",
-                        hint=f"try it: {' '.join(command)}")  # fmt: skip
+        rule, hint = f"a function that can be called ({said[0]})", f"try it: {' '.join(command)}"
+        raise HostError("calibrate the work", name="work", value=work, rule=rule, hint=hint)
     return int(done.stdout)
 
 

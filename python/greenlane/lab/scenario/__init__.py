@@ -1,4 +1,4 @@
-"""Scenarios as files: what is served, what is asked of it, what goes wrong meanwhile, and the question that this answers.
+"""Scenarios as files: what is served, what is asked of it, what goes wrong, and the question that this answers.
 
 scenario        the whole: question, cells, and its parts
 service         a process that is started: command, files, readiness

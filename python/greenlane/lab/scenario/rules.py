@@ -1,4 +1,4 @@
-"""What only several keys together can get wrong: names that nobody has, rates said twice or never, shares that miss 1."""
+"""What only several keys together can get wrong: names that nobody has, rates said twice, shares that miss 1."""
 
 from __future__ import annotations
 
