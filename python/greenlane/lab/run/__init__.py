@@ -3,7 +3,7 @@
 site, server, arena     what is started, and where
 address, gate           how it is reached; a relay that faults are done in
 work_unit, calibration  what one job costs, and one millisecond of a service's own work
-costs, pacing           how many requests per second, and when they are due
+costs, pacing, replay   how many requests per second, and when they are due
 cell                    runs to make, in their order
 faults                  stall, kill, slow, refuse
 contrast, closed_client closed-loop tools beside the open loop

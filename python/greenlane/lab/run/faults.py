@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from greenlane.lab import processes
 from greenlane.lab.run.server import Process, Server
@@ -45,7 +45,8 @@ class Faults:
         self._shared = shared
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self.done: list[Done] = []
+        # As `Done`, on CLOCK_MONOTONIC.
+        self._happened: list[Done] = []
         # CPU until then of processes that were killed, by id: nobody can ask them afterwards.
         self.killed_ns: dict[int, int] = {}
 
@@ -57,15 +58,24 @@ class Faults:
         for thread in self._threads:
             thread.join()
 
-    def begin(self, began_ns: int) -> None:
-        """The run's time 0 is this instant (CLOCK_MONOTONIC): each fault waits for its own time on a thread."""
+    def begin(self) -> None:
+        """The run begins now: each fault waits for its own time on a thread. Once; later calls do nothing."""
+        if self._threads:
+            return
+        began_ns = time.monotonic_ns()
         for fault in self._scenario.faults:
             due_ns = began_ns + int((self._scenario.begins_s(fault.phase) + fault.at_s) * 1e9)
-            thread = threading.Thread(target=self._one, args=(fault, began_ns, due_ns), name=fault.kind)
+            thread = threading.Thread(target=self._one, args=(fault, due_ns), name=fault.kind)
             self._threads.append(thread)
             thread.start()
 
-    def _one(self, fault: Fault, began_ns: int, due_ns: int) -> None:
+    def done(self, began_ns: int) -> tuple[Done, ...]:
+        """What happened, from this instant (CLOCK_MONOTONIC) on."""
+        found = [replace(one, began_ns=one.began_ns - began_ns, ended_ns=one.ended_ns - began_ns)
+                 for one in self._happened]  # fmt: skip
+        return tuple(sorted(found, key=lambda one: one.began_ns))
+
+    def _one(self, fault: Fault, due_ns: int) -> None:
         if self._stop.wait(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
             return
         process = self._process(fault)
@@ -75,8 +85,7 @@ class Faults:
         with _KINDS[fault.kind](process) as said:
             if fault.kind != "kill":
                 self._stop.wait(fault.seconds)
-        ended_ns = time.monotonic_ns()
-        self.done.append(Done(fault.kind, process.service.name, at_ns - began_ns, ended_ns - began_ns, said))
+        self._happened.append(Done(fault.kind, process.service.name, at_ns, time.monotonic_ns(), said))
 
     def _process(self, fault: Fault) -> Process:
         service = self._scenario.service(fault.service)

@@ -16,6 +16,7 @@ from greenlane.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, St
 from greenlane.lab.load.schedule import Schedule, schedule
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.costs import rates_per_s
+from greenlane.lab.run.replay import replayed
 from greenlane.lab.scenario.request_class import RequestClass
 from greenlane.lab.scenario.scenario import Level, Scenario
 
@@ -85,7 +86,5 @@ def _arrivals(scenario: Scenario, one: RequestClass, per_s: float) -> Arrivals:
     if one.arrivals == "burst":
         return Burst(one.burst_size, one.burst_every_s)
     if one.arrivals == "recorded":
-        from greenlane.lab.load.recorded import recorded  # it may need pyarrow
-
-        return recorded(scenario.folder / one.recorded, one.recorded_route)
+        return replayed(scenario, one)
     return Constant(per_s) if one.arrivals == "constant" else Poisson(per_s)

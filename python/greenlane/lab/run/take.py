@@ -40,8 +40,13 @@ def take(
     family_ns, busy_ns = processes.family_ns(), processes.machine_busy_ns()
     began_ns, wall_ahead_ns = time.monotonic_ns(), _wall_ahead_ns()
     with Faults(scenario, server, arena.shared) as faults:
-        faults.begin(time.monotonic_ns())
-        found = generate(plan, arrivals=arrivals, progress=progress)
+
+        def told(sent: int, over: int) -> None:  # for the first time when the run begins
+            faults.begin()
+            if progress is not None:
+                progress(sent, over)
+
+        found = generate(plan, arrivals=arrivals, progress=told)
     elapsed_ns = time.monotonic_ns() - began_ns
     pids, dead = server.pids(), tuple(server.dead())
     spent_ns = {pid: processes.cpu_ns([pid]) for pid in pids} | faults.killed_ns
@@ -53,7 +58,7 @@ def take(
         turn=turn, seconds=plan.seconds, samples=found.samples, cpu_ms=cpu_ms,
         wall_s=max(plan.seconds, last_s), pss_mb=processes.pss_mb(pids), others_cores=others_ns / elapsed_ns,
         lag_p99_ms=found.lag_p99_ms, late=found.warning(),
-        clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=tuple(faults.done), dead=dead,
+        clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=faults.done(found.began_ns), dead=dead,
         said=server.said() if dead else "", contrast=contrast,
     )  # fmt: skip
     return run

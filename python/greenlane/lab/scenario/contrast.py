@@ -8,11 +8,12 @@ from typing import Final
 from greenlane.lab.scenario.patterns import MAYBE_NAME
 from greenlane.setting import declare
 
-__all__ = ["CLOSED_LOOP", "TOOLS", "Contrast"]
+__all__ = ["CLOSED_LOOP", "H2LOAD", "TOOLS", "Contrast"]
 
+H2LOAD: Final = "h2load"
 CLOSED_LOOP: Final = "closed-loop"
 #: Programs that are skipped by name where they are missing, and the lab's own.
-TOOLS: Final = ("ab", "hey", "wrk", CLOSED_LOOP)
+TOOLS: Final = (H2LOAD, "ab", "wrk", CLOSED_LOOP)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Contrast:
     tools: tuple[str, ...] = declare(
         (),
         f"Some of {', '.join(TOOLS)}. A program that is not installed is left out; {CLOSED_LOOP} is the lab's own, for "
-        "machines that have neither ab nor hey, and runs only there.",
+        "machines that have neither h2load nor ab, and runs only there.",
         reason="none unless asked for",
         pattern=("|".join(TOOLS), f"one of {', '.join(TOOLS)}"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from greenlane.lab.scenario.patterns import MAYBE_NAME, NAME, PATH
+from greenlane.lab.scenario.patterns import MAYBE_NAME, NAME, PATH, TEXT
 from greenlane.setting import declare
 
 __all__ = ["RequestClass"]
@@ -58,9 +58,23 @@ class RequestClass:
         0.0, "Between bursts; 0 = one burst, at the start.", reason="one", unit="s", low=0.0, high=3_600.0
     )
     recorded: str = declare(
-        "", "A recording (.glr), Parquet or CSV file with arrivals, relative to the scenario.", reason="only replay"
+        "",
+        "A recording (.glr), or a table (.parquet, .csv) with arrivals, relative to the scenario; they begin with its "
+        "first.",
+        reason="only replay",
     )
-    recorded_route: str = declare("", "Its route, or column; nothing = all there are.", reason="only replay")
+    recorded_route: str = declare(
+        "",
+        "The recording's route, or the value of the table's column `endpoint`; nothing = all there are.",
+        reason="only replay",
+    )
+    recorded_column: str = declare(
+        "scheduled_ns", "The table's column.", reason="that of the lab's own samples", pattern=TEXT
+    )
+    recorded_unit: str = declare(
+        "ns", "What 1 means there, unless it has timestamps.", reason="that of the lab's own samples",
+        choices=("ns", "us", "ms", "s"),
+    )  # fmt: skip
     deadline_ms: float = declare(
         0.0, "An answer later than this is worthless; 0 = none.", reason="not every request has one", unit="ms",
         low=0.0, high=3.6e6,
