@@ -19,6 +19,8 @@ from greenlane.probes.calls import installation
 from tests import child
 from tests.probes.heard import Heard
 
+pytestmark = pytest.mark.measured
+
 DELAY_S = 0.05
 OK, ERROR, TIMEOUT = 0, 1, 2
 
