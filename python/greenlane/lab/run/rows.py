@@ -5,6 +5,7 @@ The names are those of every table, plot and `--json` of Greenlane. Unless said 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -109,11 +110,10 @@ def find(
 
 def counted(scenario: Scenario, samples: Samples, phase: str = ALL) -> Samples:
     """The requests that were due in a phase; "all" = in the phases that count."""
-    if len(scenario.stretches()) == 1:
+    if len(scenario.phases) < 2:
         return samples
     mask: NDArray[np.bool_] = np.zeros(len(samples), np.bool_)
-    for name, begin_s, end_s in _spans(scenario, phase):
-        del name
+    for begin_s, end_s in _spans(scenario, phase, math.inf):
         mask |= (samples.scheduled_ns >= begin_s * 1e9) & (samples.scheduled_ns < end_s * 1e9)
     return samples.chosen(mask)
 
@@ -132,19 +132,23 @@ def _order(level: Level) -> tuple[float, float]:
     return (level.utilisation_frac or 0.0, level.rate_factor)
 
 
-def _spans(scenario: Scenario, phase: str) -> Iterator[tuple[str, float, float]]:
+def _spans(scenario: Scenario, phase: str, seconds: float) -> Iterator[tuple[float, float]]:
+    """Stretches (begin, end) in s of a phase in a run of that length; "all" = those that count."""
+    if len(scenario.phases) < 2:
+        yield 0.0, seconds
+        return
     begin_s = 0.0
-    for one in scenario.stretches():
+    for one in scenario.phases:
         if phase == one.name or (phase == ALL and one.counted):
-            yield one.name, begin_s, begin_s + one.seconds
+            yield begin_s, begin_s + one.seconds
         begin_s += one.seconds
 
 
 def _row(scenario: Scenario, cell: Sequence[Run], phase: str, parts: Sequence[Samples], name: str) -> Row:
     chosen = list(parts) if name == ALL else [part.of(name) for part in parts]
     samples = Samples.joined(chosen)
-    spans = list(_spans(scenario, phase))
-    seconds = sum(end - begin for _, begin, end in spans) * len(cell)
+    spans = [list(_spans(scenario, phase, run.seconds)) for run in cell]
+    seconds = sum(end - begin for found in spans for begin, end in found)
     deadline_ms = 0.0 if name == ALL else scenario.request_class(name).deadline_ms
     share = low = high = None
     if deadline_ms and len(samples):
@@ -163,7 +167,7 @@ def _row(scenario: Scenario, cell: Sequence[Run], phase: str, parts: Sequence[Sa
         utilisation_frac=cell[0].turn.level.utilisation_frac,
         rate_factor=cell[0].turn.level.rate_factor,
         offered_per_s=len(samples) / seconds,
-        done_per_s=_done(chosen, spans[-1][2]) / seconds,
+        done_per_s=sum(_done(part, found[-1][1]) for part, found in zip(chosen, spans, strict=True)) / seconds,
         within_deadline_frac=share,
         within_deadline_low_frac=low,
         within_deadline_high_frac=high,
@@ -180,9 +184,8 @@ def _row(scenario: Scenario, cell: Sequence[Run], phase: str, parts: Sequence[Sa
     )
 
 
-def _done(parts: Sequence[Samples], end_s: float) -> int:
-    until_ns = (end_s + GRACE_S) * 1e9
-    return sum(int((answered_well(part) & (part.done_ns <= until_ns)).sum()) for part in parts)
+def _done(part: Samples, end_s: float) -> int:
+    return int((answered_well(part) & (part.done_ns <= (end_s + GRACE_S) * 1e9)).sum())
 
 
 def _contrasted(scenario: Scenario, cell: Sequence[Run]) -> list[Row]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.demo.runner import SCHEMA, main
+from greenlane.demo.command import SCHEMA, main
 from greenlane.lab import processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
@@ -42,12 +42,12 @@ def test_three_seconds_of_stock_gthread_leave_rows_samples_and_a_page(tmp_path: 
     assert rows["all"]["errors"] == rows["all"]["lost"] == 0
     assert rows["bikes"]["p50_ms"] > 300  # three upstream calls of 100 ms
     assert rows["all"]["cpu_ms_per_job"] > 0 and rows["all"]["pss_mb"] > 5
-    assert {path.name for path in tmp_path.iterdir()} == {"pricing.html", "rows.json", "samples.csv.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"pricing.html", "rows.json", "run.json", "samples"}
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_no_server_outlives_an_interrupted_demo(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "greenlane.demo.runner", *SHORT, "--seconds", "60", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "greenlane.demo.command", *SHORT, "--seconds", "60", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ)) as demo:
         until = time.monotonic() + 20
         while len(family := processes.descendants(demo.pid)) < 4 and time.monotonic() < until:

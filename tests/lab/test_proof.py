@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import random
 import statistics
@@ -10,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from bench import claims, ideal
+from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import main
-from bench.store import Store
-from greenlane.demo.plan import Plan, Stream
-from greenlane.demo.rows import Run
-from greenlane.demo.samples import RunKey
-from greenlane.errors import SettingsError
-from tests.demo.made import run, sample
+from bench.store import read_csv
+from greenlane.lab.load.plan import Plan, Poisson, Stream, Work
+from greenlane.lab.run.costs import rates_per_s
+from greenlane.lab.samples import UNANSWERED
+from tests.lab.made import run, sample
 
 
 def claim(measured: float, low: float, high: float, relation: str = "≤") -> Claim:
@@ -107,24 +109,32 @@ def test_preemptive_priority_agrees_with_theory() -> None:
 
 def test_priority_for_the_light_class_costs_the_heavy_class_something() -> None:
     streams = (
-        Stream("bikes", "", "", 40.0, cost_ms=4.0),
-        Stream("quote", "", "", 16.0, cost_ms=44.0, work_mean_ms=40.0, work_cv=1.0),
+        Stream("bikes", "", Poisson(40.0), cost_ms=4.0),
+        Stream("quote", "", Poisson(16.0), cost_ms=44.0, work=Work(40.0, 1.0)),
     )
     assert 1.0 <= ideal.p99_ratio([Plan("1", 60.0, streams)], "quote") < 2.0
 
 
-def test_stored_runs_come_back_and_other_settings_are_refused(tmp_path: Path) -> None:
-    made: Run = run([sample(300.0), sample(5.0, "quote", status=503)])
-    store = Store(tmp_path, {"seed": 1})
-    assert store.open(fresh=False) is False
-    store.save("block", made)
-    again = Store(tmp_path, {"seed": 1})
-    assert again.open(fresh=False) is True
-    assert again.load("block", made.key) == made
-    assert again.load("block", RunKey("gevent", "light10", 0.9, 0)) is None
-    with pytest.raises(SettingsError, match="--fresh"):
-        Store(tmp_path, {"seed": 2}).open(fresh=False)
-    assert Store(tmp_path, {"seed": 2}).open(fresh=True) is False
+def test_a_run_of_an_earlier_proof_can_be_read(tmp_path: Path) -> None:
+    key = {"contender": "gevent", "mix": "light10", "utilisation_frac": 0.9, "repetition": 3}
+    head = {"seconds": 4.0, "cpu_ms": 900.0, "wall_s": 4.2, "pss_mb": 60.5, "others_cores": 0.1, "key": key}
+    path = tmp_path / "0.9-gevent-3.csv.gz"
+    with gzip.open(path, "wt") as out:
+        out.write(json.dumps(head) + "\nbikes,1000000,1100000,301000000,200\nquote,5,0,10000000005,-1\n")
+    found = read_csv(path)
+    assert (found.turn.contender, found.turn.level.utilisation_frac, found.turn.repetition) == ("gevent", 0.9, 3)
+    assert (found.seconds, found.cpu_ms, found.pss_mb) == (4.0, 900.0, 60.5)
+    assert found.samples.of("bikes").latency_ms().tolist() == [300.0]
+    assert found.samples.of("quote").status.tolist() == [UNANSWERED]
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not block.django], ids=lambda block: block.name)
+def test_a_block_asks_for_as_many_bikes_as_it_claims_about(block: Block) -> None:
+    costs = dict.fromkeys(("bikes", "scooters", "quote", "surge", "receipt", "report", "search"), 4.0)
+    made = block.scenario(costs, 1, quick=False)
+    (level,) = made.levels()
+    bikes = rates_per_s(made, costs, level)["bikes"] * made.run_seconds() * made.repetitions
+    assert block.bikes <= bikes <= block.bikes * 1.2
 
 
 @pytest.mark.parametrize("argv", [("--only", "everything"), ("--seed", "x"), ("--soon",)])

@@ -6,8 +6,10 @@ import json
 import re
 
 from greenlane.demo.page import in_turn, last_seconds, page
-from greenlane.demo.rows import pooled
-from tests.demo.made import run, sample
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.rows import pooled
+from greenlane.lab.run.runner import Result
+from tests.lab.made import PRICING, run, sample
 from tests.page_tags import tags, what_it_fetches
 
 RUNS = [
@@ -25,7 +27,13 @@ RUNS = [
 
 
 def made(conclusion: str = "said", warning: str = "") -> str:
-    return page(pooled(RUNS), RUNS, conclusion, {"cores": 2}, warning)
+    return page(result(RUNS), conclusion, {"cores": 2}, warning)
+
+
+def result(runs: list[Run]) -> Result:
+    names = tuple(dict.fromkeys(one.turn.contender for one in runs))
+    rows = pooled(PRICING, runs)
+    return Result(PRICING, names, runs, rows, {}, 11_000, [], [], "", {}, 0)
 
 
 def test_the_page_asks_for_nothing_outside_itself() -> None:
@@ -51,9 +59,9 @@ def test_a_warning_is_on_the_page() -> None:
 
 
 def test_the_strip_is_the_end_of_the_load_which_rises() -> None:
-    found = last_seconds(RUNS, "gevent", 15.0)
-    assert [run.key.utilisation_frac for _, run in in_turn(RUNS, "gevent")] == [0.6, 0.6, 0.9, 0.9]
-    assert len(found) == 30 and found[0][0] == 0.0 and max(at for at, _ in found) < 15.0
+    found = last_seconds(RUNS, "gevent", 500.0, 15.0)
+    assert [run.turn.level.utilisation_frac for _, run in in_turn(RUNS, "gevent")] == [0.6, 0.6, 0.9, 0.9]
+    assert len(found) == 30 and found[0].at_s == 0.0 and max(offer.at_s for offer in found) < 15.0
 
 
 def test_the_replay_has_one_answer_a_second() -> None:
@@ -64,4 +72,4 @@ def test_the_replay_has_one_answer_a_second() -> None:
 
 def test_a_page_without_bikes_is_still_a_page() -> None:
     runs = [run([sample(20.0, "quote")])]
-    assert tags(page(pooled(runs), runs, "", {})).seen
+    assert tags(page(result(runs), "", {})).seen

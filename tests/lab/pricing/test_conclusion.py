@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from greenlane.demo.conclusion import conclusion
-from greenlane.demo.rows import Run, pooled
-from tests.demo.made import run, sample
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.rows import pooled
+from tests.lab.made import PRICING, run, sample
 
 
 def cell(contender: str, in_time: int, late: int) -> Run:
@@ -13,7 +14,7 @@ def cell(contender: str, in_time: int, late: int) -> Run:
 
 
 def said(*runs: Run) -> str:
-    return conclusion(pooled(runs), "bikes", "quote", 2)
+    return conclusion(pooled(PRICING, runs), "bikes", "quote", 2)
 
 
 def test_a_win_names_the_rival_and_both_shares() -> None:

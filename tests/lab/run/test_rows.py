@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 
-from greenlane.demo.rows import Row, find, pooled
-from greenlane.demo.samples import UNANSWERED, RunKey, Sample, keep, read_samples
+from greenlane.lab.run import rows as lab_rows
+from greenlane.lab.run.performed import Closed, Run
+from greenlane.lab.run.rows import Row, find
+from greenlane.lab.samples import UNANSWERED
+from greenlane.lab.scenario.phase import Phase
+from greenlane.lab.scenario.scenario import Level
 from greenlane.lab.statistics import quantile, wilson
-from tests.demo.made import run, sample
+from tests.lab.made import PRICING, run, sample, scenario
 
 # DESIGN: one name for one thing, in every `--json`, table and plot.
 FIELDS = {
-    "contender", "endpoint", "stage", "lane", "utilisation_frac", "offered_per_s", "done_per_s",
+    "contender", "endpoint", "stage", "lane", "phase", "utilisation_frac", "rate_factor", "offered_per_s", "done_per_s",
     "within_deadline_frac", "within_deadline_low_frac", "within_deadline_high_frac",
     "p50_ms", "p95_ms", "p99_ms", "p999_ms", "samples", "cpu_ms_per_job", "cpu_utilisation_frac", "pss_mb",
     "errors", "lost", "effects_doubled", "calls_repeated",
 }  # fmt: skip
 
 
+def pooled(runs: Iterable[Run]) -> list[Row]:
+    return lab_rows.pooled(PRICING, runs)
+
+
 def bikes(rows: list[Row]) -> Row:
-    row = find(rows, "greenlane", "bikes", 0.9)
+    row = find(rows, "greenlane", "bikes", Level(0.9))
     assert row is not None
     return row
 
@@ -66,7 +73,7 @@ def test_an_answer_long_after_the_load_is_not_done_at_its_rate() -> None:
 
 
 def test_an_endpoint_without_a_deadline_has_no_share() -> None:
-    row = find(pooled([run([sample(50.0, "quote")])]), "greenlane", "quote", 0.9)
+    row = find(pooled([run([sample(50.0, "quote")])]), "greenlane", "quote", Level(0.9))
     assert row is not None and row.within_deadline_frac is None and row.lane == "heavy"
 
 
@@ -93,13 +100,20 @@ def test_quantile_is_the_nearest_rank() -> None:
     assert (quantile(values, 0.5), quantile(values, 0.99), quantile([7.0], 0.99)) == (50.0, 99.0, 7.0)
 
 
-def test_kept_samples_of_several_runs_read_back_as_one_table(tmp_path: Path) -> None:
-    path = tmp_path / "samples.csv.gz"
-    samples = [Sample("bikes", 1, 2, 3, 200), Sample("quote", 4, 0, 5, -1)]
-    for repetition in range(2):
-        keep(path, RunKey("gevent", "light10", 0.9, repetition), samples)
-    with gzip.open(path, "rt") as lines:
-        head, *rest = list(lines)
-    assert head.count(",") == rest[0].count(",") == 8
-    assert [line.split(",")[3] for line in rest] == ["0", "0", "1", "1"]
-    assert read_samples(line.split(",", 4)[4] for line in rest) == samples * 2
+def test_a_request_belongs_to_the_phase_in_which_it_was_due_and_only_counted_ones_are_in_the_whole() -> None:
+    phased = scenario(phases=(Phase("warm", 2.0, counted=False), Phase("load", 3.0)), seconds=5.0)
+    found = run([sample(10.0, "probe", 1.9), sample(20.0, "probe", 2.0), sample(30.0, "probe", 4.9)], seconds=5.0)
+    rows = lab_rows.pooled(phased, [found])
+    level = Level(0.9)
+    by_phase = {phase: find(rows, "greenlane", "probe", level, phase) for phase in ("all", "warm", "load")}
+    assert {phase: row and row.samples for phase, row in by_phase.items()} == {"all": 2, "warm": 1, "load": 2}
+    assert by_phase["warm"] is not None and by_phase["warm"].offered_per_s == pytest.approx(1 / 2)
+    assert by_phase["all"] is not None and by_phase["all"].offered_per_s == pytest.approx(2 / 3)
+
+
+def test_a_closed_loop_tool_is_a_row_of_its_own_stage_with_the_median_of_its_repetitions() -> None:
+    tools = [Closed("ab", 8.0, 1_000, 0, 5.0, 6.0, p99) for p99 in (7.0, 9.0, 90.0)]
+    runs = [dataclasses.replace(run([sample(5.0)], repetition=n), contrast=(one,)) for n, one in enumerate(tools)]
+    row = find(pooled(runs), "greenlane", "bikes", Level(0.9), stage="ab")
+    assert row is not None
+    assert (row.p99_ms, row.samples, row.cpu_ms_per_job, row.done_per_s) == (9.0, 3_000, None, 125.0)
