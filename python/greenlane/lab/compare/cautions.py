@@ -17,6 +17,8 @@ __all__ = ["cautions"]
 _LATE_MS: Final = 5.0
 #: A machine with so many waiting threads for each core, before the run began, was not quiet.
 _LOADED: Final = 0.5
+#: Cores: below it what others took does not move percentiles visibly.
+_OTHERS: Final = 0.15
 #: Offered rates that differ by more are other loads.
 _RATES: Final = 0.05
 #: Environment that differs from run to run by nature.
@@ -92,6 +94,8 @@ def _few(places: Sequence[Place]) -> Iterator[str]:
 
 def _rates(places: Sequence[Place]) -> Iterator[str]:
     for place in places:
+        if place.mixture:
+            continue
         rates = {name: side.offered / sum(side.seconds) for name, side in place.sides.items() if side.parts}
         (first, rate), *others = rates.items()
         for name, other in others:
@@ -105,6 +109,11 @@ def _rates(places: Sequence[Place]) -> Iterator[str]:
 
 def _late(subjects: Sequence[Subject]) -> Iterator[str]:
     for subject in subjects:
+        if told := next((run.late for run in subject.runs if run.late), ""):
+            yield f"{subject.name}: {told}"
+            continue
+        if any(run.seconds is not None for run in subject.runs):
+            continue  # its generator watches itself, and tells a late one from a service that does not take connections
         lags = [(run.samples.sent_ns - run.samples.scheduled_ns)[run.samples.sent_ns > 0] / 1e6 for run in subject.runs]
         lag = np.sort(np.concatenate(lags)) if lags else np.empty(0)
         if len(lag) and quantile(lag, 0.99) > _LATE_MS:
@@ -122,6 +131,10 @@ def _loaded(subjects: Sequence[Subject]) -> Iterator[str]:
                 f"{subject.name}: the machine had a load of {load:.1f} on {cores} cores when it began: "
                 "run it again on a quiet one."
             )
+    for subject in subjects:
+        others = [run.others_cores for run in subject.runs]
+        if others and sum(others) / len(others) > _OTHERS:
+            yield f"{subject.name}: other processes took {sum(others) / len(others):.1f} cores while it ran."
 
 
 def _failed(places: Sequence[Place]) -> Iterator[str]:

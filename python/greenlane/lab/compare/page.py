@@ -121,7 +121,7 @@ def _why(each: Comparison) -> str:
 def _distributions(study: Study) -> Html:
     cells: dict[str, list[Html]] = {}
     for place in study.places:
-        if all(len(side.ordered_ms) for side in place.sides.values()):
+        if not place.mixture and all(len(side.ordered_ms) for side in place.sides.values()):
             cells.setdefault(said(place.cell) or "all", []).append(_place(study, place))
     if not cells:
         return Html("")

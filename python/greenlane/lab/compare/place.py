@@ -18,8 +18,10 @@ class Place:
     cell: Cell
     endpoint: str
     sides: Mapping[str, Repetitions]
+    # All endpoints together: of that mixture percentiles mean nothing.
+    mixture: bool = False
 
     @property
     def name(self) -> str:
         """In words."""
-        return " · ".join(filter(None, (said(self.cell), self.endpoint)))
+        return " · ".join(filter(None, (said(self.cell), "all endpoints" if self.mixture else self.endpoint)))

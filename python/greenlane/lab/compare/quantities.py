@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.lab.differences import Scale
 
-__all__ = ["FAILED", "PERCENTILES", "SMALLEST_SHARE", "THROUGHPUT", "WITHIN_DEADLINE", "Quantity"]
+__all__ = ["CPU", "FAILED", "PERCENTILES", "SMALLEST_SHARE", "THROUGHPUT", "WITHIN_DEADLINE", "Quantity"]
 
 #: Shares that differ by less are the same.
 SMALLEST_SHARE: Final = 0.01
@@ -26,7 +26,7 @@ class Quantity:
     # Of a percentile its share; 0 = it is none.
     share: float = 0.0
     # Samples that each side must have.
-    least_samples: int = 1
+    least_samples: int = 20
 
 
 def _percentile(share: float, title: str, least_samples: int) -> Quantity:
@@ -41,3 +41,5 @@ PERCENTILES: Final = (
 WITHIN_DEADLINE: Final = Quantity("within_deadline_frac", "within deadline", Scale.DIFFERENCE, lower_is_better=False)
 FAILED: Final = Quantity("failed_frac", "failed", Scale.DIFFERENCE, lower_is_better=True)
 THROUGHPUT: Final = Quantity("done_per_s", "done/s", Scale.RATIO, lower_is_better=False)
+#: Of all endpoints together, of the contender's processes.
+CPU: Final = Quantity("cpu_ms_per_job", "CPU per job", Scale.RATIO, lower_is_better=True)

@@ -10,14 +10,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.lab.compare.quantities import FAILED, THROUGHPUT, WITHIN_DEADLINE, Quantity
+from greenlane.lab.compare.quantities import CPU, FAILED, THROUGHPUT, WITHIN_DEADLINE, Quantity
 from greenlane.lab.compare.subject import Run
 from greenlane.lab.differences import Side
 from greenlane.lab.resampling import Pool, Weights, of_sums
 from greenlane.lab.samples import Samples
 from greenlane.lab.statistics import quantile
 
-__all__ = ["BATCHES", "Repetitions", "repetitions_of"]
+__all__ = ["BATCHES", "Repetitions", "all_of", "repetitions_of"]
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +44,8 @@ class Repetitions:
     single: bool
     # Their numbers; of a single run's stretches none.
     numbers: Sequence[int] = ()
+    # CPU of each; () = not known, or the endpoint is one of several.
+    cpu_ms: Sequence[float] = ()
 
     @cached_property
     def latencies_ms(self) -> list[Floats]:
@@ -75,18 +77,19 @@ class Repetitions:
         places = [self.numbers.index(number) for number in numbers]
         parts, seconds = [self.parts[place] for place in places], [self.seconds[place] for place in places]
         until_ns = [self.until_ns[place] for place in places]
-        return Repetitions(parts, seconds, until_ns, self.deadline_ms, self.single, numbers)
+        cpu_ms = [self.cpu_ms[place] for place in places] if self.cpu_ms else ()
+        return Repetitions(parts, seconds, until_ns, self.deadline_ms, self.single, numbers, cpu_ms)
 
     def side(self, quantity: Quantity, weights: Weights) -> Side | None:
         """A quantity and its draws; None = too few samples, or nothing that it could be computed of."""
-        if len(self.parts) < 2:
+        if len(self.parts) < 2 or self.offered < quantity.least_samples:
             return None
         if quantity.share:
             if len(self.ordered_ms) < quantity.least_samples:
                 return None
             at, draws = quantile(self.ordered_ms, quantity.share), self.pool.quantiles(quantity.share, weights)
             return Side(at, draws, len(self.parts))
-        if quantity is WITHIN_DEADLINE and self.deadline_ms is None:
+        if (quantity is WITHIN_DEADLINE and self.deadline_ms is None) or (quantity is CPU and not self.cpu_ms):
             return None
         above, below = self._sums(quantity)
         at = float(above.sum() / below.sum()) if below.sum() else 0.0
@@ -97,6 +100,8 @@ class Repetitions:
             pairs = zip(self.parts, self.until_ns, strict=True)
             done = [int((_good(part) & (part.done_ns <= until_ns)).sum()) for part, until_ns in pairs]
             return np.array(done, float), np.array(self.seconds, float)
+        if quantity is CPU:
+            return np.array(self.cpu_ms, float), _counted(self.parts, _good)
         hit = {FAILED: lambda part: ~_good(part), WITHIN_DEADLINE: self._within}[quantity]
         return _counted(self.parts, hit), np.array([len(part) for part in self.parts], float)
 
@@ -110,13 +115,28 @@ def repetitions_of(runs: Sequence[Run], endpoint: str, deadline_ms: float | None
     runs = [run for run in runs if endpoint in run.samples.streams and len(run.samples.of(endpoint))]
     parts = [run.samples.of(endpoint) for run in runs]
     # The load lasts as long for each endpoint of a run.
-    seconds = [max(1e-9, float(run.samples.scheduled_ns.max()) / 1e9) for run in runs]
+    seconds = [_seconds(run) for run in runs]
     until_ns = [(each + _GRACE_S) * 1e9 for each in seconds]
     if len(parts) != 1:
         numbers = [run.repetition for run in runs]
         return Repetitions(parts, seconds, until_ns, deadline_ms, single=False, numbers=numbers)
     cut = [part for part in _stretches(parts[0], seconds[0]) if len(part)]
     return Repetitions(cut, [seconds[0] / BATCHES] * len(cut), until_ns * len(cut), deadline_ms, single=True)
+
+
+def all_of(runs: Sequence[Run]) -> Repetitions | None:
+    """All endpoints together, for what is measured of them together; None = nothing was, or of a single run."""
+    cpu_ms = [run.cpu_ms for run in runs if run.cpu_ms is not None]
+    if len(cpu_ms) < max(2, len(runs)):
+        return None
+    seconds = [_seconds(run) for run in runs]
+    until_ns = [(each + _GRACE_S) * 1e9 for each in seconds]
+    numbers = [run.repetition for run in runs]
+    return Repetitions([run.samples for run in runs], seconds, until_ns, None, False, numbers, cpu_ms)
+
+
+def _seconds(run: Run) -> float:
+    return run.seconds or max(1e-9, float(run.samples.scheduled_ns.max(initial=0)) / 1e9)
 
 
 def _stretches(samples: Samples, seconds: float) -> list[Samples]:

@@ -21,8 +21,8 @@ def _row(each: Comparison, study: Study) -> dict[str, object]:
     return {
         "a": each.a,
         "b": each.b,
-        "cell": said(each.place.cell),
         **dict(each.place.cell),
+        "cell": said(each.place.cell),
         "endpoint": each.place.endpoint,
         "stage": "client",
         "quantity": each.quantity.name,

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from greenlane.errors import SettingsError
@@ -81,8 +82,9 @@ def _read(path: Path) -> Subject:
 
 
 def _of_folder(path: Path) -> Subject:
-    runs = list(_of_tables(sorted((path / "samples").glob("*.parquet"))))
     about = _json(path / "run.json")
+    done = about.get("done")
+    runs = list(_of_tables(sorted((path / "samples").glob("*.parquet")), done if isinstance(done, Mapping) else {}))
     environment, notes = about.get("environment"), about.get("warnings")
     return Subject(
         path.resolve().name,
@@ -94,10 +96,12 @@ def _of_folder(path: Path) -> Subject:
     )
 
 
-def _of_tables(paths: Iterable[Path]) -> Iterator[Run]:
+def _of_tables(paths: Iterable[Path], measured: Mapping[str, object] = MappingProxyType({})) -> Iterator[Run]:
+    """The runs in files; `measured`: what was measured around a run, by its file's name."""
     for path in paths:
+        facts = measured.get(path.stem)
         try:
-            yield from runs_of_table(table_of(path))
+            yield from (_with(run, facts) for run in runs_of_table(table_of(path)))
         except OSError as error:
             rule = f"a file that can be read ({error.strerror or 'damaged'})"
             raise SettingsError("file", str(path), rule, "copy it again, or leave it out", attempted=ATTEMPT) from None
@@ -105,6 +109,14 @@ def _of_tables(paths: Iterable[Path]) -> Iterator[Run]:
             rule = f"a whole file of samples ({error})"
             hint = "`greenlane lab run` writes such files: was it cut, or made by another tool?"
             raise SettingsError("file", str(path), rule, hint, attempted=ATTEMPT) from None
+
+
+def _with(run: Run, facts: object) -> Run:
+    if not isinstance(facts, Mapping):
+        return run
+    numbers = {name: facts.get(name) for name in ("seconds", "cpu_ms", "others_cores")}
+    known = {name: float(value) for name, value in numbers.items() if isinstance(value, int | float)}
+    return Run(run.key, run.samples, late=str(facts.get("late") or ""), **known)
 
 
 def _json(path: Path) -> Mapping[str, object]:

@@ -11,8 +11,8 @@ import numpy as np
 from greenlane.errors import SettingsError
 from greenlane.lab.compare.cautions import cautions
 from greenlane.lab.compare.place import Place
-from greenlane.lab.compare.quantities import FAILED, PERCENTILES, THROUGHPUT, WITHIN_DEADLINE, Quantity
-from greenlane.lab.compare.repetitions import Repetitions, repetitions_of
+from greenlane.lab.compare.quantities import CPU, FAILED, PERCENTILES, THROUGHPUT, WITHIN_DEADLINE, Quantity
+from greenlane.lab.compare.repetitions import Repetitions, all_of, repetitions_of
 from greenlane.lab.compare.sources import ATTEMPT
 from greenlane.lab.compare.subject import Cell, Run, Subject, said
 from greenlane.lab.compare.verdicts import SMALLEST_FRAC, Verdict, Word, verdict_of
@@ -124,6 +124,10 @@ def _common(
                 limit = deadlines_ms.get(name, deadline_ms)
                 sides = [repetitions_of(each[cell], name, limit) for each in cells]
                 yield Place(cell, name, {subject.name: side for subject, side in zip(subjects, sides, strict=True)})
+        wholes = {subject.name: all_of(each[cell]) for subject, each in zip(subjects, cells, strict=True)}
+        known = {name: whole for name, whole in wholes.items() if whole is not None}
+        if len(known) == len(subjects):
+            yield Place(cell, "all", known, mixture=True)
     if alone:
         notes.append(f"Not on all sides and left out: {', '.join(alone)}.")
 
@@ -155,7 +159,9 @@ def _compared(subjects: Sequence[Subject], place: Place) -> Iterator[Comparison]
         if paired:
             a, b = a.chosen(shared), b.chosen(shared)
         yield from (
-            found for quantity in _QUANTITIES if (found := _one(first.name, other.name, place, quantity, a, b, paired))
+            found
+            for quantity in ((CPU,) if place.mixture else _QUANTITIES)
+            if (found := _one(first.name, other.name, place, quantity, a, b, paired))
         )
 
 

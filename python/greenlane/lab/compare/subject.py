@@ -11,6 +11,7 @@ __all__ = ["CONTENDER", "REPETITION", "Cell", "Run", "Subject", "said"]
 
 CONTENDER = "contender"
 REPETITION = "repetition"
+CELL = "cell"
 
 #: What was varied, by name: (("utilisation_frac", 0.7),). Runs of one cell differ in their repetition alone.
 Cell = tuple[tuple[str, str | int | float], ...]
@@ -23,6 +24,14 @@ class Run:
     key: Mapping[str, str | int | float]
     # By scheduled send.
     samples: Samples
+    # Of the load, in s; None = until the last scheduled send.
+    seconds: float | None = None
+    # Of the contender's processes; None = not measured.
+    cpu_ms: float | None = None
+    # Cores that processes which are no part of the run took meanwhile.
+    others_cores: float = 0.0
+    # What the load generator says of a schedule that it did not keep; "" = nothing.
+    late: str = ""
 
     @property
     def contender(self) -> str:
@@ -37,7 +46,11 @@ class Run:
     def cell(self, *, with_contender: bool) -> Cell:
         """What it is one repetition of."""
         left_out = {REPETITION} if with_contender else {REPETITION, CONTENDER}
-        return tuple((name, value) for name, value in self.key.items() if name not in left_out)
+        # A cell's name may begin with its contender's, which is no part of what was varied.
+        key = dict(self.key)
+        if CELL in key:
+            key[CELL] = str(key[CELL]).removeprefix(f"{self.contender}-")
+        return tuple((name, value) for name, value in key.items() if name not in left_out)
 
 
 @dataclass(frozen=True)
@@ -74,11 +87,18 @@ class Subject:
 
 def said(cell: Cell) -> str:
     """A cell in words: "gevent, 0.7 CPU"; "" = nothing was varied."""
-    names = {name for name, _ in cell}
-    return ", ".join(
-        f"{value:g} CPU" if name == "utilisation_frac" and isinstance(value, float)
-        else str(value) if name in (CONTENDER, "cell") else f"{name} {value}"
-        for name, value in cell
-        # A cell's name says what its other columns say again.
-        if value not in (None, "") and not (name == "cell" and "utilisation_frac" in names)
-    )  # fmt: skip
+    return ", ".join(filter(None, (_said(name, value) for name, value in cell)))
+
+
+def _said(name: str, value: str | int | float) -> str:
+    match name, value:
+        # A cell's name repeats what its other columns say.
+        case ("cell", _) | (_, "") | ("utilisation_frac", 0) | ("rate_factor", 1):
+            return ""
+        case ("utilisation_frac", float()):
+            return f"{value:g} CPU"
+        case ("rate_factor", float()):
+            return f"{value:g} × the rate"
+        case ("contender", _):
+            return str(value)
+    return f"{name} {value}"

@@ -13,7 +13,7 @@ __all__ = ["between", "change", "value"]
 
 def value(quantity: Quantity, number: float) -> str:
     """A value with its unit."""
-    if quantity.name.endswith("_ms"):
+    if quantity.name.endswith(("_ms", "_ms_per_job")):
         return milliseconds(number)
     return f"{number * 100:.2f} %" if quantity.name.endswith("_frac") else amount(number)
 
@@ -27,7 +27,7 @@ def between(each: Comparison) -> str:
     """The interval of `change`."""
     found = _interval(each)
     if each.quantity.scale is Scale.DIFFERENCE:
-        return f"{found.low * 100:+.2f} to {found.high * 100:+.2f} points"
+        return f"{found.low * 100:+.2f} to {found.high * 100:+.2f}"
     return f"{_change(each, found.low)} to {_change(each, found.high)}"
 
 
