@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -32,10 +32,10 @@ def cautions(subjects: Sequence[Subject], places: Sequence[Place]) -> list[str]:
         *_single(places),
         *_few(places),
         *_rates(places),
-        *_late(subjects),
-        *_loaded(subjects),
+        *_together(_late(subjects)),
+        *_together(_loaded(subjects)),
         *_failed(places),
-        *(f"{subject.name}: {note}" for subject in _origins(subjects) for note in subject.notes),
+        *_together((subject.name, note) for subject in _origins(subjects) for note in subject.notes),
     ]
 
 
@@ -107,10 +107,10 @@ def _rates(places: Sequence[Place]) -> Iterator[str]:
                 return
 
 
-def _late(subjects: Sequence[Subject]) -> Iterator[str]:
+def _late(subjects: Sequence[Subject]) -> Iterator[tuple[str, str]]:
     for subject in subjects:
         if told := next((run.late for run in subject.runs if run.late), ""):
-            yield f"{subject.name}: {told}"
+            yield subject.name, told
             continue
         if any(run.seconds is not None for run in subject.runs):
             continue  # its generator watches itself, and tells a late one from a service that does not take connections
@@ -118,23 +118,33 @@ def _late(subjects: Sequence[Subject]) -> Iterator[str]:
         lag = np.sort(np.concatenate(lags)) if lags else np.empty(0)
         if len(lag) and quantile(lag, 0.99) > _LATE_MS:
             yield (
-                f"{subject.name}: requests left {quantile(lag, 0.99):.0f} ms late at p99: the load generator was "
-                "saturated, or no connection could be made. Lower the rate, or give the generator a core of its own."
+                subject.name,
+                f"requests left {quantile(lag, 0.99):.0f} ms late at p99: the load generator was saturated, or no "
+                "connection could be made. Lower the rate, or give the generator a core of its own.",
             )
 
 
-def _loaded(subjects: Sequence[Subject]) -> Iterator[str]:
+def _loaded(subjects: Sequence[Subject]) -> Iterator[tuple[str, str]]:
     for subject in _origins(subjects):
         load, cores = subject.environment.get("load_average_1min"), subject.environment.get("cores")
         if isinstance(load, int | float) and isinstance(cores, int) and load > _LOADED * cores:
             yield (
-                f"{subject.name}: the machine had a load of {load:.1f} on {cores} cores when it began: "
-                "run it again on a quiet one."
+                subject.name,
+                f"the machine had a load of {load:.1f} on {cores} cores when it began: run it again on a quiet one.",
             )
     for subject in subjects:
         others = [run.others_cores for run in subject.runs]
         if others and sum(others) / len(others) > _OTHERS:
-            yield f"{subject.name}: other processes took {sum(others) / len(others):.1f} cores while it ran."
+            yield subject.name, f"other processes took {sum(others) / len(others):.1f} cores while it ran."
+
+
+def _together(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """What is said of several sides in the same words, once."""
+    names: dict[str, list[str]] = {}
+    for name, told in found:
+        names.setdefault(told, []).append(name)
+    for told, which in names.items():
+        yield f"{' and '.join(which)}: {told}"
 
 
 def _failed(places: Sequence[Place]) -> Iterator[str]:

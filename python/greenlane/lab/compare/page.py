@@ -27,7 +27,7 @@ from greenlane.page.charts.histogram import histogram
 from greenlane.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane.page.document import document
 from greenlane.page.html import Html, element
-from greenlane.page.quantities import amount, milliseconds, share
+from greenlane.page.quantities import amount, milliseconds
 
 __all__ = ["page"]
 
@@ -36,6 +36,8 @@ _BAND_PLACES: Final = 40
 _BAND_DRAWS: Final = 400
 #: Beyond this share so few samples lie that the band would be drawn from their luck.
 _BAND_SAMPLES: Final = 10
+#: Of two repetitions the band would cover everything.
+_BAND_REPETITIONS: Final = 3
 #: A ratio beyond this is drawn at the edge: one wide interval must not flatten all others.
 _WIDEST: Final = 20.0
 _NARROWEST: Final = 1.25
@@ -154,7 +156,7 @@ def _place(study: Study, place: Place) -> Html:
 def _band(side: Repetitions) -> list[tuple[float, float, float]]:
     """What the repetitions leave open at shares from all to the last few samples."""
     size = len(side.ordered_ms)
-    if len(side.parts) < 2 or size < 2 * _BAND_SAMPLES:
+    if len(side.parts) < _BAND_REPETITIONS or size < 2 * _BAND_SAMPLES:
         return []
     weights = drawn_weights(len(side.parts), _BAND_DRAWS, 1)
     found = []
@@ -201,8 +203,8 @@ def _about(study: Study, environment: Mapping[str, object]) -> Html:
             "such a difference (Holm's correction for all comparisons, 5 % together)."
         ),
         note(
-            f"The same: what differs by less than {study.smallest_frac * 100:g} % (shares: {share(SMALLEST_SHARE)} of "
-            "all requests), or cannot be told. Percentiles are of requests answered with 2xx, and of those never "
+            f"The same: what differs by less than {study.smallest_frac * 100:g} % (shares: {SMALLEST_SHARE * 100:g} % "
+            "of all requests), or cannot be told. Percentiles are of requests answered with 2xx, and of those never "
             "answered at the time they were given up. Repetitions of one run on one machine say nothing of another "
             "machine, another load, or tomorrow."
         ),

@@ -43,4 +43,5 @@ def _change(each: Comparison, number: float) -> str:
         return f"{'+' if number > 0 else ''}{value(each.quantity, number)}"
     if number >= 1e6:
         return "any"
-    return f"{amount(number)}×" if number >= 2 else f"{(number - 1) * 100:+.1f} %"
+    # Adding 0 makes of -0.0 what it is.
+    return f"{amount(number)}×" if number >= 2 else f"{round((number - 1) * 100, 1) + 0.0:+.1f} %"
