@@ -22,7 +22,9 @@ _OTHERS: Final = 0.15
 #: Offered rates that differ by more are other loads.
 _RATES: Final = 0.05
 #: Environment that differs from run to run by nature.
-_PASSING: Final = frozenset({"load_average_1min", "pid", "title", "started", "time", "argv", "python_executable"})
+_PASSING: Final = frozenset(
+    {"load_average_1min", "worker", "pid", "title", "started", "time", "argv", "python_executable"}
+)
 
 
 def cautions(subjects: Sequence[Subject], places: Sequence[Place]) -> list[str]:
