@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from greenlane.lab.compare.quantities import Quantity
 from greenlane.lab.compare.study import Comparison
 from greenlane.lab.differences import Scale
@@ -9,6 +11,9 @@ from greenlane.lab.statistics import Interval
 from greenlane.page.quantities import amount, milliseconds
 
 __all__ = ["between", "change", "value"]
+
+#: A ratio.
+_HUGE: Final = 100.0
 
 
 def value(quantity: Quantity, number: float) -> str:
@@ -41,7 +46,7 @@ def _change(each: Comparison, number: float) -> str:
         return f"{number * 100:+.2f} points"
     if each.found.ratio is None:
         return f"{'+' if number > 0 else ''}{value(each.quantity, number)}"
-    if number >= 1e6:
-        return "any"
+    if number >= _HUGE or number <= 1 / _HUGE:  # of wide intervals: no digit of it is known
+        return "over 100×" if number > 1 else "-99 %"
     # Adding 0 makes of -0.0 what it is.
     return f"{amount(number)}×" if number >= 2 else f"{round((number - 1) * 100, 1) + 0.0:+.1f} %"
