@@ -2,7 +2,7 @@
 
 Question: does a 95 % interval hold the true ratio in 95 of 100 comparisons, and how seldom is a difference seen where
 there is none, when runs differ from each other as they do? Expected: 93 to 98 % held, at most 7 % false alarms for one
-comparison and at most 5 % for all of a study together, more than 80 % of 15 % effects on p50 seen in 5 paired
+comparison and at most 5 % for all of a study together, more than 80 % of 16 % effects on p50 seen in 5 paired
 repetitions. Beside it the interval that is usually taken: percentiles of a two-level bootstrap (repetitions, then
 samples within each).
 
