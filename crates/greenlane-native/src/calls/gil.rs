@@ -96,6 +96,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         if !on() || !is_gil(address) {
             return real(condition, mutex, until);
         }
+        if LAYOUT.load(Ordering::Relaxed) == UNTRIED {
+            look_at_layout(address, mutex as usize);
+        }
         if SAMPLER.get() {
             let result = real(condition, mutex, until);
             if LAYOUT.load(Ordering::Relaxed) == KNOWN {
@@ -105,9 +108,6 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         }
         let errno = Errno::keep();
         let now_ns = clock::monotonic_ns();
-        if LAYOUT.load(Ordering::Relaxed) == UNTRIED {
-            look_at_layout(address, mutex as usize);
-        }
         let (pending_ns, ended_ns, said) = PENDING.take();
         let goes_on = pending_ns != 0 && now_ns.saturating_sub(ended_ns) < SAME_NS;
         let from_ns = if goes_on { pending_ns } else { now_ns };
