@@ -22,6 +22,7 @@ def _run(job: Job, places: Places) -> None:
         else:
             gevent.sleep(seconds)
 
+    places.open()
     for _ in range(job.requests):
         pool.wait_available()
         pool.spawn(request, places.spawn())
