@@ -9,5 +9,5 @@ cells        what is to be run, in which order
 rows         one row a cell
 presets      the published runs, and what they hide
 timeline     the longest request in the published form
-shown        the text of a run; `page` the page; `notebook` docs/part3.ipynb
+shown        the text of a run; `page` the page; `kept` every request as a table
 """
