@@ -41,7 +41,7 @@ def with_baselines(cells: Iterable[Cell]) -> list[Cell]:
     for cell in tuple(found):
         if (cell.runtime, cell.shape) not in alone:
             alone.add((cell.runtime, cell.shape))
-            each_ms = cell.shape.cpu_ms + sum(cell.shape.waits_ms())
+            each_ms = cell.shape.cpu_ms + cell.shape.waited_ms()
             enough = max(_BASELINE_LEAST, round(_BASELINE_MS / max(each_ms, 1.0)))
             found.append(Cell(cell.runtime, cell.shape, 1, min(cell.requests, enough), baseline=True))
     return found

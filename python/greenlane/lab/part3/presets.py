@@ -79,7 +79,7 @@ class Preset:
             shape = known.shape
             row = found.get((shape.cpu_ms, shape.network_ms, shape.calls, shape.together, known.green_threads))
             if row is not None:
-                beside.append(Beside(known, float(str(row[known.field]))))
+                beside.append(Beside(known, row[known.field]))
         return beside
 
 

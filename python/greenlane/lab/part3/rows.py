@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from greenlane.lab import queueing
 from greenlane.lab.part3.cells import Cell, Measured
@@ -13,7 +14,7 @@ from greenlane.lab.statistics import quantile
 
 __all__ = ["Row", "rows_of"]
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def rows_of(measured: Measured) -> list[Row]:
@@ -61,11 +62,11 @@ def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float) -> Row:
 
 
 def _theory(cell: Cell) -> Row:
-    cpu_ms, waits_ms = cell.shape.cpu_ms, cell.shape.waits_ms()
-    means = queueing.mean_value_analysis(cpu_ms, sum(waits_ms), cell.green_threads)
+    cpu_ms, waited_ms = cell.shape.cpu_ms, cell.shape.waited_ms()
+    means = queueing.mean_value_analysis(cpu_ms, waited_ms, cell.green_threads)
     return {
-        "bound_per_s": queueing.most_per_s(cpu_ms, sum(waits_ms), cell.green_threads),
-        "bound_ms": queueing.least_latency_ms(cpu_ms, sum(waits_ms), cell.green_threads),
+        "bound_per_s": queueing.most_per_s(cpu_ms, waited_ms, cell.green_threads),
+        "bound_ms": queueing.least_latency_ms(cpu_ms, waited_ms, cell.green_threads),
         "mva_per_s": means.done_per_s,
         "mva_ms": means.latency_ms,
     }

@@ -81,7 +81,7 @@ class Run:
 
 def expected_s(shape: Shape, green_threads: int, requests: int) -> float:
     """How long such a run takes on an idle machine, its start included."""
-    return _START_S + requests / queueing.most_per_s(shape.cpu_ms, sum(shape.waits_ms()), green_threads)
+    return _START_S + requests / queueing.most_per_s(shape.cpu_ms, shape.waited_ms(), green_threads)
 
 
 def run(runtime: Runtime, shape: Shape, green_threads: int, requests: int, *, yields: int = 0) -> Run:

@@ -37,6 +37,10 @@ class Shape:
             return [self.network_ms / max(self.calls, 1)]
         return [self.network_ms / self.calls] * self.calls
 
+    def waited_ms(self) -> float:
+        """Network that a request waits for, ms: `network_ms`, unless its calls are made at once."""
+        return sum(self.waits_ms())
+
     def said(self) -> str:
         """As the article heads its runs: "5ms CPU/55ms Network"."""
         calls = f" in {self.calls} calls" if self.calls != 1 else ""

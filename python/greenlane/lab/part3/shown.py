@@ -89,7 +89,7 @@ def switches(rows: Sequence[Row]) -> Table:
     costs: dict[object, list[float]] = {}
     for row in rows:
         if row["yield_us"] is not None:
-            costs.setdefault(row["contender"], []).append(float(str(row["yield_us"])))
+            costs.setdefault(row["contender"], []).append(row["yield_us"])
     found = [{"contender": name, "us": _round(min(values), 2)} for name, values in costs.items()]
     return Table("CPU time of one switch to another green thread or thread, us", found)
 
@@ -115,12 +115,9 @@ def longest_of(cell: Cell, measured: Measured) -> Iterator[str]:
     yield f"{shape.said()} per request ({cell.requests} requests with {cell.green_threads} green threads)"
     yield "Longest Request:"
     found = lines(run)
-    left_out = len(found) - _MOST_LINES
-    if left_out > 0:
-        half = _MOST_LINES // 2
-        yield from found[:half]
-        yield f"        … {left_out} lines left out"
-        found = found[-half:]
+    half = _MOST_LINES // 2
+    if len(found) > _MOST_LINES:
+        found = [*found[:half], f"        … {len(found) - 2 * half} lines left out", *found[-half:]]
     yield from found
     yield hidden(run)
 
@@ -134,7 +131,7 @@ def told(cells: Sequence[Cell]) -> Cell | None:
 
 def noise(rows: Sequence[Row]) -> str:
     """What to do about a machine that was busy with something else; "" = it was quiet."""
-    most = max(float(str(row["others_cores"])) for row in rows)
+    most = max(row["others_cores"] for row in rows)
     if most <= _NOISE_CORES:
         return ""
     return f"other processes used up to {most:.1f} cores meanwhile: stop them and run again, the figures are too slow"
@@ -144,9 +141,9 @@ def _shape(row: Row) -> str:
     return f"{row['set_cpu_ms']:g}/{row['set_network_ms']:g} in {row['calls']}" + " at once" * bool(row["together"])
 
 
-def _round(value: object, digits: int = 1) -> float:
-    return round(float(str(value)), digits)
+def _round(value: float, digits: int = 1) -> float:
+    return round(value, digits)
 
 
-def _percent(value: object) -> float:
-    return round(100 * float(str(value)), 1)
+def _percent(value: float) -> float:
+    return round(100 * value, 1)
