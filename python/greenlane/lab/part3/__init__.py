@@ -1,4 +1,4 @@
-"""Lyft's benchmark of green threads (part 3 of its gevent series), under six runtimes and by three clocks.
+"""Lyft's benchmark of green threads (part 3 of its gevent series), under seven runtimes and by three clocks.
 
 shape        what a request does: CPU bursts and network waits
 programs     the runtimes' programs, each in a process of its own
@@ -9,5 +9,7 @@ cells        what is to be run, in which order
 rows         one row a cell
 presets      the published runs, and what they hide
 timeline     the longest request in the published form
-shown        the text of a run; `page` the page; `kept` every request as a table
+shown        the text of a run
+page         the page of a run; `charts` its drawings, `picture` a drawing outside it
+kept         every request as a table
 """

@@ -49,14 +49,20 @@ def speedup_curves(rows: Sequence[Row], shape: Shape, *, width: float = 960) -> 
     return curves(series, "speed-up", _places(most), y, level=level, upright=_knee(shape, most), width=width)
 
 
-def latency_curves(rows: Sequence[Row], shape: Shape, clock: str = "arrival", *, width: float = 960) -> Html:
-    """Median latency by a clock against green threads, with max(C+S, N·C) and the mean of varying work."""
+def latency_curves(
+    rows: Sequence[Row], shape: Shape, clock: str = "arrival", *, share: str = "p50", width: float = 960
+) -> Html:
+    """Latency by a clock against green threads, with max(C+S, N·C) and the mean of varying work.
+
+    Args:
+        share: "p50", "p95" or "p99".
+    """
     cpu_ms, waited_ms = shape.cpu_ms, shape.waited_ms()
     most = max(row["green_threads"] for row in rows)
-    series = [_curve(name, found, f"{clock}_p50_ms") for name, found in _by_contender(rows)]
+    series = [_curve(name, found, f"{clock}_{share}_ms") for name, found in _by_contender(rows)]
     series.append(_theory("max(C+S, N·C)", most, lambda n: queueing.least_latency_ms(cpu_ms, waited_ms, n)))
     series.append(_theory("MVA (mean)", most, lambda n: queueing.mean_value_analysis(cpu_ms, waited_ms, n).latency_ms))
-    y = Scale("p50", milliseconds)
+    y = Scale(share, milliseconds)
     return curves(series, f"latency, {clock}", _places(most), y, upright=_knee(shape, most), width=width)
 
 

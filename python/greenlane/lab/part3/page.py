@@ -23,7 +23,7 @@ __all__ = ["page"]
 
 
 def page(preset: Preset | None, rows: Sequence[Row], known: Sequence[Beside], measured: Measured) -> Html:
-    """The whole page."""
+    """The whole page; each runtime and shape has its baseline (`with_baselines`)."""
     cells = [cell for cell in measured if not cell.baseline]
     title = f"Green threads: {preset.said if preset else cells[0].shape.said()}"
     warning = noise(rows)
@@ -83,7 +83,10 @@ def _sweep(shape: Shape, rows: Sequence[Row]) -> Html:
         blocks.figure("Speed-up", speedup_curves(found, shape)),
         blocks.figure("Latency at the median", latency_curves(found, shape), "from the arrival: what callers feel"),
         blocks.figure(
-            "The same by the handler's clock", latency_curves(found, shape, "handler"), "as in the article's graphs"
+            "Latency of the slowest hundredth", latency_curves(found, shape, share="p99"), "p99, from the arrival"
+        ),
+        blocks.figure(
+            "The median by the handler's clock", latency_curves(found, shape, "handler"), "as in the article's graphs"
         ),
         about="Dashed: what nothing can exceed or go below, and exact mean value analysis, which is right for work "
         "that varies (exponential bursts). Constant work lies between. Upright: the knee, (C+S)/C.",
@@ -92,7 +95,7 @@ def _sweep(shape: Shape, rows: Sequence[Row]) -> Html:
 
 def _histograms(cells: Sequence[Cell], measured: Measured) -> Html:
     panels = {}
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: -cell.green_threads):
         requests = [request for run in measured[cell] for request in run.requests]
         series = {clock: latencies_ms(requests, clock) for clock in CLOCKS}
         chart = histogram(series, f"latencies of {cell.runtime.name}", Scale("latency", milliseconds), strong="arrival")

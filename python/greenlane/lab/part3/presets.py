@@ -78,7 +78,7 @@ class Preset:
         for known in self.known:
             shape = known.shape
             row = found.get((shape.cpu_ms, shape.network_ms, shape.calls, shape.together, known.green_threads))
-            if row is not None:
+            if row is not None and row[known.field] is not None:
                 beside.append(Beside(known, row[known.field]))
         return beside
 

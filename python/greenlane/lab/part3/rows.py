@@ -18,12 +18,17 @@ Row = dict[str, Any]
 
 
 def rows_of(measured: Measured) -> list[Row]:
-    """Rows in the order of the cells; baselines that nobody asked for are none. Repetitions are pooled."""
+    """Rows in the order of the cells; baselines that nobody asked for are none. Repetitions are pooled.
+
+    `speedup` is None where one green thread of the runtime and shape was not run.
+    """
     alone = {(cell.runtime, cell.shape): _per_s(runs) for cell, runs in measured.items() if cell.green_threads == 1}
-    return [_row(cell, runs, alone[cell.runtime, cell.shape]) for cell, runs in measured.items() if not cell.baseline]
+    return [
+        _row(cell, runs, alone.get((cell.runtime, cell.shape))) for cell, runs in measured.items() if not cell.baseline
+    ]
 
 
-def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float) -> Row:
+def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float | None) -> Row:
     per_s = _per_s(runs)
     cpu_s = sum(run.cpu_ns for run in runs) / 1e9
     row: Row = {
@@ -35,7 +40,7 @@ def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float) -> Row:
         "calls": cell.shape.calls,
         "together": cell.shape.together,
         "done_per_s": per_s,
-        "speedup": per_s / baseline_per_s,
+        "speedup": per_s / baseline_per_s if baseline_per_s else None,
         "baseline_per_s": baseline_per_s,
         "cpu_utilisation_frac": cpu_s / sum(run.seconds for run in runs),
         "computed_utilisation_frac": per_s * cell.shape.cpu_ms / 1000,

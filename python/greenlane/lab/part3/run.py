@@ -23,6 +23,10 @@ _START_S: Final = 0.6
 #: A run that takes this many times what it should, and a minute, hangs or has no CPU.
 _PATIENCE: Final = 10
 _POLL_S: Final = 0.01
+#: A program whose requests took less CPU than this share of what was set had calibrated in a slow moment …
+_LEAST_CPU_FRAC: Final = 0.9
+#: … and is run again, so often in all.
+_TRIES: Final = 3
 _ATTEMPT: Final = "run the benchmark's program"
 
 
@@ -87,6 +91,9 @@ def expected_s(shape: Shape, green_threads: int, requests: int) -> float:
 def run(runtime: Runtime, shape: Shape, green_threads: int, requests: int, *, yields: int = 0) -> Run:
     """Runs the program and waits for it. Whatever happens, Ctrl-C included, it has ended afterwards.
 
+    Work is counted when the program starts. If that moment was slow (a neighbour, a host that took the CPU away), its
+    requests do too little; their CPU time tells, and the run is done again, at most three times in all.
+
     Args:
         green_threads: requests in progress at a time.
         requests: in all.
@@ -95,6 +102,14 @@ def run(runtime: Runtime, shape: Shape, green_threads: int, requests: int, *, yi
     Raises:
         GreenlaneError: it could not be started, failed, or took too long.
     """
+    for _ in range(_TRIES):
+        found = _once(runtime, shape, green_threads, requests, yields)
+        if found.cpu_ns >= _LEAST_CPU_FRAC * shape.cpu_ms * 1e6 * requests:
+            break
+    return found
+
+
+def _once(runtime: Runtime, shape: Shape, green_threads: int, requests: int, yields: int) -> Run:
     limit_s = 60 + _PATIENCE * expected_s(shape, green_threads, requests)
     with tempfile.TemporaryDirectory(prefix="greenlane-part3-") as folder:
         result, log = Path(folder, "result.json"), Path(folder, "log")

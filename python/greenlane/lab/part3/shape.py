@@ -22,20 +22,18 @@ class Shape:
     calls: int = 1
     # All calls at once, then all the CPU in one burst, instead of one after the other.
     together: bool = False
-    # All the CPU behind the last call, none before or between: fetch, then compute.
-    cpu_last: bool = False
 
     def bursts_ms(self) -> list[float]:
         """CPU bursts in order, one more than `waits_ms`."""
-        if self.cpu_last or self.together:
-            return [0.0] * len(self.waits_ms()) + [self.cpu_ms]
+        if self.together:
+            return [0.0, self.cpu_ms]
         return [self.cpu_ms / (self.calls + 1)] * (self.calls + 1)
 
     def waits_ms(self) -> list[float]:
         """What the handler waits between its bursts; calls at once count as one wait."""
         if self.together:
             return [self.network_ms / max(self.calls, 1)]
-        return [self.network_ms / self.calls] * self.calls
+        return [self.network_ms / self.calls] * self.calls if self.calls else []
 
     def waited_ms(self) -> float:
         """Network that a request waits for, ms: `network_ms`, unless its calls are made at once."""

@@ -20,6 +20,8 @@ _BINS: Final = 60
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 #: Others that use more cores than this spoil the figures.
 _NOISE_CORES: Final = 0.1
+#: Measured CPU of a request below this share of what was set.
+_SHORT_FRAC: Final = 0.95
 
 
 class Table(NamedTuple):
@@ -33,6 +35,16 @@ class Table(NamedTuple):
         """Names of the columns, of the first row."""
         return list(self.rows[0])
 
+    def _repr_markdown_(self) -> str:
+        """As notebooks show it."""
+        lines = [
+            self.columns,
+            ["---"] * len(self.columns),
+            *([str(row[name]) for name in self.columns] for row in self.rows),
+        ]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return f"{self.heading}\n\n{table}"
+
 
 def measured_rows(rows: Sequence[Row]) -> Table:
     """Throughput, speed-up, CPU and latencies."""
@@ -42,7 +54,11 @@ def measured_rows(rows: Sequence[Row]) -> Table:
         cells: dict[str, object] = {"contender": row["contender"]}
         if mixed:
             cells["CPU/network"] = _shape(row)
-        cells |= {"N": row["green_threads"], "per_s": _round(row["done_per_s"]), "speedup": _round(row["speedup"], 2)}
+        cells |= {
+            "N": row["green_threads"],
+            "per_s": _round(row["done_per_s"]),
+            "speedup": None if row["speedup"] is None else _round(row["speedup"], 2),
+        }
         cells |= {
             "cpu_%": _percent(row["cpu_utilisation_frac"]),
             "computed_%": _percent(row["computed_utilisation_frac"]),
@@ -72,7 +88,7 @@ def beside(found: Sequence[Beside]) -> Table:
     rows = [
         {
             "N": one.known.green_threads,
-            "calls": one.known.shape.calls,
+            "calls": f"{one.known.shape.calls}{' at once' * one.known.shape.together}",
             "figure": one.known.field,
             "source": one.known.source,
             "known": one.known.value,
@@ -132,9 +148,15 @@ def told(cells: Sequence[Cell]) -> Cell | None:
 def noise(rows: Sequence[Row]) -> str:
     """What to do about a machine that was busy with something else; "" = it was quiet."""
     most = max(row["others_cores"] for row in rows)
-    if most <= _NOISE_CORES:
-        return ""
-    return f"other processes used up to {most:.1f} cores meanwhile: stop them and run again, the figures are too slow"
+    if most > _NOISE_CORES:
+        return (
+            f"other processes used up to {most:.1f} cores meanwhile: stop them and run again, the figures are too slow"
+        )
+    slow = [row for row in rows if row["set_cpu_ms"] and row["cpu_ms_per_job"] < _SHORT_FRAC * row["set_cpu_ms"]]
+    if slow:
+        names = ", ".join(dict.fromkeys(row["contender"] for row in slow))
+        return f"requests of {names} got less CPU than was set, the machine's pace changes: run again"
+    return ""
 
 
 def _shape(row: Row) -> str:

@@ -22,9 +22,9 @@ def lines(run: Run, request: Request | None = None) -> list[str]:
     request = longest(run) if request is None else request
     first_ns, last_ns = request.handler_ns, request.marks_ns[-2]
     events = sorted(
-        (at_ns, order, each.number, said)
+        (at_ns, said.endswith("CPU time"), each.number, said)  # at one instant: what ends goes before what begins
         for each in run.requests
-        for order, (at_ns, said) in enumerate(_events(run, each))
+        for at_ns, said in _events(run, each)
         if first_ns <= at_ns <= last_ns
     )
     return [f"[{(at - run.began_ns) / 1e9:.3f}] Request {number}: {said}" for at, _, number, said in events]
