@@ -51,7 +51,7 @@ from greenlane.lab import queueing
 from greenlane.lab.part3 import shown
 from greenlane.lab.part3.cells import Cell, measure, with_baselines
 from greenlane.lab.part3.charts import lanes, latency_curves, speedup_curves
-from greenlane.lab.part3.clocks import CLOCKS, latencies_ms, little, longest
+from greenlane.lab.part3.clocks import CLOCKS, latencies_ms, longest
 from greenlane.lab.part3.picture import picture
 from greenlane.lab.part3.presets import PRESETS
 from greenlane.lab.part3.rows import rows_of
