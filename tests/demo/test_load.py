@@ -13,7 +13,7 @@ from greenlane.demo.load import run
 from greenlane.demo.plan import Plan, Stream, schedule
 from greenlane.demo.samples import FAILED, UNANSWERED, Sample
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Answer = Callable[[socket.socket, int], None]

@@ -677,6 +677,13 @@ pub fn calling() {
     }
 }
 
+/// Since when this thread waits for a lock; 0 = it has it, or gave up.
+pub fn waits_for_lock(since_ns: u64) {
+    if let Some(strand) = known() {
+        strand.ring.lock_ns.store(since_ns, Ordering::Relaxed);
+    }
+}
+
 /// Answers [`leave`].
 pub fn enter() {
     let Some(mut strand) = known() else { return };
