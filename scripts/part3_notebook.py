@@ -261,9 +261,11 @@ told("""
 All do what the CPU allows, 1/C. By the arrival all need about 250 ms on average, as they must; what differs is how much
 of it the handler sees and how evenly it is spread. Threads are not cooperative, and do not escape: they compete
 for the interpreter's lock, and who wins is left to chance, so that some finish early and some very late. A shorter
-switch interval slices the bursts. `greenlane` is threads that take turns for the CPU in the order of their coming;
+switch interval slices the bursts. `greenlane` is threads that take turns for the CPU, the oldest request first;
 nearly all of its wait stands before the first instruction, where a limit or a deadline can still do something about it,
-and where no handler's clock sees it at all.
+and where no handler's clock sees it at all. Near the knee that order has a price: while old requests finish, nobody
+starts new network calls. With work as constant as here, `queueing.oldest_first_loop` promises only 136 a second at
+N = 12.
 
 ## What to do about it
 

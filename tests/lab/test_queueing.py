@@ -14,6 +14,7 @@ from greenlane.lab.queueing import (
     least_latency_ms,
     mean_value_analysis,
     most_per_s,
+    oldest_first_loop,
     speedup_limit,
 )
 
@@ -78,7 +79,16 @@ def test_gevents_loop_with_five_calls(places: int, handler_ms: float) -> None:
     assert statistics.median(model.handler_ms) == pytest.approx(handler_ms, abs=0.05)
 
 
-@pytest.mark.parametrize("model", [fifo_loop, gevent_loop])
+@pytest.mark.parametrize(("places", "per_s", "arrival_ms"), [(12, 136.4, 87.5), (16, 162, 97.5), (50, 198, 240)])
+def test_oldest_first_pays_with_throughput_at_the_knee(places: int, per_s: float, arrival_ms: float) -> None:
+    model = oldest_first_loop(*_pieces(5, 55, 1), places)
+    assert model.done_per_s == pytest.approx(per_s, rel=0.005)
+    assert statistics.median(model.arrival_ms) == pytest.approx(arrival_ms)
+    assert statistics.median(model.handler_ms) <= 62.5  # who has begun hardly waits again
+    assert model.done_per_s < fifo_loop(*_pieces(5, 55, 1), places).done_per_s * 1.02
+
+
+@pytest.mark.parametrize("model", [fifo_loop, oldest_first_loop, gevent_loop])
 @pytest.mark.parametrize(("places", "requests"), [(1, 1), (3, 2), (7, 40)])
 def test_every_request_ends_once_and_no_clock_starts_before_the_one_before(model, places: int, requests: int) -> None:
     run = model(*_pieces(3, 10, 2), places, requests)

@@ -3,6 +3,7 @@
     most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds (operational analysis)
     mean_value_analysis                                  exact means when bursts and waits vary (exponential CPU)
     fifo_loop                                            every burst and wait exact, the CPU in order of readiness
+    oldest_first_loop                                    the same, the CPU to the request that arrived first
     gevent_loop                                          the same, the CPU in the order in which gevent's loop gives it
 
 All are pure. N = requests in progress, C = CPU per request, S = network per request; CPU bursts and waits alternate,
@@ -30,6 +31,7 @@ __all__ = [
     "least_latency_ms",
     "mean_value_analysis",
     "most_per_s",
+    "oldest_first_loop",
     "speedup_limit",
 ]
 
@@ -139,6 +141,37 @@ def fifo_loop(
                 queue(now, run.request(now, now))
         else:
             queue(now + waits[request.stage - 1], request)
+    return run.modelled(now)
+
+
+def oldest_first_loop(
+    bursts_ms: Sequence[float], waits_ms: Sequence[float], places: int, requests: int = 500
+) -> Modelled:
+    """The CPU to the ready request that arrived first, however late it became ready: the permits' order.
+
+    A request that has begun hardly waits again, at the price of those that have not: while the old ones finish, the
+    network has nothing to do. In a closed loop of constant work that costs throughput near the knee (5 and 55 ms, N =
+    12: 136 a second in place of 188 to 194), and nothing beyond it.
+
+    Arguments as `fifo_loop`.
+    """
+    bursts, waits, per_ms = _whole(bursts_ms, waits_ms)
+    run, order = _Run(per_ms), _numbers()
+    ready = [(0, next(order), run.request(0, 0)) for _ in range(min(places, requests))]
+    waiting: list[tuple[int, int, _Request]] = []
+    now = 0
+    while ready or waiting:
+        if not ready:
+            now = max(now, waiting[0][0])
+        while waiting and waiting[0][0] <= now:
+            _, number, request = heapq.heappop(waiting)
+            heapq.heappush(ready, (request.arrival, number, request))
+        _, _, request = heapq.heappop(ready)
+        begin, now = now, now + bursts[request.stage]
+        if not run.burst_ends(request, begin, now, len(waits)):
+            heapq.heappush(waiting, (now + waits[request.stage - 1], next(order), request))
+        elif run.started < requests:
+            heapq.heappush(ready, (now, next(order), run.request(now, now)))
     return run.modelled(now)
 
 

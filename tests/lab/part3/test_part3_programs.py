@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
@@ -52,22 +51,6 @@ def test_a_program_that_fails_is_named_with_what_it_said() -> None:
         run(broken, Shape(1, 1), 1, 1)
 
 
-def test_an_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[int] = []
-
-    class Noted(processes.Child):
-        def running(self) -> bool:
-            if not started:
-                started.append(self._process.pid)
-                os.kill(os.getpid(), signal.SIGINT)
-            return super().running()
-
-    monkeypatch.setattr(processes, "Child", Noted)
-    with pytest.raises(KeyboardInterrupt):
-        run(RUNTIMES["threads"], Shape(5, 5000), 1, 100)
-    assert not Path(f"/proc/{started[0]}").exists()
-
-
 def test_rows_are_pooled_over_repetitions_and_every_request_is_kept(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow.parquet")
     asked = [cells.Cell(RUNTIMES["threads"], Shape(1, 2), 2, 5)]
@@ -78,10 +61,6 @@ def test_rows_are_pooled_over_repetitions_and_every_request_is_kept(tmp_path: Pa
     table = pyarrow.read_table(tmp_path / "requests.parquet")
     assert table.num_rows == 20
     assert sorted(set(table["repetition"].to_pylist())) == [0, 1]
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "greenlane.cli.main", "lab", "part3", *arguments]
 
 
 def test_ctrl_c_leaves_no_process(start_process) -> None:

@@ -80,13 +80,19 @@ def _sweep(shape: Shape, rows: Sequence[Row]) -> Html:
         return Html("")
     return blocks.section(
         f"{shape.said()}: more green threads",
-        blocks.figure("Speed-up", speedup_curves(found, shape)),
-        blocks.figure("Latency at the median", latency_curves(found, shape), "from the arrival: what callers feel"),
+        blocks.figure("Speed-up", blocks.wide(speedup_curves(found, shape))),
         blocks.figure(
-            "Latency of the slowest hundredth", latency_curves(found, shape, share="p99"), "p99, from the arrival"
+            "Latency at the median", blocks.wide(latency_curves(found, shape)), "from the arrival: what callers feel"
         ),
         blocks.figure(
-            "The median by the handler's clock", latency_curves(found, shape, "handler"), "as in the article's graphs"
+            "Latency of the slowest hundredth",
+            blocks.wide(latency_curves(found, shape, share="p99")),
+            "p99, from the arrival",
+        ),
+        blocks.figure(
+            "The median by the handler's clock",
+            blocks.wide(latency_curves(found, shape, "handler")),
+            "as in the article's graphs",
         ),
         about="Dashed: what nothing can exceed or go below, and exact mean value analysis, which is right for work "
         "that varies (exponential bursts). Constant work lies between. Upright: the knee, (C+S)/C.",
@@ -100,7 +106,7 @@ def _histograms(cells: Sequence[Cell], measured: Measured) -> Html:
         series = {clock: latencies_ms(requests, clock) for clock in CLOCKS}
         chart = histogram(series, f"latencies of {cell.runtime.name}", Scale("latency", milliseconds), strong="arrival")
         mixed = f", {cell.shape.said()}" if len({each.shape for each in cells}) > 1 else ""
-        panels[f"{cell.runtime.name}, N = {cell.green_threads}{mixed}"] = chart
+        panels[f"{cell.runtime.name}, N = {cell.green_threads}{mixed}"] = blocks.wide(chart)
     return blocks.section(
         "One run, three clocks",
         blocks.tabs("clocks", panels),
