@@ -4,6 +4,10 @@ processes     children on loopback: started, watched through /proc, ended
 environment   the machine and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)
 statistics    percentiles and intervals
+resampling    a statistic of thousands of resamples at once
+students_t    the t distribution, for few repetitions
+differences   one side against another: difference, ratio, how likely by chance
+compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
 queueing      what theory says of a closed loop on one CPU
-part3         Lyft's benchmark of green threads by three clocks
+part3/        Lyft's benchmark of green threads by three clocks
 """

@@ -6,12 +6,12 @@ import argparse
 from typing import Final
 
 from greenlane.cli.command import Command
-from greenlane.cli.lab import part3
+from greenlane.cli.lab import compare, part3
 from greenlane.cli.output import Output
 
 __all__ = ["COMMAND", "SUBCOMMANDS"]
 
-SUBCOMMANDS: Final[tuple[Command, ...]] = (part3.COMMAND,)
+SUBCOMMANDS: Final[tuple[Command, ...]] = (compare.COMMAND, part3.COMMAND)
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
