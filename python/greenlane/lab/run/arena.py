@@ -66,8 +66,7 @@ def opened(
         servers = {one.name: Server(one, scenario, site, number) for number, one in enumerate(contenders)}
         for server in servers.values():
             stack.push(server)
-            server.launch()
-        absent = _awaited(servers)
+        absent = _started(servers)
         if absent and len(absent) == len(servers):
             raise next(iter(absent.values()))
         yield Arena({name: one for name, one in servers.items() if name not in absent}, shared, site, absent)
@@ -78,14 +77,17 @@ def one_more(arena: Arena, scenario: Scenario, contender: Contender) -> Server:
     return Server(contender, scenario, arena.site, len(arena.servers) + len(arena.absent))
 
 
-def _awaited(servers: Mapping[str, Server]) -> dict[str, HostError]:
-    absent = {}
-    for name, server in servers.items():
-        try:
-            server.wait_ready()
-        except HostError as error:
-            absent[name] = error
-            server.end()
+def _started(servers: Mapping[str, Server]) -> dict[str, HostError]:
+    """Launches all, then waits for each; gives those that did not come up, ended, with the reason."""
+    absent: dict[str, HostError] = {}
+    for step in (Server.launch, Server.wait_ready):
+        for name, server in servers.items():
+            try:
+                if name not in absent:
+                    step(server)
+            except HostError as error:
+                absent[name] = error
+                server.end()
     return absent
 
 
@@ -100,7 +102,7 @@ def _shared(scenario: Scenario, site: Site) -> Iterator[dict[str, Process]]:
                 running[service.name] = started(service, None, values, socket, log, scenario.faults, scenario)
                 values |= reached(service.name, running[service.name])
             for process in running.values():
-                await_process(process, f"the shared service {process.service.name}", log)
+                await_process(process, f"the shared service {process.service.name}")
             yield running
         finally:
             for process in reversed(running.values()):

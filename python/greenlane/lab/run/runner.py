@@ -7,7 +7,7 @@ the others go on. Either is said, and the result is then not `complete`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,6 +25,7 @@ from greenlane.lab.run.judged import Judgement, judged
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.remarks import remarks
 from greenlane.lab.run.rows import Row, pooled
+from greenlane.lab.run.server import said as said_by
 from greenlane.lab.run.sources import digest
 from greenlane.lab.run.store import Store
 from greenlane.lab.run.take import settle, take, warm_up
@@ -198,6 +199,9 @@ class _Runner:
     def _one(self, arena: Arena, turn: Turn) -> None:
         number = self._turns.index(turn) + 1
         said = f"{number} of {len(self._turns)}: {turn.contender} at {turn.level.label}"
+        server = arena.servers[turn.contender]
+        if server.dead() and not self._again(turn.contender, server.restart):
+            return
         self._talk.progress(self._left(said))
         run = take(
             self._scenario, turn, arena, self._costs_ms, lambda sent, over: self._talk.progress(self._left(said))
@@ -209,11 +213,22 @@ class _Runner:
         self._talk.show(tables.live_line(self._scenario, rows, turn.repetition, self._shown))
         if run.dead:
             self._talk.say(f"{', '.join(run.dead)} of {turn.contender} exited meanwhile; it said:\n{run.said}")
+        self._again(turn.contender, lambda: settle(self._scenario, run, server))
+        for one in arena.shared.values():
+            if not one.child.running():
+                raise GreenlaneError("go on with the scenario", name="service", value=one.service.name,
+                                     rule=f"a shared service that stays. It exited and said:\n{said_by(one.log)}",
+                                     hint="finished runs are kept: repair it and run the same again")  # fmt: skip
+
+    def _again(self, contender: str, step: Callable[[], None]) -> bool:
+        """Brings a contender to rest or up again; False = it is left out from here on."""
         try:
-            settle(self._scenario, run, arena.servers[turn.contender])
+            step()
         except HostError as error:
-            self._absent[turn.contender] = error
-            self._talk.say(f"{turn.contender} is left out from here on: {error}")
+            self._absent[contender] = error
+            self._talk.say(f"{contender} is left out from here on: {error}")
+            return False
+        return True
 
     def _left(self, said: str) -> str:
         return f"{said}, {minutes(max(0.0, self._until_s - time.monotonic()))} left"
