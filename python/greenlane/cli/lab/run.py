@@ -136,16 +136,19 @@ def _report(arguments: argparse.Namespace, result: Result, folder: Path, output:
 
 def _tables(result: Result, output: Output) -> None:
     from greenlane.lab.run import tables
+    from greenlane.lab.run.document import marked
 
-    shown = tables.subjects(result.scenario)
+    shown, crossed = tables.subjects(result.scenario), marked(result)
     for text in (
-        tables.result_table(result.scenario, result.rows, shown),
+        tables.result_table(result.scenario, result.rows, shown, crossed),
         tables.others_table(result.rows, shown),
         tables.phase_table(result.scenario, result.rows),
         tables.tool_table(result.rows),
     ):
         if text:
             output.line("\n" + text)
+    if crossed:
+        output.line("  † runs are missing, or a service died in one: see the notes")
     output.line(f"\n{result.conclusion}")
     for judgement in result.judgements:
         style = {"holds": "green", "fails": "red"}.get(judgement.verdict, "yellow")

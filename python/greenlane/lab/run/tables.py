@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.run.rows import ALL, CLIENT, Row, find
@@ -64,8 +64,10 @@ def live_line(scenario: Scenario, rows: Sequence[Row], repetition: int, shown: S
     return text + f"{total.cpu_utilisation_frac or 0:>8.2f}{total.errors + total.lost:>8}"
 
 
-def result_table(scenario: Scenario, rows: Sequence[Row], shown: Sequence[str]) -> str:
-    """All cells, pooled."""
+def result_table(
+    scenario: Scenario, rows: Sequence[Row], shown: Sequence[str], marked: Container[tuple[str, str]] = ()
+) -> str:
+    """All cells, pooled; those of `marked` (contender, level's label) have a cross."""
     head = f"  {'load':<6}{'contender':<18}"
     for name in shown:
         within = _within_head(scenario, name)
@@ -76,7 +78,8 @@ def result_table(scenario: Scenario, rows: Sequence[Row], shown: Sequence[str]) 
         if last is not None and total.level != last:
             lines.append("")
         last = total.level
-        lines.append(_result_line(scenario, rows, total, shown))
+        mark = "†" if (total.contender, total.level.label) in marked else ""
+        lines.append(_result_line(scenario, rows, total, shown, mark))
     return "\n".join(lines)
 
 
@@ -133,8 +136,8 @@ def interval(row: Row | None) -> str:
     return f"{row.within_deadline_frac * 100:.1f} % [{low:.1f}-{high:.1f}]"
 
 
-def _result_line(scenario: Scenario, rows: Sequence[Row], total: Row, shown: Sequence[str]) -> str:
-    text = f"  {total.level.label:<6}{total.contender:<18}"
+def _result_line(scenario: Scenario, rows: Sequence[Row], total: Row, shown: Sequence[str], mark: str) -> str:
+    text = f"  {total.level.label:<6}{total.contender + mark:<18}"
     for name in shown:
         row = find(rows, total.contender, name, total.level)
         text += f"{interval(row):>26}" if _within_head(scenario, name) else ""

@@ -22,7 +22,9 @@ class RequestClass:
     method: str = declare("GET", "Method.", reason="most are", pattern=_TOKEN)
     headers: Mapping[str, str] = declare({}, "Headers besides Host and Connection.", reason="most need none")
     body: str = declare("", "Body, as UTF-8.", reason="a GET has none")
-    lane: str = declare("all", "A word for its rows: light, heavy …", reason="no distinction made", pattern=NAME)
+    lane: str = declare(
+        "all", "A word for its rows, such as light and heavy.", reason="no distinction made", pattern=NAME
+    )
     arrivals: str = declare(
         "poisson",
         "poisson: independent, as from many users. constant: evenly spaced. burst: `burst_size` at one instant, every "
