@@ -21,8 +21,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
-
-_FILE = open(os.path.join(os.environ["ANSWERING_FOLDER"], f"{os.getpid()}.worker"), "a", buffering=1)  # noqa: SIM115
+_FILE = open(os.path.join(os.environ["ANSWERING_FOLDER"], f"{os.getpid()}.worker"), "a", buffering=1)
 _MAX_ACCEPT = int(os.environ.get("ANSWERING_MAX_ACCEPT", "0"))
 # When the connection of this file descriptor was accepted, seconds.
 _accepted_s: dict[int, float] = {}

@@ -60,16 +60,26 @@ class Contender:
 
     def said(self) -> list[str]:
         """Its options, and what it sets in the environment."""
-        return [*self.options, *(f"{name.removeprefix('ANSWERING_').lower()}={value}" for name, value in self.env.items())]
+        return [
+            *self.options,
+            *(f"{name.removeprefix('ANSWERING_').lower()}={value}" for name, value in self.env.items()),
+        ]
 
     def command(self, python: str, address: str, workers: int) -> list[str]:
         """The argument vector."""
-        values = {"app": self.server.app, "workers": str(workers), "address": address, "port": address.rpartition(":")[2]}
+        values = {
+            "app": self.server.app,
+            "workers": str(workers),
+            "address": address,
+            "port": address.rpartition(":")[2],
+        }
         parts = (*self.server.command, *self.server.bind[self.family], *self.options)
         return [python, "-m", *(part.format(**values) for part in parts), self.server.app]
 
 
-def _gunicorn(name: str, version: str, worker_class: str, others: Sequence[str], *more: str, app: str = "wsgi") -> Server:
+def _gunicorn(
+    name: str, version: str, worker_class: str, others: Sequence[str], *more: str, app: str = "wsgi"
+) -> Server:
     # Old gunicorns know no --no-control-socket; a current one would leave its socket in the caller's folder.
     quiet = ("--no-control-socket",) if version == CURRENT else ()
     # Before 20.1 `python -m gunicorn` does not exist.

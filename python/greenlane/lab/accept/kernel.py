@@ -59,7 +59,10 @@ def _port(file: str, child: Child, processes: int) -> int:
             return int(text)
         time.sleep(0.02)
     raise HostError(
-        "start the accepting processes", name="they said", value=Path(file).read_text()[-200:], rule="a port of 127.0.0.1"
+        "start the accepting processes",
+        name="they said",
+        value=Path(file).read_text()[-200:],
+        rule="a port of 127.0.0.1",
     )
 
 

@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.lab import listeners
-from greenlane.lab.accept.clients import connected
 from greenlane.lab.accept.contenders import Contender
 from greenlane.lab.accept.environments import Environment
-from greenlane.lab.processes import Child, free_port
+from greenlane.lab.processes import Child, cpu_ns, free_port
 
 __all__ = ["NotServing", "Service", "served"]
 
 # gunicorn tries five times, a second apart, to make a socket that cannot be made.
 _START_S: Final = 15.0
 _LOOK_S: Final = 0.05
+# What a settled server may use of a core: heartbeats.
+_IDLE_FRAC: Final = 0.1
 _EXCEPTIONS: Final = ("OSError", "RuntimeError", "ImportError", "ModuleNotFoundError")
 #: gunicorn's "[2026-11-21 12:02:59 +0000] [28479] [ERROR] ".
 _STAMP: Final = re.compile(r"^(\[[^\]]*\] ){2,3}")
@@ -112,11 +113,17 @@ def _wait_for_socket(service: Service) -> None:
     """A worker has loaded the application before it listens."""
     until_s = time.monotonic() + _START_S
     while time.monotonic() < until_s and service.child.running():
-        with contextlib.suppress(OSError), connected(service.address):
-            time.sleep(_LOOK_S)
+        if service.listeners() and not _stirs(service):
             return
         time.sleep(_LOOK_S)
     raise NotServing(_reason(service.folder))
+
+
+def _stirs(service: Service) -> bool:
+    """Some process of it still computes: it imports, or starts threads."""
+    before_ns = cpu_ns(service.child.pids())
+    time.sleep(_LOOK_S)
+    return cpu_ns(service.child.pids()) - before_ns > _LOOK_S * 1e9 * _IDLE_FRAC
 
 
 def _reason(folder: Path) -> str:
