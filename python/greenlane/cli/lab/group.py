@@ -6,12 +6,12 @@ import argparse
 from typing import Final
 
 from greenlane.cli.command import Command
-from greenlane.cli.lab import accept
+from greenlane.cli.lab import accept, doctor
 from greenlane.cli.output import Output
 
 __all__ = ["COMMAND", "SUBCOMMANDS"]
 
-SUBCOMMANDS: Final[tuple[Command, ...]] = (accept.COMMAND,)
+SUBCOMMANDS: Final[tuple[Command, ...]] = (accept.COMMAND, doctor.COMMAND)
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

@@ -40,8 +40,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     found = [
         Table(
             "who accepts",
-            "Splits are by worker in the order of their start. busiest: its share against an even one. at once: the most "
-            "that one wake-up took, of the bursts' connections. last of it: when the last of a burst was answered, median.",
+            "Splits are by worker in the order of their start. busiest: its share against an even one. at once: the "
+            "most of a burst that one wake-up took. last of it: when the last of a burst was answered, median.",
             columns,
             [dict(zip(columns, _accepting(row), strict=True)) for row in accepting],
             tuple(f"{_named(row)} does not start: {row.said}" for row in accepting if not row.boots),

@@ -1,0 +1,106 @@
+"""Starts the command for real, on a free port or a socket of our own, and counts who listens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from greenlane.lab import listeners
+from greenlane.lab.doctor.command import Parsed
+from greenlane.lab.doctor.subject import Subject
+from greenlane.lab.processes import Child, cpu_ns, free_port
+
+__all__ = ["Seen", "look"]
+
+_START_S: Final = 30.0
+_LOOK_S: Final = 0.2
+# What a settled server may use of a core.
+_IDLE_FRAC: Final = 0.1
+# Flags that name where it listens, and how many words follow each.
+_BINDS: Final = {
+    "gunicorn": ("-b", "--bind"),
+    "uvicorn": ("--host", "--port", "--uds", "--fd"),
+    "granian": ("--host", "--port", "--uds"),
+}
+_SETTINGS: Final = ("GUNICORN_CMD_ARGS", "UVICORN_HOST", "UVICORN_PORT", "UVICORN_UDS", "GRANIAN_HOST", "GRANIAN_PORT")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What ran."""
+
+    # Listening sockets; 0 = it did not come up.
+    listeners: int
+    # Processes that have one of them open.
+    processes: int
+    # The end of its log, where it did not come up.
+    said: str = ""
+
+
+def look(parsed: Parsed, subject: Subject) -> Seen:
+    """Starts it, waits until it has settled, counts, ends it. The application is imported and started.
+
+    Blocks up to 30 s. Its sockets are ours: nothing of a running service is touched.
+    """
+    with tempfile.TemporaryDirectory(prefix="doctor-") as name:
+        folder = Path(name)
+        address = f"unix:{folder / 'socket'}" if subject.unix else f"127.0.0.1:{free_port()}"
+        command = [parsed.python, "-m", _module(parsed.server), *_bound(parsed.server, parsed.arguments, address)]
+        env = {**os.environ, **parsed.env}
+        if subject.server != "gunicorn":
+            env = {key: value for key, value in env.items() if key not in _SETTINGS}
+        with (folder / "log").open("wb") as log:
+            child = Child(command, env, log, Path.cwd())
+            try:
+                return _counted(child, address, folder / "log")
+            finally:
+                child.end()
+
+
+def _module(server: str) -> str:
+    # `python -m gunicorn` is younger than gunicorn.
+    return "gunicorn.app.wsgiapp" if server == "gunicorn" else server
+
+
+def _bound(server: str, arguments: Sequence[str], address: str) -> list[str]:
+    """The arguments with another address; the application is the last of them, so ours go in front."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag, assigned, _ = word.partition("=")
+        if flag in _BINDS[server]:
+            if not assigned:
+                next(words, None)
+        elif not (server == "gunicorn" and word.startswith("-b") and not word.startswith("--")):
+            kept.append(word)
+    path, (host, _, port) = address.removeprefix("unix:"), address.rpartition(":")
+    if server == "gunicorn":
+        return ["--bind", address, *kept]
+    return ["--uds", path, *kept] if address.startswith("unix:") else ["--host", host, "--port", port, *kept]
+
+
+def _counted(child: Child, address: str, log: Path) -> Seen:
+    until_s = time.monotonic() + _START_S
+    while time.monotonic() < until_s and child.running():
+        time.sleep(_LOOK_S)
+        if not listeners.listening(address):
+            continue
+        before_ns = cpu_ns(child.pids())
+        time.sleep(_LOOK_S)
+        if cpu_ns(child.pids()) - before_ns < _IDLE_FRAC * _LOOK_S * 1e9:
+            found = listeners.listening(address)
+            held = listeners.held(child.pids())
+            holders: set[int] = set()
+            for one in found:
+                holders |= held.get(one.inode, set())
+            return Seen(len(found), len(holders))
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return Seen(0, 0, "\n".join(lines[-6:]))
