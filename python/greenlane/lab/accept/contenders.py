@@ -36,8 +36,6 @@ class Server:
     # By family: {address}.
     bind: Mapping[Family, tuple[str, ...]]
     worker_class: str
-    # "--reuse-port" exists.
-    reuse_port: bool = False
     # "answering:wsgi" or "answering:asgi".
     app: str = "answering:wsgi"
     # Read from the environment of the server.
@@ -86,7 +84,7 @@ def _gunicorn(
     command = ("gunicorn.app.wsgiapp", "-k", worker_class, "-w", "{workers}", "--graceful-timeout", "1", *quiet, *more)
     bind: dict[Family, tuple[str, ...]] = {"tcp": ("-b", "{address}"), "unix": ("-b", "unix:{address}")}
     recipe = Recipe("gunicorn", version, tuple(others))
-    return Server(name, recipe, command, bind, worker_class, reuse_port=True, app=f"answering:{app}")
+    return Server(name, recipe, command, bind, worker_class, app=f"answering:{app}")
 
 
 _UVICORN: Final = ("uvicorn", "--workers", "{workers}", "--log-level", "warning")
@@ -130,7 +128,7 @@ def contenders(names: Iterable[str], families: Iterable[Family]) -> list[Contend
     for server in (SERVERS[name] for name in names):
         for family in families:
             found.append(Contender(server, family))
-            if server.reuse_port:
+            if server.recipe.name == "gunicorn":
                 found.append(Contender(server, family, ("--reuse-port",)))
             if (other := _OTHER_MAX_ACCEPT.get(server.name)) and family == "unix":
                 found.append(Contender(server, family, (), {"ANSWERING_MAX_ACCEPT": other}))
@@ -140,7 +138,19 @@ def contenders(names: Iterable[str], families: Iterable[Family]) -> list[Contend
 _OTHER_MAX_ACCEPT: Final[Mapping[str, str]] = {"gunicorn-20.0.4": "1", "gunicorn": "100"}
 
 
+# How each is told to have at most so many, and for how long an idle connection is kept; by the server's distribution.
+_LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gunicorn": ("--worker-connections", "{limit}", "--keep-alive", "{keepalive_s}"),
+    "uvicorn": ("--limit-concurrency", "{limit}", "--timeout-keep-alive", "{keepalive_s}"),
+    # granian keeps idle connections for ever, or none.
+    "granian": ("--backpressure", "{limit}"),
+}
+
+
 def limited(name: str, limit: int, keepalive_s: int) -> Contender:
-    """A gunicorn whose workers may have so many connections."""
-    options = ("--worker-connections", str(limit), "--keep-alive", str(keepalive_s))
-    return Contender(SERVERS[name], "tcp", options)
+    """A server whose workers may have so many connections, requests or permits, whatever it calls them."""
+    server = SERVERS[name]
+    options = [part.format(limit=limit, keepalive_s=keepalive_s) for part in _LIMITS[server.recipe.name]]
+    if server.recipe.name == "granian" and not keepalive_s:
+        options.append("--no-http1-keep-alive")
+    return Contender(server, "tcp", tuple(options))

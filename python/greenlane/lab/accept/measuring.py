@@ -84,8 +84,8 @@ def accepting(contender: Contender, version: str, service: Service, amounts: Amo
 
 def limit(contender: Contender, version: str, service: Service, connections: int, keepalive_s: int) -> Limit:
     """Twelve clients come at once and keep their connections after their answers; when is each answered?"""
-    # One wave of `connections` clients is let in every `keepalive_s`; one wave's time more before it is given up.
-    patience_s = (_CLIENTS / connections + 1) * max(keepalive_s, 0.5) + 2
+    # If idle connections hold their slots, `connections` clients are let in every `keepalive_s`.
+    patience_s = _CLIENTS / connections * max(keepalive_s, 0.5) + 2
     found = _sent(
         service, Burst(_CLIENTS, 0), 0.1, _LIMIT_REQUEST, most_connections=_CLIENTS, timeout_s=patience_s
     )  # fmt: skip
@@ -95,7 +95,7 @@ def limit(contender: Contender, version: str, service: Service, connections: int
         version=version,
         worker_class=contender.server.worker_class,
         options=" ".join(contender.said()),
-        worker_connections=connections,
+        limit=connections,
         keepalive_s=keepalive_s,
         clients=_CLIENTS,
         answered_s=[round(float(one), 3) for one in answered],

@@ -34,7 +34,7 @@ def page(rows: Sequence[Row], skipped: Mapping[str, str], environment: Mapping[s
     shown = {table.name: table for table in tables(rows)}
     sections = [
         _shares(of_kind(rows, Accepting), shown.get("who accepts")),
-        _limits(of_kind(rows, Limit), shown.get("what --worker-connections counts")),
+        _limits(of_kind(rows, Limit), shown.get("what a limit counts")),
         _kernel(of_kind(rows, Kernel), shown.get("the kernel alone")),
         _method(environment),
     ]
@@ -81,7 +81,7 @@ def _limits(rows: Sequence[Limit], table: Table | None) -> Html:
         return Html("")
     high = max((row.answered_s[-1] for row in rows if row.answered_s), default=1.0)
     groups = {
-        f"{row.contender} {row.version}, {row.options}": [
+        f"{row.contender} {row.options}": [
             Whisker(f"client {number + 1}", 0.0, at, at, f"{at:.2f} s") for number, at in enumerate(row.answered_s)
         ]
         for row in rows
@@ -89,7 +89,7 @@ def _limits(rows: Sequence[Limit], table: Table | None) -> Html:
     axis = LinearAxis(0, high, LEFT, RIGHT)
     title = "when each of twelve clients was answered"
     return blocks.section(
-        "What --worker-connections counts",
+        "What a limit counts",
         _table(table),
         blocks.wide(whiskers(groups, axis, title, lambda at: f"{amount(at)} s")),
         about=table.about,

@@ -52,19 +52,19 @@ class Accepting:
 
 @dataclass(frozen=True)
 class Limit:
-    """Clients that keep their connections against one worker with `--worker-connections`."""
+    """Clients that keep their connections against one worker with a limit, whatever the server calls it."""
 
     contender: str
     version: str
     worker_class: str
     options: str
-    worker_connections: int
+    limit: int
     keepalive_s: int
     clients: int
     # When each was answered, ascending; the last `lost` were not.
     answered_s: list[float]
     lost: int
-    view: str = "worker-connections"
+    view: str = "limit"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from greenlane.lab.accept.serving import NotServing, served
 
 __all__ = ["Order", "Outcome", "expected_s", "run"]
 
-#: Of which `--worker-connections` is measured: the first release after the change of max_accept, and today's.
-_LIMITED: Final = ("gunicorn-20.1.0", "gunicorn")
+#: Whose limit is measured: a gevent worker of 2021 and of today, and what others call a limit.
+_LIMITED: Final = ("gunicorn-20.1.0", "gunicorn", "gunicorn-gthread", "gunicorn-asgi", "uvicorn", "granian")
 _SLOTS: Final = 3
 # Starting and ending a contender, and the two load generators; indicative.
 _AROUND_S: Final = 3.5
@@ -77,7 +77,7 @@ def run(order: Order, say: Callable[[str], None], done: Callable[[Row], None]) -
     for name in _LIMITED:
         for keepalive_s in (order.amounts.keepalive_s, 0):
             if name in found:
-                say(f"--worker-connections {_SLOTS} with keep-alive {keepalive_s} s: {name}")
+                say(f"a limit of {_SLOTS} with keep-alive {keepalive_s} s: {name}")
                 with contextlib.suppress(NotServing):  # its row above tells why
                     keep(_limit(name, found[name], keepalive_s))
     for mechanism in kernel.MECHANISMS:

@@ -47,9 +47,10 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             tuple(f"{_named(row)} does not start: {row.said}" for row in accepting if not row.boots),
         ),
         Table(
-            "what --worker-connections counts",
-            "One worker, 12 clients at one instant, each request 50 ms of waiting; clients keep their connections.",
-            ("contender", "version", "limit", "keep-alive", "answered after (s)", "lost"),
+            "what a limit counts",
+            "One worker, 12 clients at one instant, each request 50 ms of waiting; clients keep their connections. "
+            "lost: refused (503), or not answered while the run lasted.",
+            ("contender", "version", "options", "answered after (s)", "lost"),
             [_limit(row) for row in limits],
         ),
         Table(
@@ -98,8 +99,7 @@ def _limit(row: Limit) -> Mapping[str, str]:
     return {
         "contender": row.contender,
         "version": row.version,
-        "limit": str(row.worker_connections),
-        "keep-alive": f"{row.keepalive_s} s",
+        "options": row.options,
         "answered after (s)": ", ".join(f"{count} × {at:.2f}" for at, count in waves),
         "lost": str(row.lost),
     }

@@ -12,6 +12,7 @@ __all__ = ["GRANIAN", "UVICORN"]
 
 # granian's first release with a listener for each worker.
 _OWN_LISTENERS: Final = (2, 8)
+_PERMITS: Final = "src/workers.rs takes a permit before accept; run: 3 permits, 12 kept connections: 9 never answered"
 _MOST_BACKLOG: Final = "the kernel cuts it to net.core.somaxconn = {most}"
 
 
@@ -21,16 +22,17 @@ def limit_concurrency(subject: Subject) -> Finding | None:
     if not limit:
         return None
     because = (
-        f"what comes above {limit} is answered 503 at once, nothing waits; and open connections count, so idle ones "
-        "that "
-        "are kept alive use it up; it holds for each worker"
+        f"once {limit} connections are open, idle ones included, every request of this worker is answered 503 at once, "
+        "also on the connections that came first; nothing waits"
     )
     if subject.times is not None:
         because += f". {subject.times.enough} requests in progress fill a core at this CPU and waiting"
     remedy = (
         "a limit with a queue in front (a proxy's maxconn), or a limit well above the connections that clients keep"
     )
-    return _found(subject, "limit_concurrency", "is not what it seems", because, remedy, "protocols/http/*_impl.py")
+    verdict: Verdict = "harms" if subject.number("timeout_keep_alive") else "is not what it seems"
+    evidence = "protocols/http/*_impl.py; run: limit 3, 12 clients at once: 12 × 503"
+    return _found(subject, "limit_concurrency", verdict, because, remedy, evidence)
 
 
 def accepts_at_once(subject: Subject) -> Finding | None:
@@ -85,7 +87,7 @@ def backpressure(subject: Subject) -> Finding | None:
     )
     remedy = "--no-http1-keep-alive with it, or a limit above the connections that all clients keep"
     verdict: Verdict = "harms" if subject.value("http1_keep_alive") else "note"
-    return _found(subject, "backpressure", verdict, because, remedy, "src/workers.rs: a permit is taken before accept")
+    return _found(subject, "backpressure", verdict, because, remedy, _PERMITS)
 
 
 def own_listeners(subject: Subject) -> Finding | None:

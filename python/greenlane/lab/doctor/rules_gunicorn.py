@@ -237,8 +237,8 @@ def accepts_at_once(subject: Subject) -> Finding | None:
             "burst lands on one worker"
         )
         evidence = (
-            "ggevent.py leaves gevent's max_accept = 100; run: bursts of 20 on 4 workers split up to 20/0/0/0, and since "
-            "20.1.0 about 5/5/5/5"
+            "ggevent.py leaves gevent's max_accept = 100; run: bursts of 20 on 4 workers split up to 20/0/0/0, and "
+            "since 20.1.0 about 5/5/5/5"
         )
         return _found(
             subject, "max_accept", "harms", because, "gunicorn 20.1.0 or newer", evidence, value=100
