@@ -16,7 +16,7 @@ from typing import Final
 
 from greenlane.lab.processes import die_with_parent
 
-__all__ = ["CURRENT", "Environment", "Recipe", "Skipped", "existing", "ready"]
+__all__ = ["CURRENT", "Environment", "Recipe", "Skipped", "existing", "ready", "reason"]
 
 #: The version of a recipe that takes what the package index offers.
 CURRENT: Final = "current"
@@ -107,7 +107,7 @@ def _made(recipe: Recipe, folder: Path) -> Environment | Skipped:
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     installed = _run([*pip, "--retries", "1", "--timeout", "15", *recipe.requirements()], _INSTALL_S)
     if installed.returncode:
-        return Skipped(_why(installed.stderr))
+        return Skipped(reason(installed.stderr))
     names = [requirement.partition("=")[0].partition("<")[0] for requirement in recipe.requirements()]
     asked = _run([str(python), "-c", _VERSIONS, *names], _VENV_S)
     if asked.returncode:
@@ -124,7 +124,8 @@ def _run(command: list[str], seconds: float) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-def _why(stderr: str) -> str:
+def reason(stderr: str) -> str:
+    """Why pip could not install, from what it said."""
     if any(sign in stderr for sign in _OFFLINE):
         return "offline: pip cannot reach the package index"
     return f"pip: {_last_line(stderr)}"

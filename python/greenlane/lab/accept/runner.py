@@ -22,8 +22,8 @@ _LIMITED: Final = ("gunicorn-20.1.0", "gunicorn", "gunicorn-gthread", "gunicorn-
 _SLOTS: Final = 3
 # Starting and ending a contender, and the two load generators; indicative.
 _AROUND_S: Final = 3.5
-# A gunicorn that cannot make its socket tries five times, a second apart; a current one does so in each worker.
-_NO_BOOT_S: Final = 12.0
+# A gunicorn that cannot make its socket says so in the first second or, before 21, after five.
+_NO_BOOT_S: Final = 3.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def expected_s(order: Order) -> float:
     cell_s = _AROUND_S + amounts.share_s + amounts.bursts * amounts.burst_gap_s + 1
     cells = contenders(order.servers, order.families)
     refused = sum(cell.family == "unix" and "--reuse-port" in cell.options for cell in cells)
-    limits = sum(name in order.servers for name in _LIMITED) * (4 * amounts.keepalive_s + 2 * _AROUND_S)
+    # A worker's three slots are held for the keep-alive three times; those that are no limit answer at once.
+    limits = sum(name in order.servers for name in _LIMITED) * (2.5 * amounts.keepalive_s + 2 * _AROUND_S)
     return (len(cells) - refused) * cell_s + refused * _NO_BOOT_S + limits + 5
 
 

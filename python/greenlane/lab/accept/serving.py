@@ -103,10 +103,15 @@ def _all_up(child: Child, folder: Path, workers: int) -> tuple[int, ...]:
         up = [int(file.stem) for file in folder.glob("*.worker") if int(file.stem) in known]
         if len(up) >= workers:
             return tuple(sorted(up, key=_started))
-        if not child.running():
+        if not child.running() or _refused(folder):
             break
         time.sleep(_LOOK_S)
     raise NotServing(_reason(folder))
+
+
+def _refused(folder: Path) -> bool:
+    """gunicorn says that its socket cannot be made; it would try again and again."""
+    return any("failed: [Errno" in line for line in (folder / "log").read_text(errors="replace").splitlines())
 
 
 def _wait_for_socket(service: Service) -> None:

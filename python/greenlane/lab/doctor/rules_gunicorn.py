@@ -19,6 +19,7 @@ _LOOPS: Final = ("gevent", "eventlet", "asgi", "uvicorn", "tornado")
 _COUNTS: Final = ("gevent", "eventlet", "gthread")
 # Below it a few idle connections of a proxy's pool take a noticeable part of the slots.
 _FEW_CONNECTIONS: Final = 200
+_GTHREAD: Final = "gthread.accept asks for no free thread; run: bursts of 20 on 4 workers split 17/2/1/0"
 _MEMORY: Final = ("tmpfs", "ramfs")
 
 
@@ -177,7 +178,7 @@ def _gthread_connections(subject: Subject) -> Finding | None:
         "waits behind busy threads while another worker idles"
     )
     remedy = f"worker_connections {threads} and keepalive 0, so that a worker takes what it can serve at once"
-    return _found(subject, "worker_connections", "is not what it seems", because, remedy, "gthread.accept, gthread.run")
+    return _found(subject, "worker_connections", "is not what it seems", because, remedy, _GTHREAD)
 
 
 def threads(subject: Subject) -> Finding | None:
@@ -243,16 +244,20 @@ def accepts_at_once(subject: Subject) -> Finding | None:
         return _found(
             subject, "max_accept", "harms", because, "gunicorn 20.1.0 or newer", evidence, value=100
         )  # fmt: skip
-    if subject.kind in ("asgi", "uvicorn"):
+    if subject.kind in ("asgi", "uvicorn") and not _uvloop(subject):
         because = (
-            "the event loop that wakes takes every waiting connection (asyncio: up to `backlog` of them), whatever "
-            "the other "
-            "workers do: a burst lands on one worker"
+            "asyncio's loop takes every waiting connection when it wakes, up to `backlog` of them, whatever the "
+            "other workers "
+            "do: a burst lands on one worker"
         )
-        remedy = "spread connections in front (a proxy with least_conn over one address a worker), or lower backlog"
+        remedy = "uvloop (install it; --asgi-loop auto then takes it), which takes one at a time, or a lower backlog"
         evidence = "asyncio.selector_events._accept_connection; run: bursts of 20 on 4 workers split 20/0/0/0"
         return _found(subject, "backlog", "is not what it seems", because, remedy, evidence)
     return None
+
+
+def _uvloop(subject: Subject) -> bool:
+    return "uvloop" in subject.versions and str(subject.value("asgi_loop") or "auto") != "asyncio"
 
 
 def backlog(subject: Subject) -> Finding | None:
