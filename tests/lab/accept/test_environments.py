@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from greenlane.lab.accept.environments import CURRENT, Recipe, existing, reason
 
 
@@ -37,3 +39,13 @@ def test_without_a_connection_the_reason_is_that_one_is_offline():
     assert reason("ERROR: No matching distribution found for gunicorn==0\n[notice] a new pip") == (
         "pip: ERROR: No matching distribution found for gunicorn==0"
     )
+
+
+def test_the_interpreter_is_named_wherever_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    recipe = Recipe("gunicorn", "20.0.4")
+    (tmp_path / recipe.folder / "bin").mkdir(parents=True)
+    (tmp_path / recipe.folder / "bin" / "python").touch()
+    (tmp_path / recipe.folder / "ready.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    found = existing(recipe, Path())
+    assert found is not None and found.python == tmp_path / recipe.folder / "bin" / "python"

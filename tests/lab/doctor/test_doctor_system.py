@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from greenlane.errors import SettingsError
+from greenlane.lab.accept.contenders import SERVERS, Contender
+from greenlane.lab.accept.environments import Environment
+from greenlane.lab.accept.measuring import Amounts, accepting
+from greenlane.lab.accept.serving import served
 from greenlane.lab.doctor.asking import ask
 from greenlane.lab.doctor.command import Parsed
+from greenlane.lab.doctor.examining import examined
 from greenlane.lab.doctor.live import look
 from greenlane.lab.doctor.subject import this_kernel
 
 GREENLANE = str(Path(sys.executable).with_name("greenlane"))
-APP = "def app(environ, start):\n    start('200 OK', [])\n    return [b'ok']\n"
 
 
 def gunicorn(*arguments: str, **env: str) -> Parsed:
@@ -54,6 +59,13 @@ def test_a_worker_class_that_cannot_be_loaded_and_a_wrong_flag_are_told():
 
 
 @pytest.mark.slow
+def test_greenlanes_own_worker_is_not_taken_for_a_gthread():
+    subject = ask(gunicorn("-k", "greenlane.hosts.gunicorn.Worker", "-w", "4", "--worker-tmp-dir", "/dev/shm", "a:b"))
+    assert (subject.kind, subject.failure) == ("unknown", "")
+    assert examined(subject) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["uvicorn", "granian"])
 def test_uvicorn_and_granian_tell_theirs(server: str):
     env = {f"{server.upper()}_BACKLOG": "256"}
@@ -65,10 +77,9 @@ def test_uvicorn_and_granian_tell_theirs(server: str):
 @pytest.mark.system
 @pytest.mark.parametrize(("options", "listeners"), [((), 1), (("--reuse-port",), 4)])
 def test_listeners_are_counted_by_starting_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], listeners: int
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], listeners: int
 ):
-    (tmp_path / "shop.py").write_text(APP)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(Path(__file__).parent)
     parsed = gunicorn("-w", "4", "-b:8000", "--no-control-socket", *options, "shop:app")
     seen = look(parsed, ask(parsed))
     # With one listener the master has it too.
@@ -114,3 +125,16 @@ def test_usage_errors_exit_2_with_a_hint(tmp_path: Path):
     for arguments in ((), ("--", "no-such-server"), ("--cpu-ms", "5", "--", sys.executable, "-m", "gunicorn")):
         code, _, err = doctor(tmp_path, *arguments)
         assert code == 2 and "hint:" in err, arguments
+
+
+@pytest.mark.system
+def test_question_5_asyncio_takes_a_burst_at_once_and_the_doctor_says_so(tmp_path: Path):
+    here = Environment(Path(sys.executable), {"uvicorn": metadata.version("uvicorn")})
+    contender = Contender(SERVERS["uvicorn"], "unix")
+    with served(contender, here, 4) as service:
+        row = accepting(contender, here.versions["uvicorn"], service, Amounts(share_s=0.3, bursts=4, kept_requests=8))
+    assert row.accepted_at_once is not None and row.accepted_at_once > 1
+    subject = ask(Parsed("uvicorn", sys.executable, ("--workers", "4", "--loop", "asyncio", "shop:app")))
+    assert (
+        "takes every waiting connection" in next(one for one in examined(subject) if one.setting == "backlog").because
+    )

@@ -139,7 +139,9 @@ def _tested(seen: Seen) -> str:
 
 
 def _paragraph(name: str, text: str, output: Output) -> None:
-    for line in textwrap.wrap(f"{name}{text}", _WIDTH, initial_indent="  ", subsequent_indent="  "):
+    for line in textwrap.wrap(
+        f"{name}{text}", _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+    ):
         output.line(line)
 
 

@@ -29,8 +29,7 @@ def main(mechanism: str, processes: int) -> None:
     for number in range(processes):
         if os.fork() == 0:
             _serve(mechanism, first, number)
-    sys.stdout.write(f"{first.getsockname()[1]}\n")
-    sys.stdout.flush()
+    os.write(1, b"%d\n" % first.getsockname()[1])
     signal.pause()
 
 

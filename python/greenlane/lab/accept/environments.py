@@ -72,7 +72,8 @@ class Skipped:
 
 def existing(recipe: Recipe, root: Path) -> Environment | None:
     """The environment, if it was made before and its interpreter is still there."""
-    folder = root / recipe.folder
+    # Servers run in folders of their own. Not resolved: a virtual environment is known by where its python stands.
+    folder = (root / recipe.folder).absolute()
     python = folder / "bin" / "python"
     try:
         versions = json.loads((folder / _MARK).read_text("utf-8"))

@@ -88,10 +88,15 @@ def _limits(rows: Sequence[Limit], table: Table | None) -> Html:
     }
     axis = LinearAxis(0, high, LEFT, RIGHT)
     title = "when each of twelve clients was answered"
+    panels = {
+        name: blocks.wide(whiskers({"": bars}, axis, f"{title}: {name}", lambda at: f"{amount(at)} s"))
+        for name, bars in groups.items()
+        if bars
+    }
     return blocks.section(
         "What a limit counts",
         _table(table),
-        blocks.wide(whiskers(groups, axis, title, lambda at: f"{amount(at)} s")),
+        blocks.tabs("limits", panels) if panels else "",
         about=table.about,
     )
 

@@ -22,13 +22,13 @@ _START_S: Final = 30.0
 _LOOK_S: Final = 0.2
 # What a settled server may use of a core.
 _IDLE_FRAC: Final = 0.1
-# Flags that name where it listens, and how many words follow each.
+# Flags that name where it listens or writes its pid; a word follows each.
 _BINDS: Final = {
-    "gunicorn": ("-b", "--bind"),
+    "gunicorn": ("-b", "--bind", "-p", "--pid"),
     "uvicorn": ("--host", "--port", "--uds", "--fd"),
     "granian": ("--host", "--port", "--uds"),
 }
-_SETTINGS: Final = ("GUNICORN_CMD_ARGS", "UVICORN_HOST", "UVICORN_PORT", "UVICORN_UDS", "GRANIAN_HOST", "GRANIAN_PORT")
+_SETTINGS: Final = tuple(f"{one}_{name}" for one in ("UVICORN", "GRANIAN") for name in ("HOST", "PORT", "UDS", "FD"))
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,17 @@ def look(parsed: Parsed, subject: Subject) -> Seen:
 
     Blocks up to 30 s. Its sockets are ours: nothing of a running service is touched.
     """
+    if subject.value("daemon"):
+        return Seen(0, 0, "daemon = True: it was not started, since nobody could end it")
     with tempfile.TemporaryDirectory(prefix="doctor-") as name:
         folder = Path(name)
         address = f"unix:{folder / 'socket'}" if subject.unix else f"127.0.0.1:{free_port()}"
-        command = [parsed.python, "-m", _module(parsed.server), *_bound(parsed.server, parsed.arguments, address)]
-        env = {**os.environ, **parsed.env}
-        if subject.server != "gunicorn":
-            env = {key: value for key, value in env.items() if key not in _SETTINGS}
+        ours = ["--pid", str(folder / "pid")] if parsed.server == "gunicorn" else []
+        if "control_socket_disable" in subject.settings:  # a running service may have the socket of that name
+            ours.append("--no-control-socket")
+        bound = _bound(parsed.server, parsed.arguments, address)
+        command = [parsed.python, "-m", _module(parsed.server), *ours, *bound]
+        env = {key: value for key, value in {**os.environ, **parsed.env}.items() if key not in _SETTINGS}
         with (folder / "log").open("wb") as log:
             child = Child(command, env, log, Path.cwd())
             try:
@@ -77,7 +81,7 @@ def _bound(server: str, arguments: Sequence[str], address: str) -> list[str]:
         if flag in _BINDS[server]:
             if not assigned:
                 next(words, None)
-        elif not (server == "gunicorn" and word.startswith("-b") and not word.startswith("--")):
+        elif not (server == "gunicorn" and word.startswith(("-b", "-p")) and not word.startswith("--")):
             kept.append(word)
     path, (host, _, port) = address.removeprefix("unix:"), address.rpartition(":")
     if server == "gunicorn":
