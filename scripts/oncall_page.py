@@ -10,8 +10,9 @@ A block that is made stands behind a comment that names its situation and the ta
     ```
 
 The sentences of a report are always shown, tables only if they are named. "rows VIEW: name, name" shows fields of
-`--json` instead. A block behind `<!-- run: COMMAND -->` is what that command writes to stdout. About three minutes for
-all; run it on a machine that has nothing else to do, else "os" is a culprit.
+`--json` instead, "rows VIEW name=value: ..." only of such rows. A block behind `<!-- run: COMMAND -->` is what that
+command writes to stdout. About three minutes for all; run it on a machine that has nothing else to do, else "os" is a
+culprit.
 """
 
 from __future__ import annotations
@@ -146,13 +147,17 @@ def _chosen(text: str, tables: list[str]) -> list[str]:
 
 def _fields(rows: list[dict[str, Any]], table: str) -> list[str]:
     """Some fields of the rows of a view, as a table."""
-    view, _, names = table.removeprefix("rows ").partition(":")
+    which, _, names = table.removeprefix("rows ").partition(":")
+    view, *values = which.split()
+    wanted = {"view": view, **dict(value.split("=") for value in values)}
     columns = [name.strip() for name in names.split(",")]
     # A stack is shown by its innermost frame.
-    cells = [[str(row[name]).rpartition(";")[2] for name in columns] for row in rows if row["view"] == view][:_MOST]
+    chosen = [row for row in rows if wanted.items() <= row.items()][:_MOST]
+    cells = [[str(row[name]).rpartition(";")[2] for name in columns] for row in chosen]
     widths = [max(len(row[place]) for row in [columns, *cells]) for place in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [columns, *cells]]
-    return ["", f'rows of --json, "view": "{view}"', *(line.rstrip() for line in lines)]
+    heading = ", ".join(f'"{name}": "{value}"' for name, value in wanted.items())
+    return ["", f"rows of --json, {heading}", *(line.rstrip() for line in lines)]
 
 
 def _wrapped(lines: list[str]) -> list[str]:

@@ -242,9 +242,9 @@ def load_run(
 def sampler_start() -> None:
     """Start the native thread that looks at culprits' stacks while somebody waits. Idempotent; anew in a forked child.
 
-    It takes the GIL every 10 ms while a job's thread has waited for it for 5 ms, or a loop's slice that keeps others
-    lasts for 10 ms. Stops by itself at exit. Does nothing on a free-threaded build. Raises RuntimeError if no thread
-    can be started.
+    It takes the GIL every 20 ms while a job's thread has waited for it, or for a lock, for 5 ms, or a loop's slice that
+    keeps others lasts for 10 ms. Stops by itself at exit. Does nothing on a free-threaded build. Raises RuntimeError if
+    no thread can be started.
     """
 
 def sampler_stop() -> None:
@@ -407,7 +407,7 @@ class Recording:
     def costs(self) -> list[tuple[int, int, int, int, int, int]]:
         """Give (process, at, events, ns a thousand of them, writer's ns, sampler's ns) as each process said last."""
 
-    def stacks(self) -> list[tuple[str, str, int]]:
+    def stacks(self) -> list[tuple[str, str, int, int]]:
         """Give a Stack for each (culprit, stack), most ns first."""
 
     def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int]]:

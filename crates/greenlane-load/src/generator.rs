@@ -248,6 +248,10 @@ impl<'a> Generator<'a> {
         match send(&connection.fd, rest, SendFlags::NOSIGNAL) {
             Ok(taken) => connection.written += taken,
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // A server that has heard enough of a long request may have answered before it closed.
+            Err(Errno::PIPE | Errno::CONNRESET) if connection.written > 0 => {
+                return self.receive(place)
+            }
             Err(error) => return self.broke(place, error),
         }
         let mut interest = EventFlags::IN;
@@ -395,6 +399,8 @@ impl<'a> Generator<'a> {
 
     fn give_up(&mut self, now_ns: u64) -> Result<(), Stopped> {
         for stream in 0..self.streams.len() {
+            // All that are late first: a connection that one of them frees is for somebody who is not.
+            let mut freed = Vec::new();
             while let Some(&request) = self.begun[stream].front() {
                 let place = self.place_of[request as usize];
                 if place != OVER {
@@ -404,10 +410,13 @@ impl<'a> Generator<'a> {
                     }
                     self.finish(request, UNANSWERED);
                     if place != NOWHERE {
-                        self.close(place, stream)?;
+                        freed.push(place);
                     }
                 }
                 self.begun[stream].pop_front();
+            }
+            for place in freed {
+                self.close(place, stream)?;
             }
         }
         Ok(())

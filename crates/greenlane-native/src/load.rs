@@ -154,7 +154,7 @@ fn column<T: Number>(bytes: &[u8]) -> Vec<T> {
 
 fn bytes<'py, T: Number>(py: Python<'py>, column: &[T]) -> PyResult<Bound<'py, PyBytes>> {
     let size = std::mem::size_of::<T>();
-    PyBytes::new_with(py, column.len() * size, |into| {
+    PyBytes::new_with(py, std::mem::size_of_val(column), |into| {
         for (number, into) in column.iter().zip(into.chunks_exact_mut(size)) {
             number.put(into);
         }

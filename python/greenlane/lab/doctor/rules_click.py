@@ -31,7 +31,7 @@ def limit_concurrency(subject: Subject) -> Finding | None:
         "a limit with a queue in front (a proxy's maxconn), or a limit well above the connections that clients keep"
     )
     verdict: Verdict = "harms" if subject.number("timeout_keep_alive") else "is not what it seems"
-    evidence = "protocols/http/*_impl.py; run: limit 3, 12 clients at once: 12 × 503"
+    evidence = "protocols/http/*_impl.py; run: limit 3, 12 clients at once: 10 to 12 × 503"
     return _found(subject, "limit_concurrency", verdict, because, remedy, evidence)
 
 
@@ -100,7 +100,7 @@ def own_listeners(subject: Subject) -> Finding | None:
         "load is "
         f"not, and a connection behind a busy worker stays there{reset}"
     )
-    remedy = "for few or uneven connections listen on a Unix socket (--uds): there the workers share one listener"
+    remedy = "spread uneven work in front (a proxy with least_conn, one address a worker)"
     evidence = "run: 4 listeners on TCP, 1 on a Unix socket (2.8.7)"
     return _found(subject, "workers", "is not what it seems", because, remedy, evidence)
 
