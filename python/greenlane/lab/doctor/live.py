@@ -20,6 +20,8 @@ __all__ = ["Seen", "look"]
 
 _START_S: Final = 30.0
 _LOOK_S: Final = 0.2
+# How long all workers may take once the first listens.
+_SETTLE_S: Final = 10.0
 # What a settled server may use of a core.
 _IDLE_FRAC: Final = 0.1
 # Flags that name where it listens or writes its pid; a word follows each.
@@ -62,7 +64,7 @@ def look(parsed: Parsed, subject: Subject) -> Seen:
         with (folder / "log").open("wb") as log:
             child = Child(command, env, log, Path.cwd())
             try:
-                return _counted(child, address, folder / "log")
+                return _counted(child, address, folder / "log", subject.number("workers") or 1)
             finally:
                 child.end()
 
@@ -89,22 +91,32 @@ def _bound(server: str, arguments: Sequence[str], address: str) -> list[str]:
     return ["--uds", path, *kept] if address.startswith("unix:") else ["--host", host, "--port", port, *kept]
 
 
-def _counted(child: Child, address: str, log: Path) -> Seen:
+def _counted(child: Child, address: str, log: Path, workers: int) -> Seen:
     until_s = time.monotonic() + _START_S
+    settled_by_s = until_s
     while time.monotonic() < until_s and child.running():
         time.sleep(_LOOK_S)
-        if not listeners.listening(address):
+        seen = _seen(child, address)
+        if not seen.listeners:
             continue
-        before_ns = cpu_ns(child.pids())
-        time.sleep(_LOOK_S)
-        if cpu_ns(child.pids()) - before_ns < _IDLE_FRAC * _LOOK_S * 1e9:
-            found = listeners.listening(address)
-            held = listeners.held(child.pids())
-            holders: set[int] = set()
-            for one in found:
-                holders |= held.get(one.inode, set())
-            return Seen(len(found), len(holders))
+        settled_by_s = min(settled_by_s, time.monotonic() + _SETTLE_S)
+        # A process that gets no core looks idle: who listens must be as many as there are workers, unless time is up.
+        if _idle(child) and (seen.processes >= workers or time.monotonic() > settled_by_s):
+            return _seen(child, address)
     lines: list[str] = []
     with contextlib.suppress(OSError):
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return Seen(0, 0, "\n".join(lines[-6:]))
+
+
+def _seen(child: Child, address: str) -> Seen:
+    found = listeners.listening(address)
+    held = listeners.held(child.pids())
+    holders: set[int] = set().union(*(held.get(one.inode, set()) for one in found))
+    return Seen(len(found), len(holders))
+
+
+def _idle(child: Child) -> bool:
+    before_ns = cpu_ns(child.pids())
+    time.sleep(_LOOK_S)
+    return cpu_ns(child.pids()) - before_ns < _IDLE_FRAC * _LOOK_S * 1e9
