@@ -202,10 +202,12 @@ class _Runner:
         server = arena.servers[turn.contender]
         if server.dead() and not self._again(turn.contender, server.restart):
             return
-        self._talk.progress(self._left(said))
-        run = take(
-            self._scenario, turn, arena, self._costs_ms, lambda sent, over: self._talk.progress(self._left(said))
-        )
+        self._talk.progress(self._left(said, number))
+
+        def told(sent: int, over: int) -> None:
+            self._talk.progress(self._left(said, number))
+
+        run = take(self._scenario, turn, arena, self._costs_ms, told)
         self._store.save(run)
         self._runs[turn] = run
         self._talk.progress("")
@@ -230,8 +232,10 @@ class _Runner:
             return False
         return True
 
-    def _left(self, said: str) -> str:
-        return f"{said}, {minutes(max(0.0, self._until_s - time.monotonic()))} left"
+    def _left(self, said: str, number: int) -> str:
+        """What is being done, and how long all of it will take at least: a slow machine shortens no run."""
+        least_s = (len(self._turns) - number) * (self._scenario.run_seconds() + _AROUND_RUN_S)
+        return f"{said}, {minutes(max(least_s, self._until_s - time.monotonic()))} left"
 
     def _result(self) -> Result:
         runs = [self._runs[turn] for turn in self._turns if turn in self._runs]
