@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.lab.environment import about
@@ -29,9 +29,10 @@ from greenlane.lab.run.server import said as said_by
 from greenlane.lab.run.sources import digest
 from greenlane.lab.run.store import Store
 from greenlane.lab.run.take import settle, take, warm_up
+from greenlane.lab.run.talk import Talk
 from greenlane.lab.scenario.scenario import Scenario
 
-__all__ = ["PACKAGES", "Result", "Talk", "expected_s", "run_scenario", "stored"]
+__all__ = ["PACKAGES", "Result", "expected_s", "run_scenario", "stored"]
 
 #: Whose versions a result names.
 PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "numpy")
@@ -41,19 +42,6 @@ _AROUND_S: Final = 5.0
 _AROUND_CONTENDER_S: Final = 1.0
 _AROUND_CLASS_S: Final = 0.6
 _AROUND_RUN_S: Final = 0.8
-
-
-class Talk(Protocol):
-    """How a run tells of itself."""
-
-    def show(self, text: str) -> None:
-        """A table, or a line of one."""
-
-    def say(self, text: str) -> None:
-        """A sentence."""
-
-    def progress(self, text: str) -> None:
-        """What is being done now; "" = nothing any more."""
 
 
 @dataclass(frozen=True)
