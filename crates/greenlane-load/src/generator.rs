@@ -248,6 +248,10 @@ impl<'a> Generator<'a> {
         match send(&connection.fd, rest, SendFlags::NOSIGNAL) {
             Ok(taken) => connection.written += taken,
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // A server that has heard enough of a long request may have answered before it closed.
+            Err(Errno::PIPE | Errno::CONNRESET) if connection.written > 0 => {
+                return self.receive(place)
+            }
             Err(error) => return self.broke(place, error),
         }
         let mut interest = EventFlags::IN;

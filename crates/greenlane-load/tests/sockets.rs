@@ -300,7 +300,8 @@ fn a_full_unix_listener_is_asked_until_it_has_room() {
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).unwrap();
     let address = Address::parse(&format!("unix:{}", path.display())).unwrap();
-    let count = 300; // std asks for a backlog of 128 to 4096, the kernel's limit decides: so nothing here relies on it
+    let count = 50;
+    rustix::net::listen(&listener, 1).unwrap(); // std asks for a backlog that would hold them all
     let server = thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
         for connection in listener.incoming().take(count) {
@@ -337,4 +338,38 @@ fn the_caller_ends_a_run() {
 fn an_empty_schedule_is_over_at_once() {
     let outcome = run(&[], &Schedule::default(), "", &mut |_, _| true).unwrap();
     assert!(outcome.status.is_empty());
+}
+
+#[test]
+fn whatever_a_server_says_every_request_comes_to_an_end() {
+    let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Worker: 1\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let state = std::sync::Mutex::new(7_u64);
+    let (address, _) = serve(move |connection, _| {
+        let random = || {
+            let mut state = state.lock().unwrap();
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (*state >> 33) as usize
+        };
+        let mut words = whole[..random() % (whole.len() + 1)].to_vec();
+        for _ in 0..random() % 3 {
+            let at = random() % (words.len() + 1);
+            words.insert(at, random() as u8);
+        }
+        let cut = random() % (words.len() + 1);
+        say(connection, &words[..cut]) && say(connection, &words[cut..]) && random() % 3 > 0
+    });
+    let impatient = Stream {
+        timeout_ns: 300_000_000,
+        ..kept(address, 0)
+    };
+    let outcome = sent(impatient, &paced(500));
+    assert!(outcome.done_ns.iter().all(|&done_ns| done_ns > 0));
+    let failed = outcome
+        .status
+        .iter()
+        .filter(|&&status| status == FAILED)
+        .count() as u64;
+    assert_eq!(failed, outcome.failures.iter().sum::<u64>());
 }

@@ -23,7 +23,7 @@ from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, Recorded, Stream, Work
 from greenlane.lab.load.schedule import schedule
 from greenlane.lab.processes import descendants
-from greenlane.lab.samples import FAILED, UNANSWERED
+from greenlane.lab.samples import FAILED, UNANSWERED, Samples
 from tests.lab.load.answering import OK, Answer, Server, answered
 
 pytestmark = pytest.mark.slow
@@ -251,6 +251,29 @@ def test_an_exact_replay_sends_at_the_recorded_instants(serve: Serve) -> None:
     generated = load(server.address, Recorded(at_ns))
     assert tuple(generated.samples.scheduled_ns.tolist()) == at_ns
     assert (generated.begun_ns >= generated.samples.scheduled_ns).all()
+
+
+def test_what_lies_in_the_current_folder_does_not_become_the_generator(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('not this one')")
+    monkeypatch.chdir(tmp_path)
+    assert (load(serve(answered).address, Burst(1, 0.0)).samples.status == 200).all()
+
+
+def test_a_schedule_that_was_not_kept_says_what_to_do() -> None:
+    def late(lag_ms: float, at_ns: int, cpu_ms: float) -> str:
+        size = 200
+        scheduled = np.arange(size, dtype=np.int64) * at_ns
+        zero = np.zeros(size, np.int64)
+        columns = (zero, zero, zero, zero.astype(np.int16), zero.astype(np.int32), np.zeros(size))
+        samples = Samples(("a",), zero.astype(np.uint16), scheduled, *columns)
+        return Generated(samples, scheduled + int(lag_ms * 1e6), 0, 1.0, cpu_ms, 1, 0, {}).warning()
+
+    assert late(1.0, 1_000_000, 100.0) == ""
+    assert "leave it a core" in late(9.0, 1_000_000, 100.0)
+    assert "fewer requests" in late(9.0, 1_000_000, 950.0)
+    assert "200 were due at one instant" in late(9.0, 0, 100.0)
 
 
 def test_columns_that_cannot_be_a_schedule_are_refused() -> None:

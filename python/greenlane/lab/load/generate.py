@@ -33,6 +33,8 @@ Progress = Callable[[int, int], None]
 _LATE_MS: Final = 5.0
 # Of one core, above which lateness is its own fault and not its neighbours'. Arbitrary.
 _BUSY_FRAC: Final = 0.8
+# So many requests due at one instant take longer than that to leave, at 50 us each.
+_BURST: Final = 100
 _ATTEMPTED: Final = "send the load"
 
 
@@ -82,11 +84,17 @@ class Generated:
         if not self.saturated:
             return ""
         late = f"the load generator was late: 1 % of its requests by more than {self.lag_p99_ms:.0f} ms"
+        at_once = self._most_at_once()
+        if at_once > _BURST:
+            return f"{late}: {at_once} were due at one instant, which takes it a while; ask for smaller bursts"
         if self.cpu_frac > _BUSY_FRAC:
             return f"{late}, at {self.cpu_frac:.0%} of a core: ask for fewer requests a second, or kept connections"
         return (
             f"{late}, at {self.cpu_frac:.0%} of a core: the machine is too busy; leave it a core or end other programs"
         )
+
+    def _most_at_once(self) -> int:
+        return int(np.unique(self.samples.scheduled_ns, return_counts=True)[1].max(initial=0))
 
 
 def generate(plan: Plan, *, arrivals: Schedule | None = None, progress: Progress | None = None) -> Generated:
@@ -149,7 +157,8 @@ def _run(order: bytes, arrivals: Schedule, progress: Progress | None) -> tuple[d
 @contextlib.contextmanager
 def _child() -> Iterator[subprocess.Popen[bytes]]:
     """The generator's process, in a group of its own: Ctrl-C reaches the caller, who ends it here."""
-    command = [sys.executable, "-m", "greenlane.lab.load"]
+    # -P: what lies in the current folder must not take the place of a module.
+    command = [sys.executable, "-P", "-m", "greenlane.lab.load"]
     pipe = subprocess.PIPE
     child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=die_with_parent, process_group=0)
     try:
