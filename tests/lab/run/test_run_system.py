@@ -165,6 +165,21 @@ def test_a_contender_that_does_not_come_up_is_left_out_and_the_others_run(lab: L
     assert set(ran.rows()) == {"server"}
 
 
+def test_a_program_that_is_not_there_is_named_and_the_others_run(lab: Lab) -> None:
+    ran = lab(ALONE + '[[contender]]\nname = "absent"\ncommand = ["no-such-program"]\n')
+    assert ran.code == 1 and set(ran.rows()) == {"server"}
+    assert "start contender absent: service.server.command='no-such-program', expected a program that" in ran.err
+
+
+def test_a_shared_service_that_dies_ends_the_run_and_what_was_finished_is_kept(lab: Lab) -> None:
+    shared = SERVER.partition("[[class]]")[0].replace('"server"', '"upstream"') + "shared = true\n"
+    fault = '[[fault]]\nkind = "kill"\nservice = "upstream"\nat_s = 0.2\n'
+    ran = lab(shared + fault + ALONE)
+    assert ran.code == 2
+    assert "go on without the shared service upstream: service='upstream', expected a process that runs" in ran.err
+    assert json.loads((ran.folder / "run.json").read_text())["done"] == {}, "of no use: half of it had no upstream"
+
+
 def test_when_none_comes_up_the_run_ends_with_the_reason(lab: Lab) -> None:
     ran = lab('[[contender]]\nname = "server"\ncommand = ["sh", "-c", "echo no such module; exit 3"]\n')
     assert ran.code == 2

@@ -6,6 +6,7 @@ the others go on. Either is said, and the result is then not `complete`.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -93,7 +94,8 @@ def stored(scenario: Scenario, folder: Path) -> Store:
     """The folder of a result of this scenario; see `Store`."""
     packages = about(PACKAGES)
     identity = {
-        "scenario": digest(_asked(scenario), *(path.read_bytes() for path in _files(scenario))),
+        "scenario": hashlib.sha256(_asked(scenario)).hexdigest()[:16],
+        "build": digest(*(path.read_bytes() for path in _files(scenario))),
         "run_seconds": round(scenario.run_seconds(), 6),
         "seed": scenario.seed,
         **{name: packages[name] for name in ("kernel", "processor", "cores", "python", "versions", "greenlane_env")},
@@ -202,6 +204,7 @@ class _Runner:
         run = take(
             self._scenario, turn, arena, self._costs_ms, lambda sent, over: self._talk.progress(self._left(said))
         )
+        arena.check_shared()
         self._store.save(run)
         self._runs[turn] = run
         self._talk.progress("")

@@ -170,18 +170,25 @@ def started(
         values: what braces stand for, besides its own address.
         socket: where its Unix socket would be.
         log: what it says is appended there.
+
+    Raises:
+        HostError: its program cannot be started.
     """
     port = processes.free_port() if service.listen == "tcp" else 0
     address = f"127.0.0.1:{port}" if port else f"{UNIX}{socket}"
     values = {**values, "address": address, "port": str(port), "unix": str(socket)}
     command = (contender.command if contender else ()) or service.command
     env = {**service.env, **(contender.env if contender else {})}
-    child = Child(
-        filled_command(command, contender.arguments if contender else (), values),
-        {**child_environment(), **{name: filled(text, values) for name, text in env.items()}},
-        log.fileno(),
-        Path(values["folder"]),
-    )
+    filled_in = filled_command(command, contender.arguments if contender else (), values)
+    environment = {**child_environment(), **{name: filled(text, values) for name, text in env.items()}}
+    try:
+        child = Child(filled_in, environment, log.fileno(), Path(values["folder"]))
+    except OSError as error:
+        raise HostError(
+            f"start {f'contender {contender.name}' if contender else f'service {service.name}'}",
+            name=f"service.{service.name}.command", value=filled_in[0],
+            rule=f"a program that can be started ({error.strerror})", hint="install it, or name it with its path",
+        ) from None  # fmt: skip
     gated = [one for one in faults if one.kind in GATED and scenario.service(one.service) is service]
     if not gated:
         return Process(service, child, address, address)
@@ -201,7 +208,7 @@ def await_process(one: Process, whose: str, log: IO[bytes]) -> None:
     raise HostError(
         f"start {whose}", name="service", value=one.service.name,
         rule=f"{what} at {one.address} within {one.service.ready_s:g} s{exited}. It said:\n{said(log)}",
-        hint="repair what it names, or leave it out with --contenders",
+        hint="repair what it names" + ", or leave it out with --contenders" * (not one.service.shared),
     )  # fmt: skip
 
 
