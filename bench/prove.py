@@ -19,7 +19,6 @@ from typing import NoReturn
 from bench import blocks, claims, ideal, overhead, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
-from bench.talk import PlainTalk
 from greenlane.demo.mixes import pricing
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab.environment import about
@@ -33,6 +32,7 @@ from greenlane.lab.run.rows import Row
 from greenlane.lab.run.runner import run_scenario, stored
 from greenlane.lab.run.sources import digest
 from greenlane.lab.run.store import Store
+from greenlane.lab.run.talk import LiveTalk
 from greenlane.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
@@ -148,7 +148,7 @@ class _Proof:
         kept.open(fresh=False)
         for name, value in (("costs_ms", costs), ("iterations_per_ms", self._iterations)):
             kept.keep_note(name, value)
-        result = run_scenario(scenario, block.contenders, kept, PlainTalk())
+        result = run_scenario(scenario, block.contenders, kept, LiveTalk(sys.stdout, sys.stderr))
         shown = ("bikes", block.heavy())
         print("\n" + tables.result_table(scenario, result.rows, shown), flush=True)
         for remark in result.remarks:

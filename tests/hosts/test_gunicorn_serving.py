@@ -228,7 +228,6 @@ def test_two_workers_share_a_burst_of_slow_requests(gunicorn) -> None:
     while len({server.get("/pid").text for _ in range(8)}) < 2:  # both have loaded the application
         server.held("gate", 0)
     held = server.held("gate", 8)
-    # Two processes may write into one line.
     pids = re.findall(r"entered \S+ in (\d+)", server.process.output)
     server.release("gate")
     assert [request.result().status for request in held] == [200] * 8

@@ -25,6 +25,7 @@ from greenlane.lab.run import tables
 from greenlane.lab.run.interruption import ended_by_sigterm
 from greenlane.lab.run.remarks import disturbed
 from greenlane.lab.run.runner import Result, run_scenario, stored
+from greenlane.lab.run.talk import LiveTalk
 from greenlane.lab.scenario.adapted import adapted
 from greenlane.lab.scenario.scenario import Scenario
 
@@ -37,7 +38,6 @@ LATE_S: Final = 15.0
 _PACKAGES: Final = ("flask", "gunicorn", "gevent", "numpy", "pyarrow")
 # Fields of a row that the demo's document has not: it has one phase and one rate.
 _LABS_OWN: Final = ("phase", "rate_factor")
-_CLEAR: Final = "\r\x1b[K"
 
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
@@ -66,12 +66,11 @@ def chosen(options: Options) -> Scenario:
 
 
 class _Demo:
-    """Its talk is the lab's `Talk`: with --json the tables are talk, too; they still say how it goes."""
-
     def __init__(self, options: Options, out: TextIO, err: TextIO) -> None:
         self._options = options
         self._out = out
-        self._err = err
+        # With --json the tables are talk: they still say how it goes.
+        self._talk = LiveTalk(err if options.json else out, err)
         self._scenario = chosen(options)
         shown = tables.subjects(self._scenario)
         self._light, self._heavy = shown[0], shown[1] if len(shown) > 1 else None
@@ -82,27 +81,10 @@ class _Demo:
                                 hint='pip install "greenlane[demo]"')  # fmt: skip
         store = stored(self._scenario, self._options.out)
         names = self._options.contenders
-        result = run_scenario(self._scenario, names, store, self, fresh=True, late_s=LATE_S)
+        result = run_scenario(self._scenario, names, store, self._talk, fresh=True, late_s=LATE_S)
         self._report(result)
         took_part = {run.turn.contender for run in result.runs if not run.dead}
         return 0 if took_part == set(names) else 1
-
-    def show(self, text: str) -> None:
-        """A table, or a line of one."""
-        stream = self._err if self._options.json else self._out
-        stream.write(text + "\n")
-        stream.flush()
-
-    def say(self, text: str) -> None:
-        """A sentence."""
-        self._err.write(text + "\n")
-        self._err.flush()
-
-    def progress(self, text: str) -> None:
-        """What is being done now, on a terminal."""
-        if self._err.isatty():
-            self._err.write(f"{_CLEAR}  {text}" if text else _CLEAR)
-            self._err.flush()
 
     def _report(self, result: Result) -> None:
         options = self._options
@@ -117,21 +99,21 @@ class _Demo:
         }
         (options.out / "rows.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         if disturbance := disturbed(result.runs):
-            self.say(f"\n{disturbance}\n")
+            self._talk.say(f"\n{disturbance}\n")
         html = options.out / "pricing.html"
         html.write_text(page.page(result, said, self._environment(result), disturbance), encoding="utf-8")
         if options.json:
             self._out.write(json.dumps(document) + "\n")
         else:
             self._tables(result, said)
-        self.say(f"raw samples {options.out / 'samples'}, rows {options.out / 'rows.json'}, page {html}")
+        self._talk.say(f"raw samples {options.out / 'samples'}, rows {options.out / 'rows.json'}, page {html}")
 
     def _tables(self, result: Result, said: str) -> None:
         shown = tables.subjects(self._scenario)
-        self.show("\n" + tables.result_table(self._scenario, result.rows, shown))
+        self._talk.show("\n" + tables.result_table(self._scenario, result.rows, shown))
         if others := tables.others_table(result.rows, shown):
-            self.show("\n" + others)
-        self.show(f"\n{said}")
+            self._talk.show("\n" + others)
+        self._talk.show(f"\n{said}")
 
     def _environment(self, result: Result) -> dict[str, object]:
         """The fields that the demo's document has had from the start; the lab's own names differ in places."""

@@ -10,6 +10,9 @@ doctor/       settings of a server's command that do nothing or harm
 resampling    a statistic of thousands of resamples at once
 students_t    the t distribution, for few repetitions
 differences   one side against another: difference, ratio, how likely by chance
+load/         open-loop load, timed from the scheduled send
+scenario/     scenarios as files: what is served, what is asked of it, what goes wrong
+run/          a scenario run: contenders interleaved, kept, judged (`greenlane lab run`)
 compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
 queueing      what theory says of a closed loop on one CPU
 part3/        Lyft's benchmark of green threads by three clocks

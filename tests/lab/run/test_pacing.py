@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,11 @@ def test_seconds_are_per_cell_and_stretch_phases_and_the_times_of_faults() -> No
     assert found.run_seconds() == pytest.approx(16.0)
     assert (found.begins_s("b"), found.faults[0].at_s, found.faults[0].seconds) == (4.0, 6.0, 1.0)
     assert adapted(scenario(), seconds=6.0, repetitions=3).run_seconds() == pytest.approx(2.0)
+
+
+def test_recorded_arrivals_are_replayed_from_a_table_of_the_lab(tmp_path: Path) -> None:
+    lines = ["endpoint,scheduled_ns", "probe,5000", "other,6000", "probe,7500", "probe,2000000000"]
+    (tmp_path / "before.csv").write_text("\n".join(lines) + "\n")
+    again = RequestClass("probe", arrivals="recorded", recorded="before.csv", recorded_route="probe")
+    replay = scenario(classes=(again,), folder=tmp_path)
+    assert arrivals_of(replay, plan_of(replay, TURN, nowhere, {})).at_ns.tolist() == [0, 2500]

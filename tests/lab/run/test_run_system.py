@@ -16,23 +16,30 @@ import pytest
 
 from greenlane.cli import program
 from greenlane.lab import processes
+from greenlane.lab.run.contrast import closed_loop
+from greenlane.lab.run.site import child_environment
+from greenlane.lab.scenario.contrast import CLOSED_LOOP, Contrast
+from greenlane.lab.scenario.request_class import RequestClass
+from tests.lab.made import scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
-STEADY = Path(__file__).resolve().parents[3] / "lab" / "services" / "steady.py"
+SERVICES = Path(__file__).resolve().parents[3] / "lab" / "services"
+DOOMED = Path(__file__).with_name("doomed.py")
 TOP = """
 name = "tiny"
 question = "Does it work?"
 expected = "Yes."
 repetitions = {repetitions}
 warm_s = 0
-bounds = ["probe.p99_ms <= {limit} for server"]
+bounds = ["probe.p99_ms <= 5000 for server"]
 """
 SERVER = f"""
 [[service]]
 name = "server"
 command = ["{{python}}", "steady.py", "{{port}}", "2"]
-files = ["{STEADY}"]
+files = ["{SERVICES / "steady.py"}", "{SERVICES / "halves.py"}", "{DOOMED}"]
+listen = "tcp"
 ready_s = 10
 
 [[class]]
@@ -47,6 +54,9 @@ name = "load"
 seconds = {seconds}
 """
 ALONE = '[[contender]]\nname = "server"\n'
+
+
+NOTHING: Mapping[str, str] = {}
 
 
 class Ran(NamedTuple):
@@ -70,10 +80,11 @@ Lab = Callable[..., Ran]
 def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lab:
     """Runs a scenario of this text in this process."""
 
-    def run(text: str, *argv: str, repetitions: int = 1, seconds: float = 0.6, limit: str = "5000",
-            connections: str = "keep-alive") -> Ran:  # fmt: skip
+    def run(
+        text: str, *argv: str, repetitions: int = 1, seconds: float = 0.6, changes: Mapping[str, str] = NOTHING
+    ) -> Ran:
         path = tmp_path / "tiny.toml"
-        path.write_text(filled(text, repetitions, seconds, limit).replace('"keep-alive"', f'"{connections}"'))
+        path.write_text(filled(text, repetitions, seconds, changes))
         code = program.run(["lab", "run", str(path), "--out", str(tmp_path / "out"), *argv])
         said = capsys.readouterr()
         assert processes.descendants(os.getpid()) == [os.getpid()], "every process has ended"
@@ -92,9 +103,13 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
     return True
 
 
-def filled(text: str, repetitions: int, seconds: float, limit: str = "5000") -> str:
-    top = TOP.replace("{repetitions}", str(repetitions)).replace("{limit}", limit)
-    return top + SERVER + LOAD.replace("{seconds}", str(seconds)) + text
+def filled(text: str, repetitions: int, seconds: float, changes: Mapping[str, str] = NOTHING) -> str:
+    top = TOP.replace("{repetitions}", str(repetitions))
+    whole = top + SERVER + LOAD.replace("{seconds}", str(seconds)) + text
+    for before, after in changes.items():
+        assert before in whole
+        whole = whole.replace(before, after)
+    return whole
 
 
 def test_a_run_leaves_rows_samples_a_page_and_a_table_and_is_not_made_again(lab: Lab) -> None:
@@ -132,7 +147,7 @@ def test_refused_connections_are_errors_and_slow_answers_are_slow(lab: Lab) -> N
     seconds = 0.4
     delay_ms = 200
     """
-    ran = lab(ALONE + faults.replace("    ", ""), seconds=1.6, connections="new")
+    ran = lab(ALONE + faults.replace("    ", ""), seconds=1.6, changes={"keep-alive": "new"})
     assert ran.code == 0, ran.err
     row = ran.rows()["server"]
     # 0.4 s of a load of 80 a second; on a busy machine the relay hears of it late.
@@ -142,12 +157,8 @@ def test_refused_connections_are_errors_and_slow_answers_are_slow(lab: Lab) -> N
 
 
 def test_a_service_that_dies_is_told_with_its_last_words_and_the_rest_goes_on(lab: Lab) -> None:
-    dies = """
-    [[contender]]
-    name = "dies"
-    command = ["sh", "-c", "timeout -s KILL 1.5 {python} steady.py {port} 2; echo gone for good >&2; exit 3"]
-    """
-    ran = lab(ALONE + dies.replace("    ", ""), seconds=2.5)
+    dies = '[[contender]]\nname = "dies"\ncommand = ["{python}", "doomed.py", "{port}", "20"]\n'
+    ran = lab(ALONE + dies)
     assert ran.code == 1
     assert "server of dies exited" in ran.err and "gone for good" in ran.err
     rows = ran.rows()
@@ -165,21 +176,6 @@ def test_a_contender_that_does_not_come_up_is_left_out_and_the_others_run(lab: L
     assert set(ran.rows()) == {"server"}
 
 
-def test_a_program_that_is_not_there_is_named_and_the_others_run(lab: Lab) -> None:
-    ran = lab(ALONE + '[[contender]]\nname = "absent"\ncommand = ["no-such-program"]\n')
-    assert ran.code == 1 and set(ran.rows()) == {"server"}
-    assert "start contender absent: service.server.command='no-such-program', expected a program that" in ran.err
-
-
-def test_a_shared_service_that_dies_ends_the_run_and_what_was_finished_is_kept(lab: Lab) -> None:
-    shared = SERVER.partition("[[class]]")[0].replace('"server"', '"upstream"') + "shared = true\n"
-    fault = '[[fault]]\nkind = "kill"\nservice = "upstream"\nat_s = 0.2\n'
-    ran = lab(shared + fault + ALONE)
-    assert ran.code == 2
-    assert "go on without the shared service upstream: service='upstream', expected a process that runs" in ran.err
-    assert json.loads((ran.folder / "run.json").read_text())["done"] == {}, "of no use: half of it had no upstream"
-
-
 def test_when_none_comes_up_the_run_ends_with_the_reason(lab: Lab) -> None:
     ran = lab('[[contender]]\nname = "server"\ncommand = ["sh", "-c", "echo no such module; exit 3"]\n')
     assert ran.code == 2
@@ -188,8 +184,8 @@ def test_when_none_comes_up_the_run_ends_with_the_reason(lab: Lab) -> None:
 
 
 def test_a_bound_that_fails_is_printed_and_decides_the_exit_code_only_when_asked(lab: Lab) -> None:
-    assert lab(ALONE, limit="0.001").code == 0
-    ran = lab(ALONE, "--check", limit="0.001")
+    assert lab(ALONE, changes={"<= 5000": "<= 0.001"}).code == 0
+    ran = lab(ALONE, "--check", changes={"<= 5000": "<= 0.001"})
     assert ran.code == 1 and "fails   probe.p99_ms <= 0.001 for server" in ran.out
 
 
@@ -216,3 +212,51 @@ def test_an_interrupted_run_ends_its_processes_keeps_what_was_finished_and_goes_
     assert kept >= 2
     ran = lab(ALONE, repetitions=kept + 1)
     assert ran.code == 0 and f"{kept} of {kept + 1} runs were made before" in ran.err
+
+
+def test_a_program_that_is_not_there_leaves_its_contender_out(lab: Lab) -> None:
+    ran = lab(ALONE + '[[contender]]\nname = "absent"\ncommand = ["no-such-program"]\n')
+    assert ran.code == 1 and set(ran.rows()) == {"server"}
+    assert "start server: command='no-such-program', expected a program that can be run" in ran.err
+
+
+def test_a_shared_service_that_dies_ends_the_run_with_its_last_words_and_keeps_what_was_made(lab: Lab) -> None:
+    shared = '[[service]]\nname = "upstream"\ncommand = ["{python}", "doomed.py", "{port}", "1"]\nshared = true\n'
+    killer = '["{python}", "doomed.py", "{port}", "60", "{upstream.port}"]'
+    ran = lab(
+        ALONE,
+        repetitions=9,
+        changes={"[[service]]": shared + "[[service]]", '["{python}", "steady.py", "{port}", "2"]': killer},
+    )
+    assert ran.code == 1
+    assert "service='upstream', expected a shared service that stays" in ran.err and "gone for good" in ran.err
+    assert 1 <= len(json.loads((ran.folder / "run.json").read_text())["done"]) < 9
+
+
+def test_a_unix_socket_is_asked_like_a_port(lab: Lab) -> None:
+    served = """
+    [[contender]]
+    name = "server"
+    command = ["{python}", "-m", "gunicorn", "--no-control-socket", "--bind", "{address}", "halves:application"]
+    """
+    ran = lab(served.replace("    ", ""), changes={'"{port}", "2"': '"{address}"', '"tcp"': '"unix"'})
+    assert ran.code == 0, ran.err
+    assert ran.rows()["server"]["errors"] == 0
+
+
+def test_the_lab_s_own_closed_loop_waits_for_each_answer(tmp_path: Path) -> None:
+    port = processes.free_port()
+    environment = child_environment()
+    served = processes.Child(
+        [sys.executable, str(SERVICES / "steady.py"), str(port), "20"], environment, subprocess.DEVNULL, tmp_path
+    )
+    try:
+        assert processes.wait_for_port(port, served, 20)
+        one = RequestClass("probe", rate_per_s=1.0)
+        asked = scenario(classes=(one,), seconds=0.5, contrast=Contrast(tools=(CLOSED_LOOP,), connections=2))
+        found = closed_loop(CLOSED_LOOP, asked, lambda name: f"127.0.0.1:{port}", lambda: None)
+    finally:
+        served.end()
+    assert found is not None and found.errors == 0
+    assert found.p50_ms is not None and found.p50_ms >= 20
+    assert 2 <= found.requests <= 2 * 0.5 / 0.020 + 2

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
-from greenlane.cli.lab.talk import LiveTalk
 from greenlane.cli.output import Output
 from greenlane.errors import SettingsError
 from greenlane.setting import nearest
@@ -46,6 +45,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         raise SettingsError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
     try:
         from greenlane.lab.run import document, interruption, runner
+        from greenlane.lab.run.talk import LiveTalk
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "greenlane":
             raise

@@ -13,6 +13,6 @@ rows, judged            one row per cell; the scenario's bounds against them
 remarks, conclusion     what makes a result less than it looks, and what was seen
 tables, document        text and JSON
 sections, page          HTML
-runner                  all of it in turn
+runner, talk            all of it in turn, and how it tells of itself
 interruption            Ctrl-C and SIGTERM end it alike
 """

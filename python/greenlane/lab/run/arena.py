@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from greenlane.errors import HostError
 from greenlane.lab.run import work_unit
-from greenlane.lab.run.server import Process, Server, await_process, reached, said, started
+from greenlane.lab.run.server import Process, Server, await_process, reached, started
 from greenlane.lab.run.site import Site, copied
 from greenlane.lab.scenario.contender import Contender
 from greenlane.lab.scenario.scenario import Scenario
@@ -31,20 +31,8 @@ class Arena:
     # Shared services.
     shared: Mapping[str, Process]
     site: Site
-    # What shared services say.
-    shared_log: IO[bytes]
     # Contenders that did not come up, and why.
     absent: Mapping[str, HostError]
-
-    def check_shared(self) -> None:
-        """All shared services still run. Raises HostError with the last words: what was measured since is of no use."""
-        for name, process in self.shared.items():
-            if not process.child.running():
-                raise HostError(
-                    f"go on without the shared service {name}", name="service", value=name,
-                    rule=f"a process that runs until the end; it exited. It said:\n{said(self.shared_log)}",
-                    hint="repair what it names; finished runs are kept, the same command goes on",
-                )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -70,18 +58,18 @@ def opened(
         if scenario.work and not iterations_per_ms:
             iterations_per_ms = work_unit.iterations_per_ms(scenario.work, folder, work_rounds)
         site = Site(folder, iterations_per_ms)
-        log = stack.enter_context(tempfile.TemporaryFile())
-        shared = stack.enter_context(_shared(scenario, site, log))
+        shared = stack.enter_context(_shared(scenario, site))
         addresses: dict[str, str] = {}
         for name, process in shared.items():
             addresses |= reached(name, process)
         site = replace(site, shared=addresses)
         servers = {one.name: Server(one, scenario, site, number) for number, one in enumerate(contenders)}
-        absent = _launched(servers, stack)
-        absent |= _awaited({name: one for name, one in servers.items() if name not in absent})
+        for server in servers.values():
+            stack.push(server)
+        absent = _started(servers)
         if absent and len(absent) == len(servers):
             raise next(iter(absent.values()))
-        yield Arena({name: one for name, one in servers.items() if name not in absent}, shared, site, log, absent)
+        yield Arena({name: one for name, one in servers.items() if name not in absent}, shared, site, absent)
 
 
 def one_more(arena: Arena, scenario: Scenario, contender: Contender) -> Server:
@@ -89,41 +77,33 @@ def one_more(arena: Arena, scenario: Scenario, contender: Contender) -> Server:
     return Server(contender, scenario, arena.site, len(arena.servers) + len(arena.absent))
 
 
-def _launched(servers: Mapping[str, Server], stack: contextlib.ExitStack) -> dict[str, HostError]:
-    absent = {}
-    for name, server in servers.items():
-        stack.push(server)
-        try:
-            server.launch()
-        except HostError as error:
-            absent[name] = error
-            server.end()
-    return absent
-
-
-def _awaited(servers: Mapping[str, Server]) -> dict[str, HostError]:
-    absent = {}
-    for name, server in servers.items():
-        try:
-            server.wait_ready()
-        except HostError as error:
-            absent[name] = error
-            server.end()
+def _started(servers: Mapping[str, Server]) -> dict[str, HostError]:
+    """Launches all, then waits for each; gives those that did not come up, ended, with the reason."""
+    absent: dict[str, HostError] = {}
+    for step in (Server.launch, Server.wait_ready):
+        for name, server in servers.items():
+            try:
+                if name not in absent:
+                    step(server)
+            except HostError as error:
+                absent[name] = error
+                server.end()
     return absent
 
 
 @contextlib.contextmanager
-def _shared(scenario: Scenario, site: Site, log: IO[bytes]) -> Iterator[dict[str, Process]]:
+def _shared(scenario: Scenario, site: Site) -> Iterator[dict[str, Process]]:
     running: dict[str, Process] = {}
     values = {**site.values(), "own": str(site.folder)}
-    try:
-        for service in (one for one in scenario.services if one.shared):
-            socket = site.folder / f"{service.name}.sock"
-            running[service.name] = started(service, None, values, socket, log, scenario.faults, scenario)
-            values |= reached(service.name, running[service.name])
-        for process in running.values():
-            await_process(process, f"the shared service {process.service.name}", log)
-        yield running
-    finally:
-        for process in reversed(running.values()):
-            process.end()
+    with tempfile.TemporaryFile() as log:
+        try:
+            for service in (one for one in scenario.services if one.shared):
+                socket = site.folder / f"{service.name}.sock"
+                running[service.name] = started(service, None, values, socket, log, scenario.faults, scenario)
+                values |= reached(service.name, running[service.name])
+            for process in running.values():
+                await_process(process, f"the shared service {process.service.name}")
+            yield running
+        finally:
+            for process in reversed(running.values()):
+                process.end()

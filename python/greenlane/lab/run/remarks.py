@@ -12,6 +12,7 @@ from greenlane.errors import GreenlaneError
 from greenlane.lab.environment import usable_cores
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import ALL, CLIENT, Row
+from greenlane.lab.run.tables import subjects
 from greenlane.lab.samples import FAILED, UNANSWERED
 from greenlane.lab.scenario.scenario import Scenario
 
@@ -127,9 +128,10 @@ def _few(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
             fewest[row.endpoint] = min(row.samples, fewest.get(row.endpoint, need))
     if fewest:
         said = ", ".join(f"{name} {count}" for name, count in fewest.items())
-        factor = need / max(min(fewest.values()), 1)
+        first = [name for name in subjects(scenario) if name in fewest] or list(fewest)
+        factor = need / max(min(fewest[name] for name in first), 1)
         seconds = scenario.run_seconds() * scenario.repetitions
         yield (
             f"Rough p99, fewer than {_BEYOND} requests lie beyond it (requests in the smallest cell: {said}): "
-            f"--seconds {math.ceil(seconds * factor)} would do for all."
+            f"--seconds {math.ceil(seconds * factor)} would do for {' and '.join(first)}."
         )

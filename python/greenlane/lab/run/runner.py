@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.lab.environment import about
@@ -26,12 +26,14 @@ from greenlane.lab.run.judged import Judgement, judged
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.remarks import remarks
 from greenlane.lab.run.rows import Row, pooled
+from greenlane.lab.run.server import said as said_by
 from greenlane.lab.run.sources import digest
 from greenlane.lab.run.store import Store
 from greenlane.lab.run.take import settle, take, warm_up
+from greenlane.lab.run.talk import Talk
 from greenlane.lab.scenario.scenario import Scenario
 
-__all__ = ["PACKAGES", "Result", "Talk", "expected_s", "run_scenario", "stored"]
+__all__ = ["PACKAGES", "Result", "expected_s", "run_scenario", "stored"]
 
 #: Whose versions a result names.
 PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "numpy")
@@ -41,19 +43,6 @@ _AROUND_S: Final = 5.0
 _AROUND_CONTENDER_S: Final = 1.0
 _AROUND_CLASS_S: Final = 0.6
 _AROUND_RUN_S: Final = 0.8
-
-
-class Talk(Protocol):
-    """How a run tells of itself."""
-
-    def show(self, text: str) -> None:
-        """A table, or a line of one."""
-
-    def say(self, text: str) -> None:
-        """A sentence."""
-
-    def progress(self, text: str) -> None:
-        """What is being done now; "" = nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +189,21 @@ class _Runner:
     def _one(self, arena: Arena, turn: Turn) -> None:
         number = self._turns.index(turn) + 1
         said = f"{number} of {len(self._turns)}: {turn.contender} at {turn.level.label}"
-        self._talk.progress(self._left(said))
-        run = take(
-            self._scenario, turn, arena, self._costs_ms, lambda sent, over: self._talk.progress(self._left(said))
-        )
-        arena.check_shared()
+        server = arena.servers[turn.contender]
+        if server.dead() and not self._again(turn.contender, server.restart):
+            return
+        self._talk.progress(self._left(said, number))
+
+        def told(sent: int, over: int) -> None:
+            self._talk.progress(self._left(said, number))
+
+        run = take(self._scenario, turn, arena, self._costs_ms, told)
+        # Before it is kept: half of this run had no such service.
+        for one in arena.shared.values():
+            if not one.child.running():
+                raise GreenlaneError("go on with the scenario", name="service", value=one.service.name,
+                                     rule=f"a shared service that stays. It exited and said:\n{said_by(one.log)}",
+                                     hint="finished runs are kept: repair it and run the same again")  # fmt: skip
         self._store.save(run)
         self._runs[turn] = run
         self._talk.progress("")
@@ -212,14 +211,22 @@ class _Runner:
         self._talk.show(tables.live_line(self._scenario, rows, turn.repetition, self._shown))
         if run.dead:
             self._talk.say(f"{', '.join(run.dead)} of {turn.contender} exited meanwhile; it said:\n{run.said}")
-        try:
-            settle(self._scenario, run, arena.servers[turn.contender])
-        except HostError as error:
-            self._absent[turn.contender] = error
-            self._talk.say(f"{turn.contender} is left out from here on: {error}")
+        self._again(turn.contender, lambda: settle(self._scenario, run, server))
 
-    def _left(self, said: str) -> str:
-        return f"{said}, {minutes(max(0.0, self._until_s - time.monotonic()))} left"
+    def _again(self, contender: str, step: Callable[[], None]) -> bool:
+        """Brings a contender to rest or up again; False = it is left out from here on."""
+        try:
+            step()
+        except HostError as error:
+            self._absent[contender] = error
+            self._talk.say(f"{contender} is left out from here on: {error}")
+            return False
+        return True
+
+    def _left(self, said: str, number: int) -> str:
+        """What is being done, and how long all of it will take at least: a slow machine shortens no run."""
+        least_s = (len(self._turns) - number) * (self._scenario.run_seconds() + _AROUND_RUN_S)
+        return f"{said}, {minutes(max(least_s, self._until_s - time.monotonic()))} left"
 
     def _result(self) -> Result:
         runs = [self._runs[turn] for turn in self._turns if turn in self._runs]

@@ -91,7 +91,7 @@ def numbers(scenario: Scenario, rows: Sequence[Row], contenders: Sequence[str]) 
     """A line a cell, and closed-loop tools below."""
     names = [one.name for one in scenario.classes if any(row.endpoint == one.name for row in rows)]
     phases = list(dict.fromkeys(row.phase for row in rows))
-    heads = ["load", "contender", "phase", *(f"{name} p50 / p99" for name in names)]
+    heads = ["load", "contender", *(["phase"] if len(phases) > 1 else []), *(f"{name} p50 / p99" for name in names)]
     heads += ["done/s", "CPU used", "CPU ms/job", "PSS MB", "errors"]
     lines = []
     for level in dict.fromkeys(row.level for row in rows):
@@ -101,10 +101,11 @@ def numbers(scenario: Scenario, rows: Sequence[Row], contenders: Sequence[str]) 
                 if total is not None:
                     cells = [_pair(find(rows, contender, name, level, phase)) for name in names]
                     style = " ".join(["first"] * (number == 0 and phase == ALL) + ["ours"] * (contender == OURS))
-                    lines.append(blocks.Row([level.label, contender, phase, *cells, *_whole(total, phase)], style))
+                    where = [level.label, contender, *([phase] if len(phases) > 1 else [])]
+                    lines.append(blocks.Row([*where, *cells, *_whole(total, phase)], style))
     return section(
         "All numbers",
-        blocks.table(heads, lines, "all numbers", names=3),
+        blocks.table(heads, lines, "all numbers", names=3 if len(phases) > 1 else 2),
         _tools(rows),
         about="ms; CPU measured, of one core, processes of a contender together; CPU per job and memory likewise; "
         "all three are of whole runs, with every phase and the time until the last answer.",

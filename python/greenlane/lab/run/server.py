@@ -42,6 +42,8 @@ class Process:
     address: str
     # Where others reach it: the same, or the gate in front of it.
     reached: str
+    # What it says, and what others say who share it.
+    log: IO[bytes]
     gate: Child | None = None
 
     def end(self) -> None:
@@ -104,7 +106,7 @@ class Server:
     def wait_ready(self) -> None:
         """Waits until all of them can serve."""
         for one in self._processes:
-            await_process(one, f"contender {self.contender.name}", self._log)
+            await_process(one, f"contender {self.contender.name}")
 
     def restart(self) -> None:
         """Ends it and starts it anew, on other ports."""
@@ -179,26 +181,25 @@ def started(
     values = {**values, "address": address, "port": str(port), "unix": str(socket)}
     command = (contender.command if contender else ()) or service.command
     env = {**service.env, **(contender.env if contender else {})}
-    filled_in = filled_command(command, contender.arguments if contender else (), values)
-    environment = {**child_environment(), **{name: filled(text, values) for name, text in env.items()}}
+    filled_env = {**child_environment(), **{name: filled(text, values) for name, text in env.items()}}
+    argv = filled_command(command, contender.arguments if contender else (), values)
     try:
-        child = Child(filled_in, environment, log.fileno(), Path(values["folder"]))
+        child = Child(argv, filled_env, log.fileno(), Path(values["folder"]))
     except OSError as error:
         raise HostError(
-            f"start {f'contender {contender.name}' if contender else f'service {service.name}'}",
-            name=f"service.{service.name}.command", value=filled_in[0],
-            rule=f"a program that can be started ({error.strerror})", hint="install it, or name it with its path",
+            f"start {service.name}", name="command", value=argv[0],
+            rule=f"a program that can be run ({error.strerror})", hint="install it, or correct the command",
         ) from None  # fmt: skip
     gated = [one for one in faults if one.kind in GATED and scenario.service(one.service) is service]
     if not gated:
-        return Process(service, child, address, address)
+        return Process(service, child, address, address, log)
     front, delay_ms = processes.free_port(), max(one.delay_ms for one in gated)
     gate = Child([sys.executable, "-m", "greenlane.lab.run.gate", str(front), str(port), str(delay_ms)],
                  child_environment(), log.fileno(), Path(values["folder"]))  # fmt: skip
-    return Process(service, child, address, f"127.0.0.1:{front}", gate)
+    return Process(service, child, address, f"127.0.0.1:{front}", log, gate)
 
 
-def await_process(one: Process, whose: str, log: IO[bytes]) -> None:
+def await_process(one: Process, whose: str) -> None:
     """Waits until it can serve. Raises HostError with its last words."""
     gate_there = one.gate is None or wait_ready(one.reached, "", one.gate, one.service.ready_s)
     if gate_there and wait_ready(one.address, one.service.ready, one.child, one.service.ready_s):
@@ -207,7 +208,7 @@ def await_process(one: Process, whose: str, log: IO[bytes]) -> None:
     exited = "" if one.child.running() else "; it exited"
     raise HostError(
         f"start {whose}", name="service", value=one.service.name,
-        rule=f"{what} at {one.address} within {one.service.ready_s:g} s{exited}. It said:\n{said(log)}",
+        rule=f"{what} at {one.address} within {one.service.ready_s:g} s{exited}. It said:\n{said(one.log)}",
         hint="repair what it names" + ", or leave it out with --contenders" * (not one.service.shared),
     )  # fmt: skip
 

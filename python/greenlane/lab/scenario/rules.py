@@ -157,6 +157,8 @@ class _Checker:
                 self._one_of(f"{prefix}.phase", fault.phase, self._phases)
             if fault.service:
                 self._one_of(f"{prefix}.service", fault.service, self._services)
+            if fault.kind == "kill" and scenario.service(fault.service).shared:
+                self.fail(f"{prefix}.service", fault.service, "one that is not shared: a kill would end it for all")
             left_s = scenario.run_seconds() - scenario.begins_s(fault.phase)
             if fault.at_s >= left_s:
                 self.fail(f"{prefix}.at_s", fault.at_s, f"a time within the load, below {left_s:g} s")

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Final, Protocol, TextIO
 
-__all__ = ["LiveTalk"]
+__all__ = ["LiveTalk", "Talk"]
 
-_CLEAR = "\r\x1b[K"
+_CLEAR: Final = "\r\x1b[K"
+
+
+class Talk(Protocol):
+    """Who hears of a run."""
+
+    def show(self, text: str) -> None:
+        """A table, or a line of one."""
+
+    def say(self, text: str) -> None:
+        """A sentence."""
+
+    def progress(self, text: str) -> None:
+        """What is being done now; "" = nothing any more."""
 
 
 class LiveTalk:
-    """Progress is written over itself, and only to a terminal.
+    """`Talk` to two streams. Progress is written over itself, and only to a terminal.
 
     Args:
         tables: where tables go: data, or talk when stdout has another form.
@@ -24,17 +37,19 @@ class LiveTalk:
         self._open = False
 
     def show(self, text: str) -> None:
-        """A table, or a line of one."""
+        """As `Talk`."""
         self.progress("")
-        print(text, file=self._tables, flush=True)
+        self._tables.write(f"{text}\n")
+        self._tables.flush()
 
     def say(self, text: str) -> None:
-        """A sentence."""
+        """As `Talk`."""
         self.progress("")
-        print(text, file=self._talk, flush=True)
+        self._talk.write(f"{text}\n")
+        self._talk.flush()
 
     def progress(self, text: str) -> None:
-        """What is being done now; "" = nothing any more."""
+        """As `Talk`."""
         if self._live and (text or self._open):
             self._talk.write(f"{_CLEAR}  {text}" if text else _CLEAR)
             self._talk.flush()
