@@ -47,7 +47,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     try:
         from greenlane.lab.part3 import cells, rows, shown
-        from greenlane.lab.run.interruption import ended_by_sigterm
+        from greenlane.lab.run.interruption import checkpoint, ended_by_signals
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "greenlane":
             raise
@@ -62,12 +62,13 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     output.say(f"{total} run{'s' * (total > 1)}, about {cells.expected_all_s(every, repetitions):.0f} s")
 
     def progress(number: int, cell: Cell) -> None:
+        checkpoint()
         places = shown.places(cell.green_threads)
         output.say(f"{number + 1}/{total} {cell.runtime.name}: {cell.shape.said()}, {places}, {cell.requests} requests")
 
     yields = preset.yields if preset else 0
     try:
-        with ended_by_sigterm():
+        with ended_by_signals():
             measured = cells.measure(every, repetitions=repetitions, seed=seed, yields=yields, progress=progress)
     except KeyboardInterrupt:
         output.say("stopped: the program was ended; nothing is kept of the runs so far")

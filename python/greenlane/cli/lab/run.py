@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     talk = LiveTalk(output.err if arguments.json else output.out, output.err)
     store = runner.stored(scenario, folder)
     try:
-        with interruption.ended_by_sigterm():
+        with interruption.ended_by_signals():
             result = runner.run_scenario(scenario, names, store, talk, fresh=arguments.fresh)
     except KeyboardInterrupt:
         talk.progress("")

@@ -22,6 +22,7 @@ from greenlane.lab.run.cell import Turn, turns
 from greenlane.lab.run.conclusion import conclusion
 from greenlane.lab.run.contrast import missing, tools
 from greenlane.lab.run.costs import rates_per_s
+from greenlane.lab.run.interruption import checkpoint
 from greenlane.lab.run.judged import Judgement, judged
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.remarks import remarks
@@ -173,6 +174,7 @@ class _Runner:
         self._iterations = arena.site.iterations_per_ms
         self._store.keep_note("iterations_per_ms", self._iterations)
         self._talk.show(tables.load_table(self._scenario, self._costs_ms))
+        checkpoint()
         self._talk.progress("warming up")
         warm_up(self._scenario, arena, self._costs_ms)
         self._talk.progress("")
@@ -180,6 +182,7 @@ class _Runner:
     def _perform(self, arena: Arena, left: Sequence[Turn]) -> None:
         self._talk.show("\n" + tables.live_head(self._scenario, self._shown))
         for turn in left:
+            checkpoint()
             late_s = time.monotonic() + self._scenario.run_seconds() - self._until_s
             if self._late_s and late_s > self._late_s:
                 break
@@ -195,6 +198,7 @@ class _Runner:
         self._talk.progress(self._left(said, number))
 
         def told(sent: int, over: int) -> None:
+            checkpoint()
             self._talk.progress(self._left(said, number))
 
         run = take(self._scenario, turn, arena, self._costs_ms, told)
