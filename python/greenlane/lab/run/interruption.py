@@ -2,15 +2,19 @@
 
 Either raises KeyboardInterrupt where the main thread is. That may be a place whose exceptions Python prints and
 ignores: a destructor, or a hook around fork, which every start of a process runs. So the wish is remembered too, and
-`checkpoint` raises again.
+`checkpoint` raises again; what Python would print of it is left out.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["checkpoint", "ended_by_signals"]
 
@@ -27,9 +31,17 @@ def ended_by_signals() -> Iterator[None]:
     except ValueError:
         yield
         return
+    told = sys.unraisablehook
+
+    def tell(ignored: UnraisableHookArgs) -> None:
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            told(ignored)
+
+    sys.unraisablehook = tell
     try:
         yield
     finally:
+        sys.unraisablehook = told
         _asked.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
