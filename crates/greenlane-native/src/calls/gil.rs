@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 /// `struct _gil_runtime_state`: last holder, locked, switch number, condition, mutex.
 const HOLDER_BEFORE: usize = 24;
 const LOCKED_BEFORE: usize = 16;
+/// After so long the sampler asks for the GIL, instead of after a switch interval: see [`at_once`].
+const ASKS_AFTER_NS: i64 = 50_000;
 /// A piece that begins later than this after the one before it is another wait.
 const SAME_NS: u64 = 1_000_000;
 
@@ -37,6 +39,7 @@ thread_local! {
     /// A wait that goes on: (since when, end of its last piece, whether the sampler counts it); 0 = none.
     static PENDING: Cell<(u64, u64, bool)> = const { Cell::new((0, 0, false)) };
     static SAMPLER: Cell<bool> = const { Cell::new(false) };
+    static AT_ONCE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Conditions in these bytes are the GIL's.
@@ -48,6 +51,38 @@ pub fn runtime_is(address: usize, bytes: usize) {
 /// The calling thread is the sampler's: its waits are nobody's.
 pub fn is_sampler() {
     SAMPLER.set(true);
+}
+
+/// Whether the calling thread, the sampler's, takes the GIL from who has it now. Waiting for a switch interval it would
+/// get it from the first that lets go by itself, and never see what computes for less than the interval.
+pub fn at_once(now: bool) {
+    AT_ONCE.set(now);
+}
+
+/// `until`, or a moment from now if that is earlier, on the clock that `until` is of.
+fn soon(until: timespec) -> timespec {
+    let ns = |time: &timespec| time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    let left = |clock| {
+        let mut now = timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: writes a local.
+        unsafe { libc::clock_gettime(clock, &raw mut now) };
+        ns(&until) - ns(&now)
+    };
+    // The interpreter's condition runs on the monotonic clock where it can; the two are years apart.
+    let (monotonic, real) = (left(libc::CLOCK_MONOTONIC), left(libc::CLOCK_REALTIME));
+    let left_ns = if monotonic.abs() < real.abs() {
+        monotonic
+    } else {
+        real
+    };
+    let at_ns = ns(&until) - (left_ns - ASKS_AFTER_NS).max(0);
+    timespec {
+        tv_sec: at_ns / 1_000_000_000,
+        tv_nsec: at_ns % 1_000_000_000,
+    }
 }
 
 fn is_gil(condition: usize) -> bool {
@@ -100,6 +135,8 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
             look_at_layout(address, mutex as usize);
         }
         if SAMPLER.get() {
+            let shortened = soon(*until);
+            let until = if AT_ONCE.get() { &shortened } else { until };
             let result = real(condition, mutex, until);
             if LAYOUT.load(Ordering::Relaxed) == KNOWN {
                 sampler::got_from(holder(address));

@@ -10,7 +10,7 @@
 //! wait for the lock. So a thread of a job that has waited for a lock for 5 ms is a reason to look, too. Then the looks
 //! keep to their own time, whatever runs: a wait for the GIL that grows long says by itself that somebody runs who does
 //! not let go, and a look at each such moment would see nobody else. The stack is that of the thread that the sampler
-//! itself has got the GIL from; if the GIL was free, nobody ran, and there is none.
+//! itself has taken the GIL from, at once; if the GIL was free, nobody ran, and there is none.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -322,6 +322,7 @@ impl Sampler {
     }
 
     fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
+        gil::at_once(matches!(wanted, Wanted::Giver(_)));
         (!STOP.load(Ordering::Relaxed)).then_some(wanted)
     }
 
