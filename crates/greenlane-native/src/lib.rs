@@ -11,6 +11,7 @@ mod interval;
 mod job;
 mod locks;
 mod permits;
+mod placed;
 mod record;
 mod recording;
 mod recording_writer;
@@ -35,6 +36,8 @@ mod _native {
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::placed::CallProfile;
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]
