@@ -18,7 +18,7 @@ __all__ = ["turn", "wait"]
 
 def wait(executor: Executor, call: Call, hub: Any) -> None:
     """Submit a call and wait until it has ended. Killing the greenlet cancels it; so does a `gevent.Timeout`."""
-    waker = _Waker(hub)
+    waker = Waker(hub)
     timer = None
     try:
         call.add_done_callback(waker.wake)
@@ -42,7 +42,7 @@ def turn() -> None:
     sys.modules["gevent"].sleep(0)
 
 
-class _Waker:
+class Waker:
     """Brings one greenlet back, from any thread, once."""
 
     def __init__(self, hub: Any) -> None:
@@ -53,14 +53,17 @@ class _Waker:
         self._watcher.start(self._waiter.switch, None)
 
     def wake(self, _: Call) -> None:
+        """Bring it back, from any thread, unless it is closed."""
         with self._lock:
             if self._open:
                 self._watcher.send()
 
     def wait(self) -> None:
+        """Let the hub go on until then. The recording's probe knows it by its name."""
         self._waiter.get()
 
     def close(self) -> None:
+        """Give the watcher back; nobody is woken afterwards."""
         with self._lock:
             self._open = False
         self._watcher.stop()
