@@ -23,8 +23,19 @@ __all__ = ["placement", "run"]
 #: How long the exit of the process waits for a call that runs. Arbitrary: long enough for what writes a file.
 _EXIT_S: Final = 5.0
 
-_lock = _thread.allocate_lock()
+# Reentrant: a signal's handler may place a call while the first one is being placed.
+_lock = _thread.RLock()
+_lock_of_own = _thread.RLock()
 _placement: Placement | None = None
+
+
+def _forked() -> None:
+    """Begin with free locks in a child: a thread that made something may have held them."""
+    global _lock, _lock_of_own
+    _lock, _lock_of_own = _thread.RLock(), _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -47,11 +58,11 @@ def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         >>> run(sum, [1, 2, 3])
         6
     """
-    from greenlane.lanes.placed.frames import without_ours
-
     try:
         return (_placement or placement()).run(fn, args, kwargs)
     except BaseException as error:
+        from greenlane.lanes.placed.frames import without_ours
+
         raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
 
 
@@ -64,7 +75,8 @@ def placement() -> Placement:
     global _placement
     with _lock:
         if _placement is None:
-            _placement = _made()
+            made = _made()
+            _placement = _placement or made
         return _placement
 
 
@@ -105,18 +117,18 @@ class _Own:
     def _make(self) -> Permits:
         from greenlane import bootstrap_control
         from greenlane.lanes import Permits
+        from greenlane.lanes.placed.real import start_new_thread
 
         with _lock_of_own:
             if self._permits is None:
                 permits = Permits(self._settings, mode=self._settings.mode)
                 os.register_at_fork(after_in_child=permits.forked)
                 if self._settings.control_dir:
-                    bootstrap_control.serve(self._settings.control_dir, "permits", _Shown(permits, self.counted))
+                    shown = _Shown(permits, self.counted)
+                    folder = self._settings.control_dir
+                    bootstrap_control.serve(folder, "permits", shown, start_thread=start_new_thread)
                 self._permits = permits
             return self._permits
-
-
-_lock_of_own = _thread.allocate_lock()
 
 
 class _Shown:

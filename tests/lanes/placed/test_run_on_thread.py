@@ -170,6 +170,132 @@ except KeyboardInterrupt:
     assert time.monotonic() - began < 15
 
 
+CONTROLLED = """
+from greenlane import control
+
+def burn():
+    until = time.thread_time() + 0.005
+    while time.thread_time() < until:
+        pass
+
+greenlane.run(burn)
+[process] = control.processes(os.environ["GREENLANE_CONTROL_DIR"])
+while (shown := control.ask(process.socket, {"do": "show"}))["counters"]["placed_thread"] == 0:
+    time.sleep(0.001)
+assert [row["route"] for row in shown["learned"]] == ["run __main__.burn"], shown
+control.ask(process.socket, {"do": "mode", "mode": "off"})
+assert greenlane.bootstrap_placement.placement().mode("") == "off"
+"""
+PATCHED = "import gevent.monkey; gevent.monkey.patch_all()\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["", PATCHED], ids=["threads", "gevent"])
+def test_a_process_that_only_places_calls_can_be_looked_at_and_switched(first: str, run_python, tmp_path) -> None:
+    folder = tmp_path / "control"
+    folder.mkdir(mode=0o700)
+    start = f"import os, time; os.environ['GREENLANE_CONTROL_DIR'] = {str(folder)!r}\nimport greenlane\n"
+    run_python(first + start + CONTROLLED)
+
+
+@pytest.mark.slow
+def test_a_signals_handler_may_place_a_call_in_the_middle_of_another_ones_submission(run_python) -> None:
+    program = (
+        PROGRAM
+        + """
+import signal
+placed = []
+def handler(*_):
+    placed.append(greenlane.run(len, "ab"))
+    if not over:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+over = False
+greenlane.run(abs, -1)  # imports
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.0005)
+until = time.monotonic() + 1
+while time.monotonic() < until:
+    assert greenlane.run(abs, -1) == 1
+over = True
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert placed and set(placed) == {2}
+"""
+    )
+    run_python(program)
+
+
+@pytest.mark.slow
+def test_forks_in_the_middle_of_everything_leave_children_that_can_place_calls(run_python) -> None:
+    program = (
+        PROGRAM
+        + """
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+greenlane.run(abs, -1)  # CPython's own locks of what is being imported would stay locked in a child.
+ends = False
+def caller():
+    while not ends:
+        greenlane.run(abs, -1)
+threads = [threading.Thread(target=caller) for _ in range(4)]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if greenlane.run(len, "ab") == 2 else 2
+        finally:
+            os._exit(status)
+    children.append(child)
+    time.sleep(0.002)
+until = time.monotonic() + 20
+for child in children:
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(child, 9)
+        time.sleep(0.002)
+    assert found[1] == 0, found
+ends = True
+for thread in threads:
+    thread.join()
+"""
+    )
+    run_python(program)
+
+
+@pytest.mark.slow
+def test_a_thread_that_a_c_library_ends_is_replaced(run_python) -> None:
+    program = (
+        PROGRAM
+        + """
+import ctypes
+from greenlane import PlacementError
+
+def leaves():
+    begun.set()
+    time.sleep(0.02)
+    ctypes.CDLL(None).pthread_exit(None)
+
+def dies():
+    try:
+        greenlane.run(leaves)
+    except PlacementError:
+        print("failed by name", flush=True)
+
+begun = threading.Event()
+thread = threading.Thread(target=dies)
+thread.start()
+begun.wait()
+assert greenlane.run(abs, -1) == 1
+thread.join()
+os._exit(0)
+"""
+    )
+    assert run_python("import os\n" + program).stdout == "failed by name\n"
+
+
 @pytest.mark.slow
 def test_asking_for_greenlane_loads_nothing_of_what_runs_calls(run_python) -> None:
     program = "import sys, greenlane; print(*[name for name in sys.modules if name.startswith('greenlane.lanes')])"

@@ -17,18 +17,15 @@ def loop() -> Any:
     """Give the asyncio or uvloop loop that runs on this thread now; None = there is none.
 
     Raises:
-        PlacementError: it is trio's, whose code waits in its own way.
+        PlacementError: it is trio's or eventlet's, whose code waits in its own way.
     """
     events: Any = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()
-    if running is None and "trio" in sys.modules and sys.modules["trio"].lowlevel.in_trio_run():
-        raise PlacementError(
-            "place a function",
-            name="event loop",
-            value="trio",
-            rule="asyncio, uvloop, gevent or a thread",
-            hint="await trio.to_thread.run_sync(greenlane.run, fn, x)",
-        )
+    if running is None:
+        if "trio" in sys.modules and _in_trio():
+            raise _foreign("trio", "await trio.to_thread.run_sync(greenlane.run, fn, x)")
+        if "eventlet.patcher" in sys.modules and sys.modules["eventlet.patcher"].is_monkey_patched("thread"):
+            raise _foreign("eventlet", "eventlet.tpool.execute(fn, x)")
     return running
 
 
@@ -41,3 +38,14 @@ def hub() -> Any:
 def in_hub(found: Any) -> bool:
     """Whether the code that runs now is called by the hub itself, which must never wait."""
     return sys.modules["greenlet"].getcurrent() is found
+
+
+def _in_trio() -> bool:
+    in_trio_run = getattr(getattr(sys.modules["trio"], "lowlevel", None), "in_trio_run", None)
+    return in_trio_run is not None and bool(in_trio_run())
+
+
+def _foreign(loop: str, hint: str) -> PlacementError:
+    return PlacementError(
+        "place a function", name="event loop", value=loop, rule="asyncio, uvloop, gevent or a thread", hint=hint
+    )

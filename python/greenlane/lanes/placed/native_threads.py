@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import os
 import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -25,7 +23,7 @@ from greenlane._native import PermitQueue
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
-from greenlane.lanes.placed.real import allocate_lock, get_native_id, start_new_thread
+from greenlane.lanes.placed.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread
 from greenlane.policy import QueueRule
 
 __all__ = ["NativeThreads"]
@@ -80,14 +78,7 @@ class NativeThreads:
         self._refuses = refuses
         self.closed = False
         self._begin_anew()
-        lane = weakref.ref(self)
-
-        def forked() -> None:
-            found = lane()
-            if found is not None:
-                found._begin_anew()
-
-        os.register_at_fork(after_in_child=forked)
+        in_forked_child(self._begin_anew)
 
     def submit(self, call: Call) -> None:
         """Take a call; see `Executor`."""
@@ -152,7 +143,8 @@ class NativeThreads:
 
     def _begin_anew(self) -> None:
         """Start empty: a new lane, or a forked child, where neither the threads exist nor those who wait for them."""
-        self._lock = allocate_lock()
+        # Reentrant: a signal's handler, or a finalizer, may place a call in the middle of anything.
+        self._lock = RLock()
         # Nobody releases it: acquiring it with a timeout sleeps, also where gevent has replaced `time.sleep`.
         self._sleep = allocate_lock()
         self._sleep.acquire()

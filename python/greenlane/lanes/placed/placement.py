@@ -24,7 +24,7 @@ from greenlane.lanes.placed.call import Call
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.lanes.placed.native_threads import NativeThreads
-from greenlane.lanes.placed.real import allocate_lock
+from greenlane.lanes.placed.real import RLock, in_forked_child
 from greenlane.policy import CallRule, QueueRule
 from greenlane.settings import Settings
 
@@ -54,7 +54,8 @@ class Placement:
         self._most_names = settings.max_routes
         self._profiles: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
-        self._lock = allocate_lock()
+        self._begin_anew()
+        in_forked_child(self._begin_anew)
         self._inline = self._on_lane = self._on_pool = self._waited_ns = 0
         # Time that calls have taken on loops and hubs since one of those was last let turn.
         self._kept_ns = 0
@@ -129,6 +130,9 @@ class Placement:
             name: (profile.weight(), profile.expected_ns() / 1e6, profile.samples())
             for name, profile in sorted(self._profiles.items())
         }
+
+    def _begin_anew(self) -> None:
+        self._lock = RLock()
 
     async def _awaitable(
         self, loop: Any, nested: bool, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
