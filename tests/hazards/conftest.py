@@ -25,7 +25,7 @@ ROOT = FOLDER.parent.parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.timeout(40, method="thread"))
+            item.add_marker(pytest.mark.timeout(90, method="thread"))
             if "script" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.slow)  # an interpreter is started
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -43,10 +42,15 @@ def _threads(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
 
 def _hold(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     """Waits until the file that the query names exists."""
-    print(f"entered {environ['QUERY_STRING']} in {os.getpid()}", file=sys.stderr, flush=True)
+    _say(f"entered {environ['QUERY_STRING']} in {os.getpid()}")
     wait_for(environ["QUERY_STRING"])
-    print(f"left {environ['QUERY_STRING']}", file=sys.stderr, flush=True)
+    _say(f"left {environ['QUERY_STRING']}")
     return _answer(start_response, b"held\n")
+
+
+def _say(line: str) -> None:
+    """By one system call: threads and processes write whole lines."""
+    os.write(2, f"{line}\n".encode())
 
 
 def _spin(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -92,7 +96,7 @@ def _endless(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
         while True:
             yield b"x" * 65536
     finally:
-        print("endless closed", file=sys.stderr, flush=True)
+        _say("endless closed")
 
 
 def _file(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

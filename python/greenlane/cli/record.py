@@ -21,7 +21,7 @@ from greenlane.bootstrap import check_platform
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.record_child import Child, alive, blocked_signals
+from greenlane.cli.record_child import Child, alive, blocked_signals, descendants
 from greenlane.cli.record_parts import CONTROL, SUFFIX, Parts
 from greenlane.control import ask, check_directory, processes
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
@@ -32,6 +32,8 @@ __all__ = ["COMMAND"]
 
 #: How long a look for signals and ended processes may take, seconds.
 _LOOK_S: Final = 0.5
+#: A process that was forked at the command's end has so long to write its first segment, s.
+_APPEARS_S: Final = 1.0
 #: Progress is said first after so long, then each time the time has doubled, at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
@@ -245,8 +247,15 @@ class _Run:
             return _LOOK_S
         return max(0.0, min(_LOOK_S, self._until_s - time.monotonic()))
 
+    def _let_forks_appear(self) -> None:
+        """What the command has forked just before it ended writes its first segment a moment later."""
+        until_s = time.monotonic() + _APPEARS_S
+        while set(descendants()) - self._parts.pids() and time.monotonic() < until_s:
+            self._child.wait(0.02)  # and reap what ends
+
     def _wait_for_daemons(self) -> None:
         """The command has ended; processes that it has left in the background still record."""
+        self._let_forks_appear()
         left = alive(self._parts.pids)
         if not left or self._child.interrupts > 1:
             return
