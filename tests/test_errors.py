@@ -13,6 +13,8 @@ from greenlane.errors import (
     GreenlaneError,
     HostError,
     LearnedFileError,
+    Overloaded,
+    PlacementError,
     PlatformError,
     RecordError,
     RecordingError,
@@ -28,6 +30,8 @@ CODES = {
     RecordingError: ("recording", 2),
     ControlError: ("control", 1),
     RecordError: ("record", 1),
+    PlacementError: ("placement", 2),
+    Overloaded: ("overloaded", 1),
     DeadlineExceeded: ("deadline", 1),
 }
 

@@ -8,7 +8,12 @@
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
+    ├── PlacementError          placement      a function cannot be placed where it was asked to run; also a TypeError
+    ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
+
+Outside the tree, as asyncio's: `Cancelled`, a BaseException, so that `except Exception` does not keep a cancelled
+function going.
 
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
@@ -131,6 +136,23 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
         hint: str = "",
     ) -> None:
         super().__init__(attempted, name=name, value=value, rule=rule, hint=hint)
+
+
+class PlacementError(GreenlaneError, TypeError):
+    """A function cannot be placed: it is none, its code belongs to a loop, or what should run it is gone."""
+
+    code: ClassVar[str] = "placement"
+    exit_code: ClassVar[int] = 2
+
+
+class Overloaded(GreenlaneError):
+    """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
+
+    code: ClassVar[str] = "overloaded"
+
+
+class Cancelled(BaseException):
+    """The caller of the running placed function has left. Raised at `greenlane.checkpoint()` only."""
 
 
 def _revived(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[str, object]) -> GreenlaneError:

@@ -12,6 +12,7 @@ mod job;
 mod load;
 mod locks;
 mod permits;
+mod placed;
 mod record;
 mod recording;
 mod recording_writer;
@@ -38,6 +39,8 @@ mod _native {
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::placed::CallProfile;
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]
