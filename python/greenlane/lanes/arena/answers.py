@@ -71,8 +71,9 @@ def raised(sent: tuple[bytes, str, str, str]) -> BaseException:
             rule=f"an exception that can be pickled ({reason})",
             hint="hand all arguments of its __init__ to super().__init__, or give it a __reduce__",
         )  # fmt: skip
-    error.__cause__ = WorkerTraceback(text)
-    return error
+    made: BaseException = error
+    made.__cause__ = WorkerTraceback(text)
+    return made
 
 
 def _words(error: BaseException) -> str:

@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing import spawn
 from typing import Any
 
 from greenlane import deadline
@@ -45,8 +44,9 @@ def main(parent: int) -> None:
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     worker = _Worker(Channel(CHANNEL_FD), Channel(FILES_FD))
-    if worker.get_ready():
-        worker.serve()
+    with contextlib.suppress(BrokenPipeError):  # the parent has let go
+        if worker.get_ready():
+            worker.serve()
 
 
 def _close_strangers() -> None:
@@ -67,10 +67,11 @@ class _Running:
 
     def check(self) -> None:
         """Raise if the caller has left."""
-        if self._control.load(CANCEL) == self.call_id:
-            raise Cancelled()
+        # The parent cancels what is late, too.
         if self.deadline_ns and time.monotonic_ns() >= self.deadline_ns:
             raise DeadlineExceeded()
+        if self._control.load(CANCEL) == self.call_id:
+            raise Cancelled()
 
 
 class _Worker:
@@ -139,6 +140,8 @@ class _Worker:
             message = self._outbox.message(kind, call_id, 0, parcel)
         except OSError as error:  # no memory file could be made
             message = self._outbox.message(Kind.ERROR, call_id, 0, error_parcel(error))
+        # An array that is given back lies in its argument's block: free before the parent looks for room.
+        parcel.drop()
         self._channel.send(message)
 
     def _function(self, name: str) -> Callable[..., Any]:
@@ -150,6 +153,8 @@ class _Worker:
         """Import the program's main module, under the name that keeps its `if __name__ == "__main__"` from running."""
         if not self._main_known and self._start.main_key:
             self._main_known = True
+            from multiprocessing import spawn  # 20 ms that most programs can do without
+
             spawn.prepare({self._start.main_key: self._start.main_value})
 
 

@@ -6,7 +6,7 @@ sender sets one, their receiver clears it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from greenlane._native import Segment
 
@@ -39,4 +39,5 @@ def write_last_line(control: Segment, line: bytes) -> None:
 def last_line(control: Segment) -> str:
     """Give what the worker said last; "" = nothing."""
     length = min(control.load(_LAST_LINE), _LAST_LINE_BYTES)
-    return bytes(memoryview(control.part(_LAST_LINE_OFFSET, length))).decode(errors="replace")
+    part: Any = control.part(_LAST_LINE_OFFSET, length)
+    return bytes(part).decode(errors="replace")

@@ -7,7 +7,8 @@ A worker has one call at a time, and none before it has answered the last: an an
 compared all the same), whoever has stopped to wait for it meanwhile. What is sent to a worker is pickled when it is
 submitted and copied when it is dispatched; leave arrays alone until the answer.
 
-The sending happens on the caller's thread or where an answer rings (`homes`); births, deaths and times are the keeper's.
+The sending happens on the caller's thread or where an answer rings (`homes`); births, deaths and times are the
+keeper's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from greenlane.lanes.arena.answers import raised
 from greenlane.lanes.arena.homes import Home, caller_loop, loop_home
 from greenlane.lanes.arena.keeper import Keeper
 from greenlane.lanes.arena.message import Kind, Letter
-from greenlane.lanes.arena.names import shipped
+from greenlane.lanes.arena.names import name_of, shipped
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.parcel import pack_call
 from greenlane.lanes.arena.stats import ArenaStats
@@ -50,7 +51,7 @@ class ArenaExecutor:
         """Make it; nothing is started."""
         self.options = options or ArenaOptions()
         if self.options.warm_up is not None:
-            shipped(self.options.warm_up)
+            name_of(self.options.warm_up)
         self._begin()
         _all.add(self)
 
@@ -81,10 +82,11 @@ class ArenaExecutor:
         name = call.name or getattr(call.fn, "__qualname__", repr(call.fn))
         parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
         parcel.check_size(self.options.payload_max_bytes, name)
-        order = Order(call, parcel, name, next(_call_ids))
         worker = None
         with self._lock:
             keeper = self._kept()
+        order = Order(call, parcel, name, next(_call_ids), self._home_here(keeper))
+        with self._lock:
             if self._idle:
                 worker = self._idle.pop()
             elif len(self._queue) >= self.options.queue:
@@ -125,7 +127,7 @@ class ArenaExecutor:
                 starts=keeper.starts if keeper else 0,
                 deaths=keeper.deaths if keeper else 0,
                 late=self._late,
-                overflows=self._overflows + sum(worker.outbox.overflows for worker in workers),
+                overflows=self._overflows + sum(worker.overflows for worker in workers),
                 in_band_bytes=self._in_band,
                 out_of_band_bytes=self._out_of_band,
                 lent_bytes=sum(worker.outbox.lent_bytes for worker in workers),
@@ -169,11 +171,10 @@ class ArenaExecutor:
 
     def _hand(self, worker: Worker, order: Order | None) -> None:
         """Give a worker, which is ours alone, the order or the next that can still begin; else it is idle."""
-        home = self._home_here()
-        while order is not None and not self._give(worker, order, home):
+        while order is not None and not self._give(worker, order):
             order = self.next_order(worker)
 
-    def _give(self, worker: Worker, order: Order, home: Home) -> bool:
+    def _give(self, worker: Worker, order: Order) -> bool:
         """False = the order has ended, the worker is still ours."""
         call = order.call
         if not (call.state is State.RUNNING if order.begun else call.begin()):
@@ -188,7 +189,7 @@ class ArenaExecutor:
                 refused = None
                 worker.order = order
                 order.worker = worker
-                sent = self._send(worker, message, home)
+                sent = self._send(worker, message, order.home)
         if refused is not None:
             call.fail(refused)
             return False
@@ -202,6 +203,8 @@ class ArenaExecutor:
 
     def _send(self, worker: Worker, message: bytes, home: Home) -> bool:
         try:
+            if not home.runs() and self._keeper is not None:
+                home = self._keeper
             if worker.home is not home:
                 self.move(worker, home)
             return worker.channel.send(message)
@@ -329,7 +332,7 @@ class ArenaExecutor:
         self.withdraw(worker)
         with self._lock:
             self._workers.pop(worker.channel.fileno(), None)
-            self._overflows += worker.outbox.overflows
+            self._overflows += worker.overflows
             order, worker.order = worker.order, None
             return order
 
@@ -358,6 +361,12 @@ class ArenaExecutor:
         with self._lock:
             return list(self._workers.values())
 
+    def fail_closed(self, worker: Worker) -> None:
+        """The time to close has come, and this worker still runs."""
+        order = worker.order
+        if order is not None:
+            order.call.fail(_closed_error())
+
     def fail_waiting(self, error: BaseException) -> None:
         """Nobody will run what waits."""
         with self._lock:
@@ -376,17 +385,14 @@ class ArenaExecutor:
         home.poll.add(fd)
         worker.home = home
 
-    def _home_here(self) -> Home:
+    def _home_here(self, keeper: Keeper) -> Home:
         loop = caller_loop()
+        if loop is None:
+            return keeper
         home = self._homes.get(loop)
         if home is None:
-            if loop is None:
-                assert self._keeper is not None, "calls are dispatched after the keeper's start"
-                home = self._keeper
-            else:
-                self._drop_stopped_homes()
-                home = loop_home(loop, self._ring)
-            self._homes[loop] = home
+            self._drop_stopped_homes()
+            home = self._homes[loop] = loop_home(loop, self._ring)
         return home
 
     def _drop_stopped_homes(self) -> None:

@@ -20,7 +20,6 @@ from greenlane.lanes.arena.launch import launch
 from greenlane.lanes.arena.message import Kind
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.worker import Order, Worker
-from greenlane.lanes.placed import State
 from greenlane.lanes.placed.real import allocate_lock, start_new_thread
 
 __all__ = ["Keeper", "Pool"]
@@ -70,6 +69,9 @@ class Pool(Protocol):
 
     def ready_workers(self) -> list[Worker]:
         """Workers that are in use."""
+
+    def fail_closed(self, worker: Worker) -> None:
+        """Fail what this worker still runs: the executor is closed."""
 
     def fail_waiting(self, error: BaseException) -> None:
         """Nobody will run what waits."""
@@ -143,12 +145,14 @@ class Keeper:
 
     def forked(self) -> None:
         """In the child of a fork, where its thread is not: let go of descriptors."""
-        for worker in {*self._alive.values(), *self._starting.values()}:
+        self._lock = allocate_lock()
+        if self._gone:
+            return
+        self._gone = True
+        for worker in self._alive.values():
             worker.close()
         self.poll.close()
         os.close(self._bell)
-        self._gone = True
-        self._lock = allocate_lock()
 
     # -- The thread
 
@@ -158,7 +162,7 @@ class Keeper:
                 self._step()
             except Exception:  # a bug of ours; without this thread nobody would notice a death
                 _LOG.exception("keep worker processes")
-                time.sleep(0.1)
+                self.poll.wait(100)
         with self._lock:
             self._gone = True
             self.poll.close()
@@ -218,7 +222,7 @@ class Keeper:
         for _ in range(self._missing()):
             try:
                 worker = launch(self._pool.options)
-            except OSError as error:
+            except Exception as error:  # no process, memory or descriptor: whoever waits shall know
                 self._pause(now_ns)
                 self._fail_waiting(error)
                 return
@@ -345,7 +349,8 @@ class Keeper:
                     self._pool.move(worker, self)
             self._dismiss(worker)
             if now_ns >= self._close_ns and not worker.free:
-                self._ending[worker] = 0
+                self._pool.fail_closed(worker)
+                self._ending.setdefault(worker, 0)
 
     def _end_overdue(self, now_ns: int) -> None:
         for worker, until_ns in self._ending.items():

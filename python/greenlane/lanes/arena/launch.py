@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import posix  # gevent replaces what `os` has of it
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from greenlane._native import Channel, Segment
 from greenlane.lanes.arena.control import ARGUMENT_WORDS, CONTROL_BYTES
 from greenlane.lanes.arena.memory import memory_file
 from greenlane.lanes.arena.message import Inbox, Outbox
-from greenlane.lanes.arena.names import shipped
+from greenlane.lanes.arena.names import name_of
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.start import CHANNEL_FD, FILES_FD, Start, main_module
 from greenlane.lanes.arena.worker import Worker
@@ -73,7 +74,7 @@ def launch(options: ArenaOptions) -> Worker:
 
 
 def _start(options: ArenaOptions) -> Start:
-    warm_up = "" if options.warm_up is None else shipped(options.warm_up)
+    warm_up = "" if options.warm_up is None else name_of(options.warm_up)
     key, value = main_module()
     return Start(warm_up, options.writable, options.payload_max_bytes, key, value)
 
@@ -84,7 +85,7 @@ def _spawn(channel: Channel, files: Channel) -> int:
     flags: Any = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     high = [fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, _FREE_FROM) for end in (channel, files)]
     try:
-        return os.posix_spawn(
+        return posix.posix_spawn(
             executable,
             [executable, *flags, "-c", program],
             os.environ,

@@ -198,6 +198,8 @@ class Inbox:
         self._control = control
         self._files = files
         self._writable = writable
+        # Messages that came with a file of their own.
+        self.overflows = 0
 
     def close(self) -> None:
         """Let go of the channel of memory files, which the outbox uses too."""
@@ -213,8 +215,10 @@ class Inbox:
         tail = memoryview(message)[_HEADER.size :]
         body = tail if inline else memoryview(reading.large(*_PLACE.unpack(tail)))
         if not count:
+            self.overflows += reading.file is not None
             return Letter(head, body, [])
         text, buffers = reading.split(body, count)
+        self.overflows += reading.file is not None
         return Letter(head, text, buffers)
 
 
@@ -226,7 +230,7 @@ class _Reading:
         self._control = control
         self._files = files
         self._writable = writable
-        self._file: Segment | None = None
+        self.file: Segment | None = None
 
     def large(self, where: int, word: int, offset: int, length: int) -> Any:
         if where == _BLOCK:
@@ -251,11 +255,11 @@ class _Reading:
         return text, buffers
 
     def _opened_file(self) -> Segment:
-        if self._file is None:
+        if self.file is None:
             fd = self._files.receive_fd()
             assert fd is not None, "a memory file is sent before the message that refers to it"
             try:
-                self._file = Segment(fd, writable=self._writable)
+                self.file = Segment(fd, writable=self._writable)
             finally:
                 os.close(fd)
-        return self._file
+        return self.file

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from greenlane.errors import PlacementError
 
-__all__ = ["found", "shipped"]
+__all__ = ["found", "name_of", "shipped"]
 
 # Arbitrary: decorators stacked deeper than this are a loop.
 _DEEPEST: Final = 32
@@ -29,11 +29,12 @@ def shipped(fn: Callable[..., Any]) -> object:
     Raises:
         PlacementError: it is a closure, a lambda or a function that its module does not know.
     """
-    return _name(fn) if isinstance(fn, types.FunctionType) else fn
+    return name_of(fn) if isinstance(fn, types.FunctionType) else fn
 
 
 @functools.lru_cache(maxsize=1024)
-def _name(fn: types.FunctionType) -> str:
+def name_of(fn: Callable[..., Any]) -> str:
+    """Give the name of a function. Raises PlacementError if it has none that imports it."""
     if "<" in fn.__qualname__:
         raise _refused(fn, "a function that can be imported, not a closure or lambda")
     try:
@@ -64,6 +65,6 @@ def _walk(at: Any, qualified: str) -> Any:
     return at
 
 
-def _refused(fn: types.FunctionType, rule: str) -> PlacementError:
+def _refused(fn: Callable[..., Any], rule: str) -> PlacementError:
     name = f"{fn.__module__}.{fn.__qualname__}"
     return PlacementError("send a function to a worker process", name="function", value=name, rule=rule, hint=_HINT)

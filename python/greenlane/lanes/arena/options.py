@@ -33,8 +33,8 @@ class ArenaOptions:
     writable: bool = False
     # Calls after which a worker is replaced by a fresh one; 0 = never. For functions that leak.
     max_calls: int = 0
-    # Time that a call whose caller has left (cancelled, or past its deadline) may go on before its worker is killed; 0 =
-    # as long as it wants, to its next checkpoint or end.
+    # Time that a call whose caller has left (cancelled, or past its deadline) may go on before its worker is killed;
+    # 0 = as long as it wants, to its next checkpoint or end.
     kill_after_s: float = 0.0
     # Called without arguments in each new worker before its first call: imports, models, caches. None = nothing.
     warm_up: Callable[[], Any] | None = None
@@ -53,8 +53,8 @@ class ArenaOptions:
         if 2 * self.arena_bytes * self.worker_count > limit:
             raise SettingsError(
                 "arena_mb", self.arena_mb,
-                f"at most {limit / _MB / 2 / self.worker_count:.0f}: two arenas for each of {self.worker_count} workers "
-                f"within this machine's or container's {limit / _MB:.0f} MB",
+                f"at most {limit / _MB / 2 / self.worker_count:.0f}: two for each of {self.worker_count} workers, in "
+                f"the {limit / _MB:.0f} MB of this machine or container",
                 "lower arena_mb or workers, or raise the container's memory limit",
             )  # fmt: skip
 

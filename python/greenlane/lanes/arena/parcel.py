@@ -40,6 +40,10 @@ class Parcel:
         """What is copied as it lies."""
         return sum(buffer.nbytes for buffer in self.buffers)
 
+    def drop(self) -> None:
+        """Let go of the buffers."""
+        self.buffers = []
+
     def check_size(self, most_bytes: int, name: str) -> None:
         """Raise PlacementError if it is larger than `most_bytes`; `name` is the function's."""
         if self.buffers or len(self.pickle) > most_bytes:

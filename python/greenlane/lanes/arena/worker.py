@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import posix  # gevent replaces what `os` has of it
 import signal
 import time
-from typing import Any
 
 from greenlane._native import Channel, Segment
 from greenlane.errors import WorkerDied
 from greenlane.lanes.arena.control import BEGUN, CANCEL, last_line
+from greenlane.lanes.arena.homes import Home
 from greenlane.lanes.arena.message import Inbox, Outbox
 from greenlane.lanes.arena.parcel import Parcel
 from greenlane.lanes.placed import Call
@@ -32,6 +33,8 @@ class Order:
     name: str
     # Never used twice in a process; counts from 1.
     call_id: int
+    # Where its caller waits.
+    home: Home
     # Given to a worker, at least once.
     begun: bool = False
     # To which.
@@ -54,7 +57,7 @@ class Worker:
         # What it runs.
         self.order: Order | None = None
         # Where its answers ring.
-        self.home: Any = None
+        self.home: Home | None = None
         self.calls = 0
         # It gets no more calls; and has none.
         self.retiring = False
@@ -65,6 +68,11 @@ class Worker:
         self.reading = allocate_lock()
         self._control = control
         self._crash = crash
+
+    @property
+    def overflows(self) -> int:
+        """Messages, either way, that needed a memory file of their own."""
+        return self.outbox.overflows + self.inbox.overflows
 
     def has_begun(self, order: Order) -> bool:
         """Whether it has taken up this call; it may have died before."""
@@ -82,7 +90,7 @@ class Worker:
     def reap(self) -> int | None:
         """Take its exit status, as `os.waitstatus_to_exitcode`; None = somebody else in this process has taken it."""
         try:
-            _, status = os.waitpid(self.pid, 0)
+            _, status = posix.waitpid(self.pid, 0)
         except ChildProcessError:
             return None
         return os.waitstatus_to_exitcode(status)
