@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ __all__ = [
     "Recording",
     "Running",
     "check_platform",
+    "count_besides",
     "recording",
     "running",
     "shape",
@@ -43,6 +44,7 @@ DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS[
 _lock = threading.Lock()
 _running: Running | None = None
 _fork_hooks_set = False
+_counted_besides: list[Callable[[], Mapping[str, int]]] = []
 
 
 def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
@@ -64,6 +66,11 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
             check_platform()
             _running = Running(load() if settings is None else settings, host=host, worker_index=worker_index)
         return _running
+
+
+def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
+    """Let what somebody else counts in this process be among its counters."""
+    _counted_besides.append(counters)
 
 
 def running() -> Running | None:
@@ -94,7 +101,7 @@ class Running:
         self._rules = LaneRules(settings)
         self.limits = LaneLimits(self._rules, settings)
         self._deadline_names = deadline.environ_names(settings.deadline_headers)
-        self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
@@ -121,7 +128,6 @@ class Running:
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
-        self.counters = self._permits.counters
 
     def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
         """Open a job on this thread; its first phase may wait, bounded, for a permit.
@@ -153,6 +159,13 @@ class Running:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
         self._permits.set_mode(mode, route)
+
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; see `greenlane.metrics`."""
+        counted = self._permits.counters()
+        for each in _counted_besides:
+            counted.update(each())
+        return counted
 
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""

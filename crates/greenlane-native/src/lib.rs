@@ -12,6 +12,7 @@ mod interval;
 mod job;
 mod locks;
 mod permits;
+mod placed;
 mod record;
 mod recording;
 mod recording_writer;
@@ -44,6 +45,8 @@ mod _native {
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::placed::CallProfile;
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]

@@ -84,6 +84,10 @@ def warm_up() -> None:
     WARM.append("warm")
 
 
+def import_numpy() -> None:
+    import numpy  # noqa: F401
+
+
 def cold_start() -> None:
     raise LookupError("no model")
 
@@ -180,3 +184,18 @@ class Thing:
 
     def times(self, factor: int) -> int:
         return self.value * factor
+
+
+def told_and_echoed(number: int, content: Any) -> tuple[tuple[int, int], Any]:
+    return checksum(number, content), content
+
+
+def spin_forever() -> None:
+    while True:
+        pass
+
+
+def filled(length: int, value: float) -> Any:
+    import numpy
+
+    return numpy.full(length, value, dtype="f4")

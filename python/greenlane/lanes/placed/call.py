@@ -49,12 +49,14 @@ class Call:
         "_callbacks",
         "_lock",
         "_outcome",
+        "active",
         "args",
         "arrival_ns",
         "context",
         "deadline_ns",
         "expected_ns",
         "fn",
+        "home",
         "job",
         "kwargs",
         "name",
@@ -97,7 +99,11 @@ class Call:
         self.arrival_ns = time.monotonic_ns()
         # Of the executor that has it, and nobody else's.
         self.ticket = 0
+        # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
+        self.home: object = None
         self.state = State.WAITING
+        # Whether its function runs in this process now, whatever its caller has been told.
+        self.active = False
         self._outcome: Any = None
         self._callbacks: list[Callable[[Call], object]] = []
         self._lock = allocate_lock()
@@ -140,16 +146,24 @@ class Call:
         if not self.begin():
             return False
         try:
-            self.context.run(deadline.CURRENT.set, self)
+            self.active = True
+            self.context.run(deadline.enter, self, self.deadline_ns)
             result = self.context.run(self.fn, *self.args, **self.kwargs)
         except BaseException as error:
+            self._leave()
             self.fail(without_ours(error))
         else:
+            self._leave()
             self.finish(result)
         return True
 
     def check(self) -> None:
-        """Raise Cancelled or DeadlineExceeded if its caller has left: the body of `greenlane.checkpoint()`."""
+        """Raise Cancelled or DeadlineExceeded if its caller has left: what `greenlane.checkpoint()` asks.
+
+        Never after its function has ended: tasks that it has left behind belong to somebody else.
+        """
+        if not self.active:
+            return
         if self.state is State.CANCELLED:
             raise Cancelled()
         late = self.deadline_ns and time.monotonic_ns() >= self.deadline_ns
@@ -157,14 +171,20 @@ class Call:
             raise DeadlineExceeded()
 
     def result(self) -> Any:
-        """Give what its function gave, or raise what it raised; only after it has ended. Raises Cancelled if it was."""
+        """Give what its function gave, or raise what it raised: once, after it has ended. Raises Cancelled if it was.
+
+        Why once: an error's traceback holds the frames that hold this call; it must not hold the error as well.
+        """
         assert self.state not in _LIVE, "a call has no result before it ends"
-        if self.state is State.FINISHED:
-            return self._outcome
-        try:
-            raise Cancelled() if self.state is State.CANCELLED else self._outcome
-        finally:
-            del self  # The error's traceback holds this frame: without this, it would hold itself.
+        if self.state is State.CANCELLED:
+            raise Cancelled()
+        outcome, self._outcome = self._outcome, None
+        if self.state is State.FAILED:
+            try:
+                raise outcome
+            finally:
+                del outcome
+        return outcome
 
     def add_done_callback(self, callback: Callable[[Call], object]) -> None:
         """Call `callback(self)` when it ends, on the thread that ended it; at once if it has. It never raises."""
@@ -173,6 +193,10 @@ class Call:
                 self._callbacks.append(callback)
                 return
         callback(self)
+
+    def _leave(self) -> None:
+        self.active = False
+        self.context.run(deadline.CURRENT.set, None)  # Else the two would keep each other alive.
 
     def _end(self, state: State, outcome: object) -> bool:
         with self._lock:

@@ -6,7 +6,7 @@ import _thread
 import sys
 from typing import Any, Final
 
-__all__ = ["allocate_lock", "get_ident", "start_new_thread"]
+__all__ = ["allocate_lock", "get_native_id", "start_new_thread"]
 
 
 def _real(name: str) -> Any:
@@ -17,4 +17,4 @@ def _real(name: str) -> Any:
 # Taken at import: what gevent replaces later is not what these names hold.
 allocate_lock: Final = _real("allocate_lock")
 start_new_thread: Final = _real("start_new_thread")
-get_ident: Final = _real("get_ident")
+get_native_id: Final = _thread.get_native_id
