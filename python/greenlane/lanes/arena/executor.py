@@ -79,7 +79,7 @@ class ArenaExecutor:
     def submit(self, call: Call) -> None:
         """See `Executor`."""
         self._check_open()
-        name = call.name or getattr(call.fn, "__qualname__", repr(call.fn))
+        name = call.name or getattr(call.fn, "__qualname__", "") or repr(call.fn)
         parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
         parcel.check_size(self.options.payload_max_bytes, name)
         worker = None
