@@ -28,11 +28,8 @@ class Blocks:
         # (offset, length) of each hole, by offset; no two touch.
         self._holes: list[tuple[int, int]] = [(0, size)]
         self._taken: dict[int, int] = {}
-
-    @property
-    def taken_bytes(self) -> int:
-        """What is given out now, rounding included."""
-        return sum(self._taken.values())
+        # What is given out now, rounding included.
+        self.taken_bytes = 0
 
     def take(self, length: int) -> int | None:
         """Give the offset of `length` bytes, a multiple of 64; None when no hole is large enough."""
@@ -44,12 +41,14 @@ class Blocks:
                 else:
                     self._holes[index] = (offset + length, room - length)
                 self._taken[offset] = length
+                self.taken_bytes += length
                 return offset
         return None
 
     def give_back(self, offset: int) -> None:
         """Take back what `take` gave at `offset`, and join it with the holes that it touches."""
         length = self._taken.pop(offset)
+        self.taken_bytes -= length
         insort(self._holes, (offset, length))
         index = self._holes.index((offset, length))
         self._join(index)

@@ -87,6 +87,8 @@ class ArenaExecutor:
             keeper = self._kept()
         order = Order(call, parcel, name, next(_call_ids), self._home_here(keeper))
         with self._lock:
+            if self._closed:
+                raise _closed_error()
             if self._idle:
                 worker = self._idle.pop()
             elif len(self._queue) >= self.options.queue:
@@ -149,6 +151,9 @@ class ArenaExecutor:
             order.call.fail(_closed_error())
         if keeper is not None:
             keeper.close(seconds)
+        # What came back from a worker that died meanwhile.
+        for order in self.orders():
+            order.call.fail(_closed_error())
         homes, self._homes = self._homes, {}
         for home in homes.values():
             home.end()
@@ -197,8 +202,9 @@ class ArenaExecutor:
             self._take_again(worker, order)
         elif call.state is not State.RUNNING:
             worker.tell_cancelled(order)
-        self._in_band += order.parcel.in_band_bytes
-        self._out_of_band += order.parcel.out_of_band_bytes
+        with self._lock:
+            self._in_band += order.parcel.in_band_bytes
+            self._out_of_band += order.parcel.out_of_band_bytes
         return True
 
     def _send(self, worker: Worker, message: bytes, home: Home) -> bool:
@@ -227,7 +233,8 @@ class ArenaExecutor:
                 return False
             order = worker.order
             if order is None or letter.call_id != order.call_id:
-                self._late += 1
+                with self._lock:
+                    self._late += 1
                 return True
             worker.order = None
             worker.calls += 1
@@ -255,11 +262,13 @@ class ArenaExecutor:
 
     def _settle(self, order: Order, letter: Letter) -> None:
         call = order.call
-        if call.state is not State.RUNNING:
-            self._late += 1
+        late = call.state is not State.RUNNING
+        with self._lock:
+            self._late += late
+            self._in_band += len(letter.text)
+            self._out_of_band += sum(map(len, letter.buffers))
+        if late:
             return
-        self._in_band += len(letter.text)
-        self._out_of_band += sum(map(len, letter.buffers))
         try:
             outcome = letter.open()
         except Exception as error:
@@ -399,8 +408,8 @@ class ArenaExecutor:
         for loop, home in list(self._homes.items()):
             if not home.runs():
                 self._adopt_stranded()
-                del self._homes[loop]
-                home.end()
+                if self._homes.pop(loop, None) is home:
+                    home.end()
 
     def _adopt_stranded(self) -> None:
         """Workers whose loop has stopped answer to the keeper; what they have said meanwhile is read."""

@@ -376,14 +376,20 @@ class Keeper:
             elif due_ns:
                 self.expect(due_ns)
         for order in left:
-            if order.worker is None or order.worker.order is not order:
-                continue
             if now_ns >= order.left_ns + self._grace_ns():
-                order.worker.kill()
-            else:
-                with self._lock:
-                    self._left.append(order)
-                self.expect(order.left_ns + self._grace_ns())
+                self._end_left(order)
+                continue
+            with self._lock:
+                self._left.append(order)
+            self.expect(order.left_ns + self._grace_ns())
+
+    def _end_left(self, order: Order) -> None:
+        """Kill the worker that still runs it. With its channel in hand: so no other call can begin there meanwhile."""
+        worker = order.worker
+        if worker is not None:
+            with worker.reading:
+                if worker.order is order:
+                    worker.kill()
 
     def _grace_ns(self) -> int:
         return int(self._pool.options.kill_after_s * _SECOND_NS)
