@@ -428,8 +428,11 @@ class CallProfile:
     def __new__(cls, *, light_ns: int, quantile: float, margin: float, learn_after: int) -> CallProfile:
         """Know nothing yet; `greenlane.policy.CallRule` says what each value means."""
 
-    def update(self, took_ns: int) -> None:
-        """Take in how long one call took, waits for permits not counted."""
+    def update(self, took_ns: int, computed: bool = False) -> None:
+        """Take in how long one call took, waits for permits not counted, and whether it computed without blocking."""
+
+    def computes(self) -> bool:
+        """Whether its calls compute and do not block, but for one in ten."""
 
     def weight(self) -> str:
         """Give "unknown" (too few calls), "light" (the next one may run where its caller is) or "heavy"."""

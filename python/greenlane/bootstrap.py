@@ -100,7 +100,7 @@ class Running:
         self.host = host
         self._rules = LaneRules(settings)
         self.limits = LaneLimits(self._rules, settings)
-        self._deadline_names = deadline.environ_names(settings.deadline_headers)
+        self.deadline_names = deadline.environ_names(settings.deadline_headers)
         self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         if self._learned_path is not None:
@@ -129,6 +129,14 @@ class Running:
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
 
+    def due_ns(self, environ: Mapping[str, object], arrival_ns: int) -> int:
+        """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
+        due_ns = deadline.due_ns(environ, self.deadline_names, arrival_ns)
+        if self._rules.any:
+            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
+            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        return due_ns
+
     def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
         """Open a job on this thread; its first phase may wait, bounded, for a permit.
 
@@ -141,10 +149,7 @@ class Running:
         """
         if self._stopped:
             return False
-        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns)
-        if self._rules.any:
-            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
-            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        due_ns = self.due_ns(environ, arrival_ns)
         route = (
             None
             if self._observer.framework_names

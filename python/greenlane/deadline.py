@@ -16,7 +16,17 @@ from typing import Final, Protocol
 from greenlane import phase
 from greenlane.errors import DeadlineExceeded
 
-__all__ = ["CURRENT", "Checked", "checkpoint", "due_ns", "enter", "environ_names", "surrounding_ns", "within_ms"]
+__all__ = [
+    "CURRENT",
+    "Checked",
+    "checkpoint",
+    "due_ns",
+    "enter",
+    "environ_names",
+    "surrounding_ns",
+    "until",
+    "within_ms",
+]
 
 #: grpc-timeout's units in ns. Source: gRPC over HTTP/2, "Timeout": at most 8 digits and one unit letter.
 _GRPC_UNITS_NS: Final = {
@@ -90,9 +100,15 @@ def within_ms(span_ms: float) -> Iterator[None]:
         >>> with within_ms(50):
         ...     checkpoint()
     """
-    due_ns = time.monotonic_ns() + min(round(span_ms * 1_000_000), _FARTHEST_NS)
+    with until(time.monotonic_ns() + min(round(span_ms * 1_000_000), _FARTHEST_NS)):
+        yield
+
+
+@contextlib.contextmanager
+def until(due_ns: int) -> Iterator[None]:
+    """Let what runs inside be due then, monotonic ns, unless it is due sooner already; 0 = as it is."""
     before_ns = _DUE.get()
-    token = _DUE.set(min(due_ns, before_ns) if before_ns else due_ns)
+    token = _DUE.set(min(due_ns, before_ns) if due_ns and before_ns else due_ns or before_ns)
     try:
         yield
     finally:

@@ -28,8 +28,13 @@ impl CallProfile {
         }
     }
 
-    fn update(&self, took_ns: u64) {
-        self.locked().update(took_ns, &self.rule);
+    #[pyo3(signature = (took_ns, computed=false))]
+    fn update(&self, took_ns: u64, computed: bool) {
+        self.locked().update(took_ns, computed, &self.rule);
+    }
+
+    fn computes(&self) -> bool {
+        self.locked().computes()
     }
 
     fn weight(&self) -> &'static str {

@@ -88,12 +88,16 @@ class Kills:
                 time.sleep(0.001)
 
     def from_loop(self, name: str) -> None:
+        def told(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+            with contextlib.suppress(RuntimeError):  # closed: the test has failed elsewhere
+                loop.call_soon_threadsafe(done.set)
+
         async def one(choice: random.Random) -> None:
             loop = asyncio.get_running_loop()
             while self.goes_on():
                 if placed := self.placed(choice):
                     done = asyncio.Event()
-                    placed[0].add_done_callback(lambda _, done=done: loop.call_soon_threadsafe(done.set))  # type: ignore[misc]
+                    placed[0].add_done_callback(lambda _, done=done: told(loop, done))  # type: ignore[misc]
                     await asyncio.wait_for(done.wait(), LONGEST_S)
                     self.judge(*placed)
                 else:

@@ -67,10 +67,11 @@ class _Running:
 
     def check(self) -> None:
         """Raise if the caller has left."""
-        # The parent cancels what is late, too.
+        # The parent cancels what is late, too: read first, so that the clock tells why.
+        cancelled = self._control.load(CANCEL) == self.call_id
         if self.deadline_ns and time.monotonic_ns() >= self.deadline_ns:
             raise DeadlineExceeded()
-        if self._control.load(CANCEL) == self.call_id:
+        if cancelled:
             raise Cancelled()
 
 

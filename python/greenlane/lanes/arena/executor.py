@@ -148,12 +148,12 @@ class ArenaExecutor:
             self._queue.clear()
             keeper = self._keeper
         for order in waiting:
-            order.call.fail(_closed_error())
+            order.fail(_closed_error())
         if keeper is not None:
             keeper.close(seconds)
         # What came back from a worker that died meanwhile.
         for order in self.orders():
-            order.call.fail(_closed_error())
+            order.fail(_closed_error())
         homes, self._homes = self._homes, {}
         for home in homes.values():
             home.end()
@@ -196,7 +196,7 @@ class ArenaExecutor:
                 order.worker = worker
                 sent = self._send(worker, message, order.home)
         if refused is not None:
-            call.fail(refused)
+            order.fail(refused)
             return False
         if not sent:
             self._take_again(worker, order)
@@ -278,12 +278,12 @@ class ArenaExecutor:
                 hint="give back plain values, arrays or bytes",
             )  # fmt: skip
             problem.__cause__ = error
-            call.fail(problem)
+            order.fail(problem)
             return
         if letter.kind == Kind.RESULT:
-            call.finish(outcome)
+            order.finish(outcome)
         else:
-            call.fail(raised(outcome))
+            order.fail(raised(outcome))
 
     def _call_ended(self, call: Call) -> None:
         """However it ended and on whatever thread: it no longer waits here, and its worker knows."""
@@ -374,7 +374,7 @@ class ArenaExecutor:
         """The time to close has come, and this worker still runs."""
         order = worker.order
         if order is not None:
-            order.call.fail(_closed_error())
+            order.fail(_closed_error())
 
     def fail_waiting(self, error: BaseException) -> None:
         """Nobody will run what waits."""
@@ -382,7 +382,7 @@ class ArenaExecutor:
             orders = list(self._queue)
             self._queue.clear()
         for order in orders:
-            order.call.fail(error)
+            order.fail(error)
 
     # -- Homes
 

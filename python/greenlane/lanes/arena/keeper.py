@@ -294,7 +294,7 @@ class Keeper:
             self._pool.again(order)
             return
         attempted = f"run {order.name} in a worker process"
-        order.call.fail(WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words))
+        order.fail(WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words))
 
     def _died(self, worker: Worker) -> None:
         self.deaths += 1
@@ -372,7 +372,7 @@ class Keeper:
         for order in self._pool.orders():
             due_ns = order.call.deadline_ns
             if due_ns and due_ns <= now_ns:
-                order.call.expire()
+                order.expire()
             elif due_ns:
                 self.expect(due_ns)
         for order in left:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import posix  # gevent replaces what `os` has of it
 import signal
 import time
+from typing import Final
 
 from greenlane._native import Channel, Segment
 from greenlane.errors import WorkerDied
@@ -21,7 +23,9 @@ from greenlane.lanes.placed.real import allocate_lock
 __all__ = ["Order", "Worker"]
 
 # Arbitrary: faulthandler's first lines say which signal and where.
-_CRASH_BYTES = 4096
+_CRASH_BYTES: Final = 4096
+_LOG: Final = logging.getLogger("greenlane")
+_TELLING: Final = "tell a caller that its placed call has ended"
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -41,6 +45,29 @@ class Order:
     worker: Worker | None = None
     # When its caller left although it runs, monotonic; 0 = it has not.
     left_ns: int = 0
+
+    # A callback must not raise. One that does is its caller's trouble, not that of the calls after it.
+
+    def finish(self, result: object) -> None:
+        """End the call with a result."""
+        try:
+            self.call.finish(result)
+        except Exception:
+            _LOG.exception(_TELLING)
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with an error."""
+        try:
+            self.call.fail(error)
+        except Exception:
+            _LOG.exception(_TELLING)
+
+    def expire(self) -> None:
+        """End the call at its deadline."""
+        try:
+            self.call.expire()
+        except Exception:
+            _LOG.exception(_TELLING)
 
 
 class Worker:

@@ -133,6 +133,10 @@ class Call:
         """
         return self._end(State.CANCELLED, None)
 
+    def withdraw(self) -> bool:
+        """Cancel it if it still waits. False = it has begun, or ended."""
+        return self._end(State.CANCELLED, None, (State.WAITING,))
+
     def expire(self) -> bool:
         """End it for its caller because its deadline has come. False = it has ended before."""
         return self.fail(DeadlineExceeded("wait for a placed function", name="function", value=self.name or self.fn))
@@ -198,9 +202,9 @@ class Call:
         self.active = False
         self.context.run(deadline.CURRENT.set, None)  # Else the two would keep each other alive.
 
-    def _end(self, state: State, outcome: object) -> bool:
+    def _end(self, state: State, outcome: object, of: tuple[State, ...] = _LIVE) -> bool:
         with self._lock:
-            if self.state not in _LIVE:
+            if self.state not in of:
                 return False
             self._outcome = outcome
             self.state = state

@@ -10,6 +10,7 @@ changed. `off`: likewise, and nothing is learned. A loop is never made to do the
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -30,6 +31,9 @@ from greenlane.settings import Settings
 __all__ = ["Placement"]
 
 _OTHER: Final = "run (other)"
+#: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
+#: parts: a crowded machine, or a throttled container, gives who computes no more than this.
+_LEAST_CPU: Final = 8
 
 
 class Placement:
@@ -43,13 +47,15 @@ class Placement:
             permits: gives the permits of the process now; they may come later than the first call.
         """
         self.lane = NativeThreads(QueueRule.of(settings), self._run_on_lane, refuses=lambda: permits().mode() == "on")
+        #: How many threads blocking functions may have, where a host of ours provides them.
+        self.threads = settings.threads
         self._permits = permits
         self._rule = CallRule.of(settings)
         self._most_names = settings.max_routes
         self._profiles: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
         self._lock = allocate_lock()
-        self._inline = self._on_lane = self._waited_ns = 0
+        self._inline = self._on_lane = self._on_pool = self._waited_ns = 0
         # Time that calls have taken on loops and hubs since one of those was last let turn.
         self._kept_ns = 0
         self._recorder = Recorder()
@@ -79,12 +85,39 @@ class Placement:
             on_thread.wait(self.lane, call)
         return _result(call)
 
+    def belongs_on_lane(self, name: str) -> bool:
+        """Whether a function, by name, is learned to be heavy and to compute only: then its calls queue for the lane.
+
+        One that blocks is better off on a thread of its own, where its heavy phases take turns.
+        """
+        profile = self._profiles.get(name)
+        return (
+            profile is not None
+            and profile.weight() == "heavy"
+            and profile.computes()
+            and self.mode(name) == "on"
+            and not self.lane.closed
+        )
+
+    def mode(self, name: str) -> str:
+        """Give the mode that holds for a function."""
+        return self._permits().mode(name)
+
+    def on_any_thread(self, fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Give `fn` as a job of the permits, on whatever thread it will run: its heavy phases take turns."""
+        return functools.partial(self._run_on_thread, fn, name, time.monotonic_ns(), deadline.surrounding_ns())
+
+    def call(self, fn: Callable[..., Any], args: tuple[Any, ...], name: str) -> Call:
+        """Make a call of a function that has a name already."""
+        return self._made(fn, args, {}, name)
+
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
         stats = self.lane.stats()
         return {
             "placed_inline": self._inline,
             "placed_thread": self._on_lane,
+            "placed_pool": self._on_pool,
             "placed_refused": stats.shed,
             "placed_cancelled": stats.cancelled,
             "placed_wait_ns": self._waited_ns,
@@ -112,8 +145,8 @@ class Placement:
         except BaseException as error:
             raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
 
-    def _made(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        name = name_of(fn)
+    def _made(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str = "") -> Call:
+        name = name or name_of(fn)
         profile = self._profiles.get(name)
         return Call(
             fn,
@@ -164,7 +197,26 @@ class Placement:
             self._on_lane += 1
             self._waited_ns += from_ns - call.arrival_ns
         if begun and spent is not None:
-            self._profile(call.name).update(max(took_ns - spent[1], 0))
+            self._learn(call.name, took_ns, spent)
+
+    def _run_on_thread(self, fn: Callable[..., Any], name: str, arrival_ns: int, due_ns: int, *args: Any) -> Any:
+        from_ns = time.monotonic_ns()
+        permits = self._permits()
+        opened = permits.open(arrival_ns, due_ns, name)
+        try:
+            return fn(*args)
+        finally:
+            spent = permits.close() if opened else None
+            with self._lock:
+                self._on_pool += 1
+            if spent is not None:
+                self._learn(name, time.monotonic_ns() - from_ns, spent)
+
+    def _learn(self, name: str, took_ns: int, spent: tuple[int, int, int, int]) -> None:
+        cpu_ns, waited_ns, _, phases = spent
+        took_ns = max(took_ns - waited_ns, 0)
+        # One phase: nothing that a probe sees has blocked. The share: nor, for long, anything that none does.
+        self._profile(name).update(took_ns, phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns)
 
     def _permits_for(self, name: str) -> Permits:
         """Give the permits, which know this function as heavy: on the lane all take turns but trifles."""
