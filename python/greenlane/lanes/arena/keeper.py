@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from greenlane._native import Poll
 from greenlane.errors import WorkerDied
+from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.answers import raised
 from greenlane.lanes.arena.homes import Home
 from greenlane.lanes.arena.launch import launch
@@ -157,6 +158,7 @@ class Keeper:
     # -- The thread
 
     def _run(self) -> None:
+        mark_thread()
         while not self._is_finished():
             try:
                 self._step()
