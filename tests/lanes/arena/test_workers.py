@@ -185,6 +185,13 @@ def test_a_worker_ignores_the_terminals_interrupt_alone_and_has_no_descriptors_b
     assert set(run(executor, functions.ignored_signals)) <= ours
 
 
+def test_a_worker_is_known_by_name_and_goes_before_its_parent_when_memory_runs_out(executor: ArenaExecutor) -> None:
+    folder = Path(f"/proc/{run(executor, functions.pid)}")
+    assert (folder / "comm").read_text() == "greenlane-arena\n"
+    ours = int(Path("/proc/self/oom_score_adj").read_text())
+    assert int((folder / "oom_score_adj").read_text()) == min(ours + 200, 1000)
+
+
 def test_nothing_is_left_after_closing() -> None:
     before = set(descriptors().values())
     executor = ArenaExecutor(ArenaOptions(workers=2, arena_mb=8))

@@ -35,7 +35,6 @@ _CRASH_BYTES: Final = 0
 _PROGRAM: Final = """\
 import sys
 sys.path[:] = {path!r}
-sys.argv[:] = {argv!r}
 from greenlane.lanes.arena.child import main
 main({parent})
 """
@@ -76,11 +75,11 @@ def launch(options: ArenaOptions) -> Worker:
 def _start(options: ArenaOptions) -> Start:
     warm_up = "" if options.warm_up is None else name_of(options.warm_up)
     key, value = main_module()
-    return Start(warm_up, options.writable, options.payload_max_bytes, key, value)
+    return Start(warm_up, options.writable, options.payload_max_bytes, tuple(sys.argv), key, value)
 
 
 def _spawn(channel: Channel, files: Channel) -> int:
-    program = _PROGRAM.format(path=sys.path, argv=sys.argv, parent=os.getpid())
+    program = _PROGRAM.format(path=sys.path, parent=os.getpid())
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     flags: Any = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     high = [fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, _FREE_FROM) for end in (channel, files)]

@@ -25,6 +25,8 @@ class Start:
     writable: bool
     # Largest result.
     most_bytes: int
+    # The program's arguments, which its main module may look at.
+    argv: tuple[str, ...]
     # How multiprocessing finds the program's main module again: key and value for its `prepare`; "" = there is none.
     main_key: str
     main_value: str
