@@ -83,8 +83,10 @@ class ArenaExecutor:
         parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
         parcel.check_size(self.options.payload_max_bytes, name)
         worker = None
-        with self._lock:
-            keeper = self._kept()
+        keeper = self._keeper
+        if keeper is None:
+            with self._lock:
+                keeper = self._kept()
         order = Order(call, parcel, name, next(_call_ids), self._home_here(keeper))
         with self._lock:
             if self._closed:
@@ -168,6 +170,8 @@ class ArenaExecutor:
             )  # fmt: skip
 
     def _kept(self) -> Keeper:
+        if self._closed:
+            raise _closed_error()
         if self._keeper is None:
             self._keeper = Keeper(self)
         return self._keeper
@@ -434,8 +438,9 @@ class ArenaExecutor:
 
     def forked(self) -> None:
         """In the child of a fork: the workers are the parent's; this one's start with its first call."""
-        workers, homes, keeper = self._workers, self._homes, self._keeper
+        workers, homes, keeper, closed = self._workers, self._homes, self._keeper, self._closed
         self._begin()
+        self._closed = closed
         for worker in workers.values():
             worker.close()
         for home in homes.values():
