@@ -220,31 +220,36 @@ def test_what_an_endpoint_raises_on_the_lane_is_raised_to_the_framework() -> Non
 def test_a_cancelled_request_waits_for_its_function_once_that_has_begun(tmp_path: Path) -> None:
     from anyio import to_thread
 
-    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    begun, let_go, ended = tmp_path / "begun", tmp_path / "let go", tmp_path / "ended"
 
-    def computes_long(cpu_ms: float) -> str:
-        begun.touch()
-        work.burn(cpu_ms)
+    def computes_until_let_go() -> str:
+        work.burn(6)
+        work.held(begun, let_go)
         ended.touch()
         return here()
 
     async def program(_: Any) -> None:
-        while await to_thread.run_sync(computes_long, 6) != LANE:
+        let_go.touch()
+        while await to_thread.run_sync(computes_until_let_go) != LANE:
             pass
-        begun.unlink()
-        ended.unlink()
-        running = asyncio.create_task(to_thread.run_sync(computes_long, 60))
+        for file in (begun, let_go, ended):
+            file.unlink()
+        running = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
         while not begun.exists():
             await asyncio.sleep(0.001)
-        waiting = asyncio.create_task(to_thread.run_sync(computes_long, 6))
+        waiting = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
         lane = bootstrap_placement.placement().lane
         while lane.stats().queued == 0:
             await asyncio.sleep(0.001)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert not ended.exists(), "one that has not begun is free at once"
-        running.cancel()
+        assert lane.stats().queued == 0, "one that has not begun is free at once"
+        for _ in range(3):
+            running.cancel()
+            await asyncio.sleep(0.005)
+        assert not running.done()
+        let_go.touch()
         with pytest.raises(asyncio.CancelledError):
             await running
         assert ended.exists()
