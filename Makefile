@@ -83,6 +83,7 @@ lint: build ## ruff, rustfmt, clippy; generated documents are up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
+	$(BIN)/python scripts/scenarios_page.py --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 
@@ -95,9 +96,10 @@ types: build ## mypy strict; the native module against its .pyi
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
 
-docs: build ## docs/settings.md and docs/metrics.md from the tables in greenlane/settings.py and metrics.py
+docs: build ## docs/settings.md, metrics.md and scenarios.md from the declarations that they are about
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
+	$(BIN)/python scripts/scenarios_page.py
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

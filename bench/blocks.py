@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane.demo import arena, calibration
-from greenlane.demo.comparison import Design
-from greenlane.demo.contenders import CONTENDERS, Contender, Service, environment
-from greenlane.demo.rates import MIXES, JobCost, rates_per_s
+from greenlane.demo.mixes import pricing, with_shares
+from greenlane.lab.run.arena import opened
+from greenlane.lab.run.calibration import costs_ms
+from greenlane.lab.run.costs import rates_per_s
+from greenlane.lab.run.runner import expected_s
+from greenlane.lab.run.site import child_environment
+from greenlane.lab.scenario.adapted import adapted
+from greenlane.lab.scenario.contender import Contender
+from greenlane.lab.scenario.scenario import Level, Scenario
 
 REPETITIONS = 5
 # Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that all else
@@ -23,10 +26,10 @@ REPETITIONS = 5
 BIKES = 3_000
 FEWER_BIKES = 1_200
 _MORE = 1.02
-# Beside the load: the generator's start and the drain of a run; servers, warm-up and calibration of a block.
-_AROUND_RUN_S = 1.0
-_AROUND_BLOCK_S = 25.0
+# What is lost is counted at that.
+_TIMEOUT_S = 20.0
 _DJANGO = Path(__file__).with_name("django_site")
+STOCK = "gthread-64"
 
 _ALL = ("gevent", "gthread-64", "gthread-64-0.5ms", "dedicated", "greenlane")
 _ONE_PROCESS = ("gevent", "gthread-64", "gthread-64-0.5ms", "greenlane")
@@ -34,10 +37,9 @@ _ONE_PROCESS = ("gevent", "gthread-64", "gthread-64-0.5ms", "greenlane")
 # the worse one for quote.
 _LESS_LOAD = ("gthread-64", "dedicated", "greenlane")
 # The middleware on stock gthread, as the Django block serves it beside our worker.
-MIDDLEWARE = replace(CONTENDERS["gthread-64"], name="greenlane-middleware", app="shop.wsgi_greenlane:application")
+MIDDLEWARE = "greenlane-middleware"
 DJANGO_MIX = {"bikes": 0.15, "quote": 0.67, "receipt": 0.10, "report": 0.08}
-# What one job is expected to cost, to pace the calibration; bikes and quote as calibrated.
-_DJANGO_ALONE_MS = {"bikes": 3.0, "quote": 40.0, "receipt": 4.0, "report": 4.0}
+_APP, _DJANGO_APP, _DJANGO_WRAPPED = "pricing:app", "shop.wsgi:application", "shop.wsgi_greenlane:application"
 
 
 @dataclass(frozen=True)
@@ -53,32 +55,33 @@ class Block:
     django: bool = False
     bikes: int = FEWER_BIKES
 
-    def entries(self) -> list[Contender]:
-        """What is started."""
-        return [MIDDLEWARE if name == MIDDLEWARE.name else CONTENDERS[name] for name in self.contenders]
+    def scenario(self, costs: Mapping[str, float], seed: int, quick: bool) -> Scenario:
+        """Its runs.
 
-    def mix_shares(self) -> Mapping[str, float]:
-        """CPU share by endpoint."""
-        return self.shares or MIXES[self.mix]
-
-    def run_seconds(self, costs: Mapping[str, JobCost], quick: bool) -> float:
-        """Load per run, so that `REPETITIONS` of them have the bikes that are wanted."""
-        if quick:
-            return 4.0
-        bikes_per_s = rates_per_s(self.mix_shares(), costs, self.utilisation_frac)["bikes"]
-        return math.ceil(self.bikes * _MORE / REPETITIONS / bikes_per_s)
-
-    def design(self, costs: Mapping[str, JobCost], seed: int, quick: bool) -> Design:
-        """Its runs. Requests are waited for 20 s: what is lost is then counted at that."""
-        return Design(
-            self.mix, self.mix_shares(), self.contenders, (self.utilisation_frac,), 1 if quick else REPETITIONS,
-            self.run_seconds(costs, quick), seed, timeout_s=20.0,
+        Args:
+            costs: CPU of one job in ms by class.
+            quick: 4 s once, to see whether it works.
+        """
+        scenario = _served(self)
+        level = Level(self.utilisation_frac)
+        run_seconds = 4.0
+        if not quick:
+            bikes_per_s = rates_per_s(scenario, costs, level)["bikes"]
+            run_seconds = math.ceil(self.bikes * _MORE / REPETITIONS / bikes_per_s)
+        repetitions = 1 if quick else REPETITIONS
+        return adapted(
+            replace(scenario, warm_s=2 * scenario.warm_s), seconds=run_seconds * repetitions, repetitions=repetitions,
+            seed=seed, utilisations_frac=(self.utilisation_frac,),
         )  # fmt: skip
 
-    def expected_s(self, costs: Mapping[str, JobCost], quick: bool) -> float:
+    def heavy(self) -> str:
+        """The class with the largest share besides bikes."""
+        shares = {one.name: one.cpu_share_frac for one in _served(self).classes if one.name != "bikes"}
+        return max(shares, key=lambda name: shares[name])
+
+    def expected_s(self, costs: Mapping[str, float], quick: bool) -> float:
         """How long it takes."""
-        design = self.design(costs, 0, quick)
-        return _AROUND_BLOCK_S + len(list(design.turns())) * (design.run_seconds + _AROUND_RUN_S)
+        return expected_s(self.scenario(costs, 0, quick), self.contenders)
 
 
 BLOCKS: tuple[Block, ...] = (
@@ -86,34 +89,55 @@ BLOCKS: tuple[Block, ...] = (
     Block("surge", "I/O before the CPU, endpoints unchanged", "surge", 0.85, _ONE_PROCESS),
     Block("light20", "twice as much light work, at 0.9", "light20", 0.9, ("gevent", "gthread-64", "greenlane")),
     Block("django", "a Django project: ORM and templates", "django", 0.9,
-          ("gevent", "gthread-64", "greenlane", MIDDLEWARE.name), DJANGO_MIX, django=True),
+          ("gevent", "gthread-64", "greenlane", MIDDLEWARE), DJANGO_MIX, django=True),
     Block("offers-0.8", "the demo's mix at 0.8", "light10", 0.8, _LESS_LOAD),
     Block("offers-0.6", "the demo's mix at 0.6", "light10", 0.6, _LESS_LOAD),
 )  # fmt: skip
 
 
-@contextlib.contextmanager
-def opened(block: Block, iterations_per_ms: int) -> Iterator[arena.Arena]:
-    """The block's servers, running."""
-    with contextlib.ExitStack() as stack:
-        service = stack.enter_context(_django()) if block.django else None
-        yield stack.enter_context(arena.opened(block.entries(), service, iterations_per_ms))
-
-
-def calibrate(block: Block, running: arena.Arena, iterations_per_ms: int, seconds: float) -> dict[str, JobCost]:
-    """The cost of a job of each endpoint of the block, on stock gthread."""
-    alone = dict(_DJANGO_ALONE_MS) if block.django else calibration.alone(MIXES["light10"], iterations_per_ms)
-    return calibration.on_gthread(running, alone, seconds)
-
-
-@contextlib.contextmanager
-def _django() -> Iterator[Service]:
-    with tempfile.TemporaryDirectory(prefix="greenlane-django-") as folder:
-        env = {"SHOP_DATABASE": str(Path(folder, "shop.sqlite3")), "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run([sys.executable, "manage.py", "fill"], cwd=_DJANGO, env={**environment(), **env}, check=True)
-        yield Service("shop.wsgi:application", _DJANGO, arena.LIGHT, env)
+def calibrated(django: bool, iterations_per_ms: int, seconds: float) -> dict[str, float]:
+    """CPU of one job in ms by class on stock gthread, of all classes of that application."""
+    mix, shares = ("django", DJANGO_MIX) if django else ("light10", {})
+    block = Block("calibration", "", mix, 0.5, (STOCK,), shares, django)
+    scenario = replace(_served(block), calibrated_s=seconds)
+    with opened(scenario, scenario.chosen((STOCK,)), iterations_per_ms) as arena:
+        return costs_ms(scenario, arena.servers[STOCK])
 
 
 def checkout() -> Path:
     """The folder that `python -m bench.prove` runs in."""
     return Path(os.path.dirname(__file__)).parent
+
+
+def _served(block: Block) -> Scenario:
+    scenario = _on_django(pricing()) if block.django else pricing()
+    shares = block.shares or {one.name: one.cpu_share_frac for one in pricing(block.mix).classes}
+    scenario = with_shares(scenario, shares)
+    classes = tuple(replace(one, timeout_s=_TIMEOUT_S) for one in scenario.classes)
+    return replace(scenario, name=block.mix, classes=classes, bounds=(), expectations=())
+
+
+def _on_django(scenario: Scenario) -> Scenario:
+    """The same endpoints in a Django project."""
+    target = scenario.target()
+    command = tuple(_DJANGO_APP if part == _APP else part for part in target.command)
+    env = {**target.env, "SHOP_DATABASE": "{folder}/shop.sqlite3", "PYTHONDONTWRITEBYTECODE": "1"}
+    project = replace(target, command=command, env=env, files=(str(_DJANGO), str(_database())))
+    services = tuple(project if one is target else one for one in scenario.services)
+    stock = next(one for one in scenario.contenders if one.name == STOCK)
+    wrapped = tuple(_DJANGO_WRAPPED if part == _DJANGO_APP else part for part in command)
+    middleware: Contender = replace(stock, name=MIDDLEWARE, command=wrapped)
+    return replace(scenario, services=services, contenders=(*scenario.contenders, middleware), work="")
+
+
+def _database() -> Path:
+    """A folder with Django's database, filled; made when it is missing."""
+    folder = checkout() / "out" / "prove" / "django"
+    if not (folder / "shop.sqlite3").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / "filling.sqlite3"
+        part.unlink(missing_ok=True)
+        env = {**child_environment(), "SHOP_DATABASE": str(part), "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([sys.executable, "manage.py", "fill"], cwd=_DJANGO, env=env, check=True)
+        part.replace(folder / "shop.sqlite3")
+    return folder

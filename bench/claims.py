@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from greenlane.demo.rows import Run, latencies_ms, within
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.rows import GRACE_S, answered_well, in_time
+from greenlane.lab.samples import Samples
 from greenlane.lab.statistics import quantile, wilson
 
 
@@ -53,24 +55,25 @@ def of_p(share: float, endpoint: str) -> Statistic:
     """A percentile of an endpoint's latency over pooled runs, in ms; NaN without samples."""
 
     def statistic(runs: Sequence[Run]) -> float:
-        found = latencies_ms(sample for run in runs for sample in run.samples if sample.endpoint == endpoint)
-        return quantile(found, share) if found else math.nan
+        found = Samples.joined([run.samples.of(endpoint) for run in runs]).answered()
+        return quantile(found, share) if len(found) else math.nan
 
     return statistic
 
 
 def done_per_s(runs: Sequence[Run]) -> float:
     """Answers per second of load, a second of grace after it (rows.GRACE_S)."""
-    from greenlane.demo.rows import pooled
-
-    return next(row.done_per_s for row in pooled(runs) if row.endpoint == "all")
+    done = sum(
+        int((answered_well(run.samples) & (run.samples.done_ns <= (run.seconds + GRACE_S) * 1e9)).sum()) for run in runs
+    )
+    return done / sum(run.seconds for run in runs)
 
 
 def share_within(runs: Sequence[Run], endpoint: str, deadline_ms: float) -> tuple[float, float, float]:
     """Share in time with its Wilson interval."""
-    samples = [sample for run in runs for sample in run.samples if sample.endpoint == endpoint]
-    hits = within(samples, deadline_ms)
-    return (hits / len(samples) if samples else 0.0, *wilson(hits, len(samples)))
+    samples = Samples.joined([run.samples.of(endpoint) for run in runs])
+    hits = in_time(samples, deadline_ms)
+    return (hits / len(samples) if len(samples) else 0.0, *wilson(hits, len(samples)))
 
 
 def ratio(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
@@ -96,7 +99,7 @@ def best(cells: dict[str, list[Run]], names: Sequence[str], statistic: Statistic
 
 
 def _by_repetition(runs: Sequence[Run]) -> dict[int, Run]:
-    return {run.key.repetition: run for run in runs}
+    return {run.turn.repetition: run for run in runs}
 
 
 def _draws(repetitions: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:

@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from greenlane.demo.plan import Arrival, Plan, job_ms, schedule
+from greenlane.lab.load.plan import Plan
+from greenlane.lab.load.schedule import job_ms, schedule
 from greenlane.lab.statistics import quantile
 
 # The upstream service's time.
@@ -38,18 +39,19 @@ class Job:
     phases_ms: tuple[float, ...]
 
 
-def jobs_of(plan: Plan, arrivals: Iterable[Arrival] | None = None) -> list[Job]:
+def jobs_of(plan: Plan) -> list[Job]:
     """The jobs of a plan's own schedule."""
-    chosen = schedule(plan) if arrivals is None else arrivals
-    return [Job(one.at_s * 1000, plan.streams[one.stream].endpoint, _phases(plan, one)) for one in chosen]
+    arrivals = schedule(plan)
+    names = [stream.name for stream in plan.streams]
+    found = zip(arrivals.at_ns.tolist(), arrivals.stream.tolist(), job_ms(plan, arrivals).tolist(), strict=True)
+    return [Job(at_ns / 1e6, names[number], _phases(names[number], cpu_ms)) for at_ns, number, cpu_ms in found]
 
 
-def _phases(plan: Plan, arrival: Arrival) -> tuple[float, ...]:
-    stream = plan.streams[arrival.stream]
-    cpu_ms = max(0.01, job_ms(stream, arrival))
-    if stream.endpoint in ("bikes", "scooters"):
+def _phases(endpoint: str, expected_ms: float) -> tuple[float, ...]:
+    cpu_ms = max(0.01, expected_ms)
+    if endpoint in ("bikes", "scooters"):
         return (cpu_ms / 4,) * 4
-    if stream.endpoint == "surge":
+    if endpoint == "surge":
         before = min(_BEFORE_CALL_MS, cpu_ms / 2)
         return (before, cpu_ms - before)
     return (cpu_ms,)

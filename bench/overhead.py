@@ -23,10 +23,17 @@ from typing import Literal
 
 from bench.claims import Claim
 from bench.summary import claim_line
-from greenlane.demo.calibration import generate
-from greenlane.demo.contenders import CONTENDERS, Contender, Server, Service
-from greenlane.demo.plan import Plan, Stream
+from greenlane.demo.mixes import pricing
 from greenlane.lab import processes
+from greenlane.lab.load.generate import generate
+from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane.lab.run.arena import opened
+from greenlane.lab.run.rows import answered_well
+from greenlane.lab.run.server import Server
+from greenlane.lab.scenario.contender import Contender
+from greenlane.lab.scenario.request_class import RequestClass
+from greenlane.lab.scenario.scenario import Scenario
+from greenlane.lab.scenario.service import Service
 from greenlane.lab.statistics import quantile
 
 Connections = Literal["new", "keep-alive"]
@@ -38,12 +45,30 @@ _HERE = Path(__file__).parent
 _STOCK = "gthread-64"
 _WORKER = "greenlane"
 _MIDDLEWARE = "greenlane-middleware"
-_CONTENDERS = (
-    CONTENDERS[_STOCK],
-    Contender(_MIDDLEWARE, "gthread", ("--threads", "64"), app="hello_greenlane:application"),
-    CONTENDERS[_WORKER],
-)
-_SERVICE = Service("hello:application", _HERE, frozenset())
+_COUNTING = "greenlane-counted"
+_COMMAND = (
+    "{python}", "-m", "gunicorn", "--workers", "1", "--bind", "{address}", "--log-level", "warning",
+    "--no-control-socket", "{arguments}", "hello:application",
+)  # fmt: skip
+_WRAPPED = tuple("hello_greenlane:application" if part == "hello:application" else part for part in _COMMAND)
+_SERVED = ("hello.py", "hello_greenlane.py", "count_intervals.py")
+
+
+def _scenario() -> Scenario:
+    """Hello-world under the pricing demo's own servers."""
+    theirs = {one.name: one for one in pricing().contenders}
+    stock, worker = theirs[_STOCK].arguments, theirs[_WORKER].arguments
+    contenders = (
+        Contender(name=_STOCK, arguments=stock),
+        Contender(name=_MIDDLEWARE, arguments=stock, command=_WRAPPED),
+        Contender(name=_WORKER, arguments=worker),
+        Contender(name=_COUNTING, arguments=(*worker, "-c", "count_intervals.py")),
+    )
+    service = Service(name="hello", command=_COMMAND, files=_SERVED)
+    classes = (RequestClass(name="hello", rate_per_s=_PER_S),)
+    return Scenario(name="overhead", services=(service,), classes=classes, contenders=contenders, folder=_HERE)
+
+
 # What the README claims, in µs of CPU a request.
 TARGET_US: Mapping[str, float] = {_WORKER: 15.0, _MIDDLEWARE: 30.0}
 
@@ -58,8 +83,9 @@ class Round:
 
 def measure(rounds: int, connections: Connections) -> list[Round]:
     """Runs the rounds; about 5 s each."""
-    servers = [Server(contender, _SERVICE) for contender in _CONTENDERS]
-    with servers[0], servers[1], servers[2]:
+    scenario = _scenario()
+    with opened(scenario, scenario.chosen((_STOCK, _MIDDLEWARE, _WORKER))) as arena:
+        servers = list(arena.servers.values())
         for server in servers:
             _one(server, "warm", connections)
         found = []
@@ -73,8 +99,9 @@ def measure(rounds: int, connections: Connections) -> list[Round]:
 
 def interval_changes() -> int:
     """How often our worker called sys.setswitchinterval during 750 requests of which none is heavy."""
-    counting = Contender(_WORKER, CONTENDERS[_WORKER].worker_class, ("--threads", "64", "-c", "count_intervals.py"))
-    with Server(counting, _SERVICE) as server:
+    scenario = _scenario()
+    with opened(scenario, scenario.chosen((_COUNTING,))) as arena:
+        server = arena.servers[_COUNTING]
         _one(server, "warm", "keep-alive")
         before = _interval_calls(server)
         _one(server, "count", "keep-alive")
@@ -108,11 +135,11 @@ def added_us(rounds: Sequence[Round], name: str) -> tuple[float, float, float]:
 
 
 def _one(server: Server, seed: str, connections: Connections) -> float:
-    stream = Stream("hello", server.address("hello"), "/", _PER_S)
+    stream = Stream("hello", server.address("hello"), Poisson(_PER_S), connections=connections)
     before_ns = processes.cpu_ns(server.pids())
-    samples = generate(Plan(f"overhead/{seed}", _SECONDS, (stream,), connections=connections))
+    samples = generate(Plan(f"overhead/{seed}", _SECONDS, (stream,))).samples
     spent_ns = processes.cpu_ns(server.pids()) - before_ns
-    failed = sum(sample.status != 200 for sample in samples)
+    failed = int((~answered_well(samples)).sum())
     if failed:
         raise RuntimeError(f"{server.contender.name}: {failed} of {len(samples)} requests failed; {server.said()}")
     return spent_ns / 1000 / len(samples)

@@ -10,23 +10,30 @@ seconds: a smoke test of the proof, not a proof. Exit code 0: every claim holds;
 from __future__ import annotations
 
 import argparse
-import signal
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
-from bench import blocks, claims, ideal, overhead, store, summary
+from bench import blocks, claims, ideal, overhead, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
-from greenlane.demo import arena, comparison, tables, work
-from greenlane.demo.contenders import Server
-from greenlane.demo.plan import Plan
-from greenlane.demo.rates import OFFER_DEADLINE_MS, JobCost
-from greenlane.demo.rows import Row, Run, pooled
-from greenlane.demo.samples import RunKey
+from bench.talk import PlainTalk
+from greenlane.demo.mixes import pricing
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab.environment import about
+from greenlane.lab.load.plan import Plan
+from greenlane.lab.run import tables, work_unit
+from greenlane.lab.run.cell import turns
+from greenlane.lab.run.interruption import ended_by_sigterm
+from greenlane.lab.run.pacing import plan_of
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.rows import Row
+from greenlane.lab.run.runner import run_scenario, stored
+from greenlane.lab.run.sources import digest
+from greenlane.lab.run.store import Store
+from greenlane.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
@@ -40,8 +47,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the proof; gives the exit code."""
     try:
         given = _arguments(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        return _Proof(given.quick, given.only, given.seed).run(given.fresh)
+        with ended_by_sigterm():
+            return _Proof(given.quick, given.only, given.seed).run(given.fresh)
     except GreenlaneError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -76,15 +83,19 @@ class _Proof:
         self._quick = quick
         self._only = only
         self._seed = seed
-        folder = blocks.checkout() / "bench" / "results"
-        self._results = folder
-        self._store = store.Store(folder / ("raw-quick" if quick else "raw"), {"seed": seed, "quick": quick})
+        self._results = blocks.checkout() / "bench" / "results"
+        self._raw = self._results / ("raw-quick" if quick else "raw")
+        identity = {"seed": seed, "quick": quick, "sources": digest(), "python": sys.version}
+        self._store = Store(self._raw / "notes", identity, {})
         self._claims: list[Claim] = []
         self._rows: list[tuple[Block, list[Row]]] = []
         self._iterations = 0
 
     def run(self, fresh: bool) -> int:
-        resumed = self._store.open(fresh)
+        if fresh:
+            shutil.rmtree(self._raw, ignore_errors=True)
+        self._store.open(fresh)
+        resumed = self._store.note("iterations") is not None
         _say("resuming: what is stored is not run again" if resumed else "a new proof")
         self._iterations = self._iterations_per_ms()
         chosen = [block for block in BLOCKS if block.name in self._only]
@@ -103,22 +114,19 @@ class _Proof:
     def _iterations_per_ms(self) -> int:
         known = self._store.note("iterations")
         if not isinstance(known, int):
-            known = work.iterations_per_ms(rounds=200)
+            scenario = pricing()
+            known = work_unit.iterations_per_ms(scenario.work, scenario.folder, rounds=200)
             self._store.keep_note("iterations", known)
         return known
 
-    def _costs(self, django: bool) -> dict[str, JobCost]:
+    def _costs(self, django: bool) -> dict[str, float]:
         name = "costs-django" if django else "costs"
         known = self._store.note(name)
-        if known is None:
+        if not isinstance(known, dict):
             _say(f"calibrating on stock gthread ({'Django' if django else 'Flask'})")
-            like = next(block for block in BLOCKS if block.django == django)
-            stock = Block("calibration", "", like.mix, 0.5, ("gthread-64",), like.shares, django)
-            with blocks.opened(stock, self._iterations) as running:
-                costs = blocks.calibrate(stock, running, self._iterations, 1.0 if self._quick else 4.0)
-            known = store.costs_as_json(costs)
+            known = blocks.calibrated(django, self._iterations, 1.0 if self._quick else 4.0)
             self._store.keep_note(name, known)
-        return store.costs_from_json(known)
+        return known
 
     def _rounds(self) -> int:
         return 3 if self._quick else overhead.ROUNDS
@@ -132,41 +140,21 @@ class _Proof:
             self._store.keep_note("overhead", known)
         self._judge(overhead.claims([overhead.Round(**one) for one in known["rounds"]], known["changes"]))
 
-    def _block(self, block: Block, costs: dict[str, JobCost]) -> None:
-        design = block.design(costs, self._seed, self._quick)
-        shape = f"{design.repetitions} repetitions of {design.run_seconds:g} s"
+    def _block(self, block: Block, costs: dict[str, float]) -> None:
+        scenario = block.scenario(costs, self._seed, self._quick)
+        shape = f"{scenario.repetitions} repetitions of {scenario.run_seconds():g} s"
         print(f"\n{block.name}: {block.title}; {shape}", flush=True)
-        print(tables.mix_table(design.shares, costs, design.utilisations_frac), flush=True)
-        runs = {key: self._store.load(block.name, key) for key in design.turns()}
-        if None in runs.values():
-            with blocks.opened(block, self._iterations) as running:
-                comparison.warm_up(running, design.shares, costs, 2 * comparison.WARM_S)
-                for key, stored in runs.items():
-                    runs[key] = stored or self._turn(block, design, running, key, costs)
-        done = [run for run in runs.values() if run is not None]
-        rows = pooled(done)
-        light, heavy = comparison.subjects(design.shares)
-        print("\n" + tables.result_table(rows, light, heavy), flush=True)
-        if disturbance := comparison.disturbed(done):
-            _say(f"\n{disturbance}")
-        self._rows.append((block, rows))
-        plans = [comparison.plan_of(design, key, _Nowhere(), costs) for key in design.turns() if key.contender == _OURS]
-        self._judge(_claims(block, done, heavy, plans))
-
-    def _turn(
-        self,
-        block: Block,
-        design: comparison.Design,
-        running: arena.Arena,
-        key: RunKey,
-        costs: dict[str, JobCost],
-    ) -> Run:
-        server = running.servers[key.contender]
-        run = comparison.take_turn(key, comparison.plan_of(design, key, server, costs), server)
-        self._store.save(block.name, run)
-        light, heavy = comparison.subjects(design.shares)
-        print(tables.live_line(pooled([run]), key.repetition, light, heavy), flush=True)
-        return run
+        kept = stored(scenario, self._raw / block.name)
+        kept.open(fresh=False)
+        for name, value in (("costs_ms", costs), ("iterations_per_ms", self._iterations)):
+            kept.keep_note(name, value)
+        result = run_scenario(scenario, block.contenders, kept, PlainTalk())
+        shown = ("bikes", block.heavy())
+        print("\n" + tables.result_table(scenario, result.rows, shown), flush=True)
+        for remark in result.remarks:
+            _say(f"note: {remark}")
+        self._rows.append((block, list(result.rows)))
+        self._judge(_claims(block, scenario, result.runs, _plans(scenario, costs)))
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found
@@ -184,28 +172,27 @@ class _Proof:
         return 1 if failed else 0
 
 
-class _Nowhere(Server):
-    """In place of a server where only the schedule of a plan is wanted."""
-
-    def __init__(self) -> None:
-        pass
-
-    def address(self, endpoint: str) -> str:
-        return "127.0.0.1:0"
+def _plans(scenario: Scenario, costs: dict[str, float]) -> list[Plan]:
+    """What was sent in each repetition."""
+    mine = [turn for turn in turns(scenario, [_OURS]) if turn.contender == _OURS]
+    return [plan_of(scenario, turn, lambda name: "127.0.0.1:0", costs) for turn in mine]
 
 
-def _claims(block: Block, runs: Sequence[Run], heavy: str, plans: Sequence[Plan]) -> list[Claim]:
+def _claims(block: Block, scenario: Scenario, runs: Sequence[Run], plans: Sequence[Plan]) -> list[Claim]:
     cells: dict[str, list[Run]] = {}
     for run in runs:
-        cells.setdefault(run.key.contender, []).append(run)
+        cells.setdefault(run.turn.contender, []).append(run)
     ours = [name for name in cells if name.startswith(_OURS)]
-    return [claim for name in ours for claim in _claims_of(block, cells, name, heavy, plans)]
+    deadline_ms = scenario.request_class("bikes").deadline_ms
+    return [claim for name in ours for claim in _claims_of(block, cells, name, deadline_ms, plans)]
 
 
-def _claims_of(block: Block, cells: dict[str, list[Run]], name: str, heavy: str, plans: Sequence[Plan]) -> list[Claim]:
-    mine, rivals = cells[name], [other for other in cells if not other.startswith(_OURS)]
+def _claims_of(
+    block: Block, cells: dict[str, list[Run]], name: str, deadline_ms: float, plans: Sequence[Plan]
+) -> list[Claim]:
+    mine, rivals, heavy = cells[name], [other for other in cells if not other.startswith(_OURS)], block.heavy()
     at = f"{block.utilisation_frac:g}, {name}"
-    share, low, high = claims.share_within(mine, "bikes", OFFER_DEADLINE_MS)
+    share, low, high = claims.share_within(mine, "bikes", deadline_ms)
     found = [Claim(block.name, f"bikes within 500 ms ({at})", share, low, high, "≥", 0.999, digits=4)]
 
     def against(endpoint: str, names: Sequence[str], target: float, at_share: float = 0.99, note: str = "") -> None:

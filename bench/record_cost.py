@@ -22,26 +22,30 @@ import argparse
 import contextlib
 import json
 import random
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import rivals
 from bench.claims import Claim
-from bench.recorded_contenders import RECORD, STOCK, TOOLS, WORKERS, Watched
+from bench.recorded_contenders import RECORD, STOCK, TOOLS, WORKERS, Watched, watched
 from bench.summary import claim_line
-from greenlane.demo import arena, work
-from greenlane.demo.calibration import alone, costs, generate
-from greenlane.demo.plan import Plan, Stream
-from greenlane.demo.rates import ENDPOINTS, MIXES, JobCost, rates_per_s
-from greenlane.demo.rows import Run, pooled
-from greenlane.demo.samples import RunKey
+from greenlane.demo.mixes import pricing
 from greenlane.lab import processes
 from greenlane.lab.environment import about
+from greenlane.lab.load.generate import generate
+from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane.lab.run import work_unit
+from greenlane.lab.run.arena import opened
+from greenlane.lab.run.calibration import costs_ms
+from greenlane.lab.run.cell import Turn
+from greenlane.lab.run.pacing import plan_of
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.rows import answered_well, pooled
+from greenlane.lab.scenario.adapted import adapted
+from greenlane.lab.scenario.scenario import Level, Scenario
 from greenlane.lab.statistics import quantile
 
 SCHEMA = "greenlane.record-cost/1"
@@ -50,7 +54,6 @@ SECONDS = 6.0
 UTILISATION_FRAC = 0.5
 #: Of the CPU of a request: what the README claims.
 MOST_FRAC = 0.02
-_MIX = "light10"
 _DRAWS = 4_000
 _WARM_S = 1.5
 _HERE = Path(__file__).parent
@@ -79,8 +82,8 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
 
 def cost(worker: str, contender: str, runs: Sequence[Run]) -> Cost:
     """The tool's cost from all runs of that worker class."""
-    mine = {run.key.repetition: _ms_per_job(run) for run in runs if run.key.contender == contender}
-    stock = {run.key.repetition: _ms_per_job(run) for run in runs if run.key.contender == STOCK}
+    mine = {run.turn.repetition: _ms_per_job(run) for run in runs if run.turn.contender == contender}
+    stock = {run.turn.repetition: _ms_per_job(run) for run in runs if run.turn.contender == STOCK}
     shared = sorted(mine.keys() & stock.keys())
     pairs = [(mine[n], stock[n]) for n in shared]
     mean = sum(one for one, _ in pairs) / len(pairs)
@@ -99,14 +102,15 @@ def claims(found: Sequence[Cost]) -> list[Claim]:
 def measure(given: argparse.Namespace, worker: str, rival: Path | None, iterations: int) -> list[Run]:
     """Every run of one worker class."""
     runs: list[Run] = []
-    with started(given.contenders, worker, rival, iterations) as servers:
-        found = costs(servers[0], alone(MIXES[_MIX], iterations))
+    with started(given.contenders, worker, rival, iterations) as (scenario, servers):
+        scenario = adapted(scenario, seconds=given.seconds, repetitions=1, utilisations_frac=(UTILISATION_FRAC,))
+        found = costs_ms(scenario, servers[0].server)
         for server in servers:
-            generate(_plan(server, found, "warm", _WARM_S))
+            generate(_plan(adapted(scenario, seconds=_WARM_S), server, found, "warm"))
         for repetition in range(given.repetitions):
             turn = servers[repetition % len(servers) :] + servers[: repetition % len(servers)]
             for server in reversed(turn) if repetition % 2 else turn:
-                runs.append(_run(server, found, repetition, given.seconds))
+                runs.append(_run(scenario, server, found, repetition))
                 _say(
                     f"  {worker:<11}{repetition + 1:>3}  {server.tool.name:<22}{_ms_per_job(runs[-1]):>8.3f} ms/request"
                 )
@@ -114,51 +118,43 @@ def measure(given: argparse.Namespace, worker: str, rival: Path | None, iteratio
 
 
 @contextlib.contextmanager
-def started(names: Sequence[str], worker: str, rival: Path | None, iterations: int) -> Iterator[list[Watched]]:
+def started(
+    names: Sequence[str], worker: str, rival: Path | None, iterations: int
+) -> Iterator[tuple[Scenario, list[Watched]]]:
     """The upstream and a service for each tool, warmed up by a few requests; all ended whatever happens."""
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glcost-")))
-        _, address = stack.enter_context(arena.upstream())
-        service = arena.pricing_service(folder)
-        for wrapper in (_HERE / "traced").glob("*_app.py"):
-            shutil.copy(wrapper, folder)
-        env = {"PRICING_UPSTREAM": address, "PRICING_ITERATIONS_PER_MS": str(iterations)}
-        service = type(service)(service.app, folder, service.light, env)
-        servers = []
-        for index, name in enumerate(names):
-            own = folder / str(index)
-            own.mkdir(mode=0o700)
-            servers.append(Watched(TOOLS[name], worker, service, rival, own))
-            stack.push(servers[-1])
-            servers[-1].launch()
+    scenario = watched(names, worker, rival)
+    with opened(scenario, scenario.contenders, iterations) as arena:
+        for error in arena.absent.values():
+            raise error
+        servers = [Watched(TOOLS[name], arena.servers[name]) for name in names]
         for server in servers:
-            server.wait_ready()
-        for server in servers:
-            generate(Plan("first", 0.3, (Stream("bikes", server.address("bikes"), "/bikes", 10.0),)))
+            generate(Plan("first", 0.3, (Stream("bikes", server.server.address("bikes"), Poisson(10.0), "/bikes"),)))
             server.began()
-        yield servers
+        yield scenario, servers
 
 
-def _plan(server: Watched, found: dict[str, JobCost], seed: str, seconds: float) -> Plan:
-    rates = rates_per_s(MIXES[_MIX], found, UTILISATION_FRAC)
-    streams = tuple(
-        Stream(name, server.address(name), ENDPOINTS[name].path, per_s, found[name].cpu_ms,
-               ENDPOINTS[name].work_mean_ms, ENDPOINTS[name].work_cv)
-        for name, per_s in rates.items()
-    )  # fmt: skip
-    return Plan(f"record-cost/{seed}", seconds, streams)
+def iterations_per_ms() -> int:
+    """Of the pricing service's work."""
+    scenario = pricing()
+    return work_unit.iterations_per_ms(scenario.work, scenario.folder)
 
 
-def _run(server: Watched, found: dict[str, JobCost], repetition: int, seconds: float) -> Run:
+def _plan(scenario: Scenario, server: Watched, found: dict[str, float], seed: str) -> Plan:
+    turn = Turn(server.tool.name, Level(UTILISATION_FRAC), 0)
+    return replace(plan_of(scenario, turn, server.server.address, found), seed=f"record-cost/{seed}")
+
+
+def _run(scenario: Scenario, watched: Watched, found: dict[str, float], repetition: int) -> Run:
+    server = watched.server
     server.settle(2.0)
     before_ns, began_s = processes.cpu_ns(server.pids()), time.monotonic()
-    samples = generate(_plan(server, found, str(repetition), seconds))
+    samples = generate(_plan(scenario, watched, found, str(repetition))).samples
     cpu_ms = (processes.cpu_ns(server.pids()) - before_ns) / 1e6
-    failed = sum(sample.status != 200 for sample in samples)
+    failed = int((~answered_well(samples)).sum())
     if failed:
-        raise RuntimeError(f"{server.tool.name}: {failed} of {len(samples)} requests failed; {server.said()}")
-    key = RunKey(server.tool.name, _MIX, UTILISATION_FRAC, repetition)
-    return Run(key, seconds, samples, cpu_ms, time.monotonic() - began_s, processes.pss_mb(server.pids()))
+        raise RuntimeError(f"{watched.tool.name}: {failed} of {len(samples)} requests failed; {server.said()}")
+    turn, wall_s = Turn(watched.tool.name, Level(UTILISATION_FRAC), repetition), time.monotonic() - began_s
+    return Run(turn, scenario.run_seconds(), samples, cpu_ms, wall_s, processes.pss_mb(server.pids()))
 
 
 def _ms_per_job(run: Run) -> float:
@@ -237,7 +233,7 @@ def main(argv: Sequence[str]) -> int:
     versions = environment["versions"]
     assert isinstance(versions, dict)
     versions.update(rivals.versions(rival) if rival else {})
-    iterations = work.iterations_per_ms()
+    iterations = iterations_per_ms()
     found: list[Cost] = []
     rows: list[dict[str, object]] = []
     for worker in given.workers:
@@ -245,7 +241,7 @@ def main(argv: Sequence[str]) -> int:
         some = [cost(worker, name, runs) for name in given.contenders]
         by_name = {one.contender: one for one in some}
         found += some
-        for row in pooled(runs):
+        for row in pooled(pricing(), runs):
             one = by_name[row.contender]
             ratios = {
                 "cpu_ratio": one.cpu_ratio,

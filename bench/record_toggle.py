@@ -22,10 +22,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
-from bench.record_cost import started
+from bench.record_cost import iterations_per_ms, started
 from bench.recorded_contenders import RECORD, TOOLS, WORKERS, Watched
 from greenlane import control
-from greenlane.demo import work
 from greenlane.lab import processes
 
 #: One turn: (endpoint, path). 0.6 s of CPU in 1.2 s: half a core, with requests that wait for each other.
@@ -44,16 +43,16 @@ def turn(server: Watched, order: random.Random) -> float:
     """Send one turn's requests and give the CPU of the service for them, ms."""
     requests = list(TURN)
     order.shuffle(requests)
-    before_ns = processes.cpu_ns(server.pids())
+    before_ns = processes.cpu_ns(server.server.pids())
     threads = []
     for name, path in requests:
-        thread = threading.Thread(target=_ask, args=(server.address(name), path))
+        thread = threading.Thread(target=_ask, args=(server.server.address(name), path))
         thread.start()
         threads.append(thread)
         time.sleep(SPACING_S)
     for thread in threads:
         thread.join()
-    return (processes.cpu_ns(server.pids()) - before_ns) / 1e6
+    return (processes.cpu_ns(server.server.pids()) - before_ns) / 1e6
 
 
 def _ask(address: str, path: str) -> None:
@@ -69,7 +68,7 @@ def _ask(address: str, path: str) -> None:
 def ratios(worker: str, pairs: int, seed: int) -> tuple[list[float], float]:
     """On ÷ off of neighbouring turns, and the median turn's CPU while off, ms."""
     found, plain = [], []
-    with started((RECORD,), worker, None, work.iterations_per_ms()) as (server,):
+    with started((RECORD,), worker, None, iterations_per_ms()) as (_, (server,)):
         sockets = [process.socket for process in control.processes(server.folder)]
         for number in range(pairs + 1):
             cpu_ms = {}

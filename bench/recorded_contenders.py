@@ -14,17 +14,22 @@ yappi                   yappi.start() in the worker, CPU clock
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from greenlane import control
-from greenlane.demo.contenders import Contender, Server, Service
+from greenlane.demo.mixes import pricing
+from greenlane.lab.run.server import Server
+from greenlane.lab.scenario.contender import Contender
+from greenlane.lab.scenario.scenario import Scenario
 
 STOCK = "stock"
 AGAIN = "stock-again"
 RECORD = "greenlane-record"
 OFF = "greenlane-record-off"
+_APP = "pricing:app"
+_HERE = Path(__file__).parent
 
 WORKERS: Mapping[str, tuple[str, ...]] = {"gthread-64": ("gthread", "--threads", "64"), "gevent": ("gevent",)}
 
@@ -53,7 +58,7 @@ class Tool:
     name: str
     # Runs in the rivals' environment.
     rival: bool = True
-    # In front of `PYTHON -m gunicorn`; "{bin}" = the environment's scripts, "{folder}" = where it may write.
+    # In front of `PYTHON -m gunicorn`; "{bin}" = the environment's scripts, "{own}" = where it may write.
     before: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     app: str = ""
@@ -66,7 +71,7 @@ def _switch_off(folder: Path) -> None:
         control.ask(process.socket, {"do": "record", "on": False})
 
 
-_RECORD = ("{bin}/greenlane", "record", "-o", "{folder}/pricing.glr", "--")
+_RECORD = ("{bin}/greenlane", "record", "-o", "{own}/pricing.glr", "--")
 
 TOOLS: Mapping[str, Tool] = {
     one.name: one
@@ -84,24 +89,47 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-class Watched(Server):
-    """A gunicorn with a tool around it."""
+@dataclass(frozen=True)
+class Watched:
+    """A server with a tool around it."""
 
-    def __init__(self, tool: Tool, worker: str, service: Service, rivals: Path | None, folder: Path) -> None:
-        worker_class, *arguments = WORKERS[worker]
-        # A socket's path may have 107 bytes: `folder` is short.
-        env = {**tool.env, "GREENLANE_CONTROL_DIR": str(folder)} if tool.before == _RECORD else tool.env
-        super().__init__(Contender(tool.name, worker_class, tuple(arguments), env, app=tool.app), service)
-        self.tool = tool
-        self._python = str(rivals) if tool.rival and rivals else sys.executable
-        self.folder = folder
+    tool: Tool
+    server: Server
+
+    @property
+    def folder(self) -> Path:
+        """Where it may write."""
+        return self.server.own
 
     def began(self) -> None:
         """Do what is to be done once it serves."""
         if self.tool.then is not None:
             self.tool.then(self.folder)
 
-    def _command(self, port: int) -> list[str]:
-        _, *gunicorn = super()._command(port)
-        names = {"bin": str(Path(self._python).parent), "folder": str(self.folder)}
-        return [*(part.format(**names) for part in self.tool.before), self._python, *gunicorn]
+
+def watched(names: Iterable[str], worker: str, rivals: Path | None) -> Scenario:
+    """The pricing scenario with these tools around it for contenders.
+
+    Args:
+        worker: one of `WORKERS`.
+        rivals: the interpreter of the tools' environment; None = no tool needs it.
+    """
+    scenario = pricing()
+    service = scenario.target()
+    wrappers = tuple(str(path) for path in sorted((_HERE / "traced").glob("*_app.py")))
+    services = tuple(
+        replace(one, files=(*one.files, *wrappers)) if one is service else one for one in scenario.services
+    )
+    contenders = tuple(_contender(TOOLS[name], worker, rivals, service.command) for name in names)
+    return replace(scenario, services=services, contenders=contenders, bounds=(), expectations=())
+
+
+def _contender(tool: Tool, worker: str, rivals: Path | None, served: tuple[str, ...]) -> Contender:
+    python = str(rivals) if tool.rival and rivals else sys.executable
+    before = tuple(part.replace("{bin}", str(Path(python).parent)) for part in tool.before)
+    gunicorn = tuple(tool.app if tool.app and part == _APP else part for part in served[1:])
+    # Its control sockets lie in the contender's own folder: nobody else's are switched.
+    env = {**tool.env, "GREENLANE_CONTROL_DIR": "{own}"} if tool.before == _RECORD else dict(tool.env)
+    worker_class, *more = WORKERS[worker]
+    arguments = ("--worker-class", worker_class, *more)
+    return Contender(name=tool.name, arguments=arguments, env=env, command=(*before, python, *gunicorn))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench.blocks import Block
 from bench.claims import Claim
-from greenlane.demo.rows import Row, find
-from greenlane.demo.tables import interval
+from greenlane.lab.run.rows import ALL, Row, find
+from greenlane.lab.run.tables import interval
 
 
 def claim_line(claim: Claim) -> str:
@@ -69,15 +69,15 @@ def markdown(
 
 
 def _block_lines(block: Block, rows: Sequence[Row]) -> list[str]:
-    heavy = max((name for name in block.mix_shares() if name != "bikes"), key=lambda name: block.mix_shares()[name])
+    heavy = block.heavy()
     lines = [
         f"| contender | bikes within 500 ms | bikes p50 / p99 ms | {heavy} p50 / p99 ms | done/s | CPU | CPU ms/job "
         "| PSS MB | errors |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for total in (row for row in rows if row.endpoint == "all"):
-        bikes = find(rows, total.contender, "bikes", total.utilisation_frac)
-        other = find(rows, total.contender, heavy, total.utilisation_frac)
+    for total in (row for row in rows if row.endpoint == ALL):
+        bikes = find(rows, total.contender, "bikes", total.level)
+        other = find(rows, total.contender, heavy, total.level)
         lines.append(
             f"| {total.contender} | {interval(bikes)} | {_pair(bikes)} | {_pair(other)} | {total.done_per_s:.1f} "
             f"| {total.cpu_utilisation_frac:.2f} | {total.cpu_ms_per_job:.2f} | {total.pss_mb:.0f} "

@@ -10,16 +10,20 @@ A block that is made stands behind a comment that names its situation and the ta
     ```
 
 The sentences of a report are always shown, tables only if they are named. "rows VIEW: name, name" shows fields of
-`--json` instead. About three minutes for all; run it on a
-machine that has nothing else to do, else "os" is a culprit.
+`--json` instead, "rows VIEW name=value: ..." only of such rows. A block behind `<!-- run: COMMAND -->` is what that
+command writes to stdout. About three minutes for all; run it on a machine that has nothing else to do, else "os" is a
+culprit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -39,6 +43,7 @@ PAGES = (ROOT / "docs" / "oncall.md", ROOT / "docs" / "applications.md")
 BLOCK = re.compile(
     r"(<!-- recorded: (?P<name>[\w-]+)(?P<tables>[^>]*?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL
 )
+RUN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL)
 #: Columns of a page; longer lines are cut.
 WIDTH = 150
 #: Rows of `--json` that are shown.
@@ -62,12 +67,25 @@ def main(argv: list[str]) -> int:
         for page in PAGES:
             text = page.read_text("utf-8")
             made = {name: _said(name, folder) for name in _names(text) if not wanted or name in wanted}
-            page.write_text(_filled(text, made), "utf-8")
+            text = _filled(text, made)
+            page.write_text(text if wanted else RUN.sub(_run, text), "utf-8")
     return 0
 
 
 def _filled(text: str, made: dict[str, Made]) -> str:
     return BLOCK.sub(lambda match: _block(match, made), text)
+
+
+def _run(match: re.Match[str]) -> str:
+    """The block of a command; as it was where the command fails (an environment that it names is not there)."""
+    command = match["command"]
+    print(command, file=sys.stderr, flush=True)
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    done = subprocess.run(shlex.split(command), capture_output=True, text=True, env=env, cwd=ROOT, check=False)
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+        return match[0]
+    return f"{match[1]}```text\n$ {command}\n{done.stdout.rstrip()}\n```"
 
 
 def _names(text: str) -> list[str]:
@@ -129,13 +147,17 @@ def _chosen(text: str, tables: list[str]) -> list[str]:
 
 def _fields(rows: list[dict[str, Any]], table: str) -> list[str]:
     """Some fields of the rows of a view, as a table."""
-    view, _, names = table.removeprefix("rows ").partition(":")
+    which, _, names = table.removeprefix("rows ").partition(":")
+    view, *values = which.split()
+    wanted = {"view": view, **dict(value.split("=") for value in values)}
     columns = [name.strip() for name in names.split(",")]
     # A stack is shown by its innermost frame.
-    cells = [[str(row[name]).rpartition(";")[2] for name in columns] for row in rows if row["view"] == view][:_MOST]
+    chosen = [row for row in rows if wanted.items() <= row.items()][:_MOST]
+    cells = [[str(row[name]).rpartition(";")[2] for name in columns] for row in chosen]
     widths = [max(len(row[place]) for row in [columns, *cells]) for place in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [columns, *cells]]
-    return ["", f'rows of --json, "view": "{view}"', *(line.rstrip() for line in lines)]
+    heading = ", ".join(f'"{name}": "{value}"' for name, value in wanted.items())
+    return ["", f"rows of --json, {heading}", *(line.rstrip() for line in lines)]
 
 
 def _wrapped(lines: list[str]) -> list[str]:

@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests import child
+from tests import child, disturbed
 from tests.servers.fixtures import browser, postgres, rabbitmq_url, redis_url
 
 __all__ = ["browser", "postgres", "rabbitmq_url", "redis_url"]
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(disturbed.Disturbed(), "disturbed")
+
 
 StartProcess = Callable[..., child.Child]
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]

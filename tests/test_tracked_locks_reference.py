@@ -156,7 +156,7 @@ class RecursiveLocks(Locks):
 
 TestPlainLocks = PlainLocks.TestCase
 TestRecursiveLocks = RecursiveLocks.TestCase
-TestPlainLocks.settings = TestRecursiveLocks.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPlainLocks.settings = TestRecursiveLocks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.parametrize("make", [_native.Lock, _native.RLock])

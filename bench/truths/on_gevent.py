@@ -48,6 +48,7 @@ def _elsewhere(act: Callable[[], None]) -> None:
 
 
 def for_reply(known: Known, replying: Replying) -> None:
+    """Wait for another process's reply, in a socket's `recv`."""
     replying.end.sendall(MOMENT.pack(time.monotonic_ns() + AWAY_NS))
     known.left()
     reply = replying.end.recv(MOMENTS.size)
@@ -56,6 +57,7 @@ def for_reply(known: Known, replying: Replying) -> None:
 
 
 def for_timer(known: Known, _replying: Replying) -> None:
+    """Sleep."""
     known.left()
     gevent.sleep(AWAY_NS / 1e9)
     known.resumed()
@@ -63,6 +65,7 @@ def for_timer(known: Known, _replying: Replying) -> None:
 
 
 def for_event(known: Known, _replying: Replying) -> None:
+    """Wait for an event that another greenlet's job sets and then computes on."""
     event, moments = gevent.event.Event(), list[int]()
 
     def sets() -> None:
@@ -110,6 +113,7 @@ def _victim(wait: Callable[[Known, Replying], None], replying: Replying) -> None
 
 
 def main() -> None:
+    """Play `what` so many times beside two greenlets that compute; prints what is known."""
     what, count = sys.argv[1], int(sys.argv[2])
     start_recording()
     replying = Replying()

@@ -34,6 +34,7 @@ async def _works_for_others() -> None:
 
 
 async def for_reply(known: Known, ends: Ends) -> None:
+    """Wait for another process's reply, on a stream."""
     reader, writer = ends
     writer.write(MOMENT.pack(time.monotonic_ns() + AWAY_NS))
     known.left()
@@ -43,6 +44,7 @@ async def for_reply(known: Known, ends: Ends) -> None:
 
 
 async def for_timer(known: Known, _ends: Ends) -> None:
+    """Sleep."""
     known.left()
     await asyncio.sleep(AWAY_NS / 1e9)
     known.resumed()
@@ -50,6 +52,7 @@ async def for_timer(known: Known, _ends: Ends) -> None:
 
 
 async def for_event(known: Known, _ends: Ends) -> None:
+    """Wait for an event that another task's job sets and then computes on."""
     event, moments = asyncio.Event(), list[int]()
 
     async def sets() -> None:
@@ -122,6 +125,7 @@ def _loop(name: str) -> asyncio.AbstractEventLoop:
 
 
 def main() -> None:
+    """Play `what` so many times on the loop that is named, beside tasks that compute; prints what is known."""
     what, count, loop = sys.argv[1:]
     start_recording()
     with asyncio.Runner(loop_factory=functools.partial(_loop, loop)) as runner:

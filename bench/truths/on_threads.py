@@ -56,6 +56,7 @@ def _works_for_others() -> None:
 
 
 def for_reply(known: Known, replying: Replying) -> None:
+    """Wait for another process's reply, in a socket's `recv`."""
     replying.end.sendall(MOMENT.pack(time.monotonic_ns() + AWAY_NS))
     known.left()
     reply = replying.end.recv(MOMENTS.size)
@@ -64,6 +65,7 @@ def for_reply(known: Known, replying: Replying) -> None:
 
 
 def for_timer(known: Known, _replying: Replying) -> None:
+    """Sleep."""
     known.left()
     time.sleep(AWAY_NS / 1e9)
     known.resumed()
@@ -71,6 +73,7 @@ def for_timer(known: Known, _replying: Replying) -> None:
 
 
 def for_lock(known: Known, _replying: Replying) -> None:
+    """Wait for a lock that another thread's job lets go and then computes on."""
     lock, moments = threading.Lock(), list[int]()
     lock.acquire()
 
@@ -89,6 +92,7 @@ def for_lock(known: Known, _replying: Replying) -> None:
 
 
 def main() -> None:
+    """Play `what` so many times beside two threads that compute, in Python and in C; prints what is known."""
     what, count = sys.argv[1], int(sys.argv[2])
     start_recording()
     replying = Replying()

@@ -165,12 +165,12 @@ class Recording:
 
     def _see_calls(self, on: bool) -> None:
         """Clients' calls are the one kind of probe whose work is all for the recording."""
-        from greenlane.probes import calls  # here: a process that records nothing does not load them
+        from greenlane.probes.calls import installation  # here: a process that records nothing does not load them
 
         if on:
-            calls.install(self.recorder)
+            installation.install(self.recorder)
         else:
-            calls.uninstall()
+            installation.uninstall()
 
     def _tell_green(self) -> None:
         self._about["threads_are_greenlets"] = True

@@ -21,7 +21,7 @@ _TRUE: Final = frozenset({"1", "true", "on"})
 _FALSE: Final = frozenset({"0", "false", "off"})
 
 T = TypeVar("T")
-Kind = Literal["bool", "int", "float", "choice", "str", "list"]
+Kind = Literal["bool", "int", "float", "choice", "str", "list", "numbers", "table"]
 # (regular expression that a text must match as a whole, the rule in words)
 Pattern = tuple[str, str]
 
@@ -67,8 +67,17 @@ class Setting:
             noun = "a whole number" if self.kind == "int" else "a number"
             unit = f" ({self.unit})" if self.unit else ""
             return f"{noun} from {self.low:.10g} to {self.high:.10g}{unit}"
+        if self.kind == "numbers":
+            return f"a list of numbers from {self.low:.10g} to {self.high:.10g}, each once"
         words = self.pattern[1] if self.pattern else "a text"
+        if self.kind == "table":
+            return f"a table of texts, each {words}"
         return f"a list, each {words}" if self.kind == "list" else words
+
+    @property
+    def required(self) -> bool:
+        """It has no default: what stands in its place is itself against the rule."""
+        return _CHECKS[self.kind](self, self.default) is None
 
 
 def declare(
@@ -82,9 +91,15 @@ def declare(
     choices: tuple[str, ...] = (),
     pattern: Pattern | None = None,
 ) -> T:
-    """Declares a dataclass field as a setting; the arguments are those of `Setting`."""
+    """Declares a dataclass field as a setting; the arguments are those of `Setting`.
+
+    A tuple with bounds is a list of numbers, without them one of texts; a mapping is a table of texts.
+    """
     declaration = {"unit": unit, "low": low, "high": high, "choices": choices, "pattern": pattern}
-    return dataclasses.field(default=default, metadata={**declaration, "what": what, "reason": reason})
+    metadata = {**declaration, "what": what, "reason": reason}
+    if isinstance(default, Mapping):  # dataclasses refuse it as a default; nobody changes it
+        return dataclasses.field(default_factory=lambda: default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def declarations(kind: type[Any]) -> dict[str, Setting]:
@@ -92,8 +107,10 @@ def declarations(kind: type[Any]) -> dict[str, Setting]:
     found = {}
     for field in dataclasses.fields(kind):
         if field.metadata:
-            kind_of = _kind_of(field.default, field.metadata)
-            found[field.name] = Setting(name=field.name, kind=kind_of, default=field.default, **field.metadata)
+            made = field.default_factory
+            default = field.default if made is dataclasses.MISSING else made()
+            kind_of = _kind_of(default, field.metadata)
+            found[field.name] = Setting(name=field.name, kind=kind_of, default=default, **field.metadata)
     return found
 
 
@@ -157,7 +174,9 @@ def _kind_of(default: object, declaration: Mapping[str, Any]) -> Kind:
     if isinstance(default, float):
         return "float"
     if isinstance(default, tuple):
-        return "list"
+        return "list" if declaration["low"] is None else "numbers"
+    if isinstance(default, Mapping):
+        return "table"
     return "choice" if declaration["choices"] else "str"
 
 
@@ -170,6 +189,12 @@ def _hint(setting: Setting, value: object) -> str:
             return "write it without quotes"
         if setting.kind == "list":
             return f"write it as a list: [{value!r}]"
+    if setting.kind == "numbers" and isinstance(value, int | float):
+        return f"write it as a list: [{value!r}]"
+    if setting.kind == "table":
+        return 'write it as a table: { NAME = "text" }'
+    if setting.required:
+        return "it has no default"
     default = list(setting.default) if isinstance(setting.default, tuple) else setting.default
     return f"leave it out for the default, {default!r}" if default != [] else "give a list"
 
@@ -213,6 +238,19 @@ def _check_list(setting: Setting, value: object) -> object:
     return tuple(value) if all(isinstance(part, str) and _matches(setting, part) for part in value) else None
 
 
+def _check_numbers(setting: Setting, value: object) -> object:
+    if not isinstance(value, list | tuple) or len(set(map(repr, value))) < len(value):
+        return None
+    numbers = [_check_float(setting, part) for part in value]
+    return None if None in numbers else tuple(numbers)
+
+
+def _check_table(setting: Setting, value: object) -> object:
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for part in value.values()):
+        return None
+    return dict(value) if all(_matches(setting, part) for part in value.values()) else None
+
+
 def _matches(setting: Setting, text: str) -> bool:
     return setting.pattern is None or re.fullmatch(setting.pattern[0], text) is not None
 
@@ -224,4 +262,6 @@ _CHECKS: Final[Mapping[Kind, Callable[[Setting, object], object]]] = {
     "choice": _check_choice,
     "str": _check_str,
     "list": _check_list,
+    "numbers": _check_numbers,
+    "table": _check_table,
 }

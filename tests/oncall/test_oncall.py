@@ -158,8 +158,11 @@ def test_22_what_was_moved_to_the_executor_still_runs_in_the_loop(ask: Ask) -> N
 
 def test_24_small_costs_are_in_one_table(ask: Ask) -> None:
     seen = ask("q24")
-    shares = {row["name"]: row["lateness_frac"] for row in seen.view("cost", by="work")}
-    assert shares.get("JSON", 0) >= 0.2, shares
+    found = seen.view("cost", by="work")
+    shares = {row["name"]: row["lateness_frac"] for row in found}
+    # Not a statement about a few looks.
+    assert sum(row["looks"] for row in found) >= 25, found
+    assert shares.get("JSON", 0) >= 0.1, shares
     assert shares.get("logging", 0) >= 0.1, shares
     assert 0.95 <= sum(shares.values()) <= 1.05
 

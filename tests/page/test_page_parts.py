@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 
@@ -9,8 +10,11 @@ import pytest
 
 from greenlane.page import blocks
 from greenlane.page.axis import LinearAxis, LogAxis, round_step, time_step_ns
+from greenlane.page.charts.cumulative import Tail, cumulative
+from greenlane.page.charts.curves import Curve, Mark, Point, Scale, curves
 from greenlane.page.charts.flame_graph import flame_graph
 from greenlane.page.charts.heat_map import heat_map
+from greenlane.page.charts.histogram import histogram
 from greenlane.page.charts.ridges import ridges
 from greenlane.page.charts.stacked_bars import Bar, stacked_bars
 from greenlane.page.charts.time_lines import time_lines
@@ -65,6 +69,7 @@ def test_a_cut_name_keeps_both_ends_and_fits() -> None:
 def test_axes_are_round() -> None:
     assert [round_step(value) for value in (0.3, 3, 21, 99)] == [0.5, 5, 50, 100]
     assert time_step_ns(60e9) == 10_000_000_000
+    assert LogAxis(60, 90, 0, 100).ticks() == [60, 70, 80, 90]
     assert LinearAxis(0, 1, 0, 100, 0.25).ticks() == [0, 0.25, 0.5, 0.75, 1]
     assert LogAxis(9e6, 210e6, 0, 100).ticks() == [10e6, 20e6, 50e6, 100e6, 200e6]
 
@@ -92,6 +97,16 @@ def charts(name: str) -> dict[str, str]:
         "bars": stacked_bars([Bar(name, {"cpu": 5e6, "loop": 9e7}, name)], name),
         "heat map": heat_map([name], [name], {(name, name): 5e6}, name),
         "waterfall": waterfall([Stretch(name, "cpu", 0, 9e6, name)], 9e6, name, 5e6),
+        "curves": curves(
+            [Curve(name, [Point(1, 2, 1, 3)], band=True), Curve(name, [Point(1, 2)], reference=True)],
+            name,
+            Scale(name),
+            Scale(name),
+            upright=[Mark(1, name)],
+            level=[Mark(2, name)],
+        ),
+        "histogram": histogram({name: [1.0, 2.0, 9.0]}, name, upright=[Mark(2, name)]),
+        "cumulative": cumulative({name: Tail([1.0, 2.0, 9.0], [(0.5, 1, 2)])}, name, upright=[Mark(2, name)]),
         "lines": time_lines({name: [(0, 1), (1e9, 2)]}, name, lambda value: f"{value:g}"),
         "flames": flame_graph([(f"{name};f (a.py:1)", 5.0)], name),
     }
@@ -115,6 +130,13 @@ def test_a_chart_is_well_formed_and_takes_hostile_names_as_text(chart: str) -> N
         waterfall([], 0, "t"),
         time_lines({}, "t", str),
         time_lines({"a": []}, "t", str),
+        curves([], "t", Scale("x"), Scale("y")),
+        curves([Curve("a", [Point(1, math.nan)])], "t", Scale("x"), Scale("y", log=True)),
+        curves([Curve("a", [Point(0, 0)])], "t", Scale("x", log=True), Scale("y", log=True)),
+        histogram({}, "t"),
+        histogram({"a": []}, "t"),
+        cumulative({}, "t"),
+        cumulative({"a": Tail([])}, "t"),
     ],
 )
 def test_nothing_to_draw_is_no_failure(empty: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from greenlane import phase, probes
 from greenlane._native import Recorder
-from greenlane.probes import calls
+from greenlane.probes.calls import installation
 from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
@@ -34,12 +34,12 @@ def seen() -> Iterator[Observer]:
 def heard() -> Iterator[Heard]:
     """The spans of all clients installed, and what they write down."""
     listener = Heard()
-    calls.install(listener)
+    installation.install(listener)
     try:
         yield listener
     finally:
-        calls.uninstall()
-    assert calls.absent() == ()
+        installation.uninstall()
+    assert installation.absent() == ()
 
 
 @pytest.fixture

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from greenlane.probes import calls
+from greenlane.probes.calls import installation
 from tests import child
 from tests.probes.heard import Heard
+
+pytestmark = pytest.mark.measured
 
 DELAY_S = 0.05
 OK, ERROR, TIMEOUT = 0, 1, 2
@@ -203,9 +205,9 @@ def test_uninstalled_every_client_is_what_it_was() -> None:
         (aiohttp.ClientResponse, "read"),
     ]
     before = [vars(owner)[name] for owner, name in places]
-    calls.install(Heard())
+    installation.install(Heard())
     assert all(vars(owner)[name] is not one for (owner, name), one in zip(places, before, strict=True))
-    calls.uninstall()
+    installation.uninstall()
     assert [vars(owner)[name] for owner, name in places] == before
 
 
@@ -320,8 +322,8 @@ def test_opentelemetry_and_ours_see_the_same_request(first: str, port: int) -> N
     with contextlib.ExitStack() as undone:
         for name in (first, "theirs" if first == "ours" else "ours"):
             if name == "ours":
-                calls.install(heard)
-                undone.callback(calls.uninstall)
+                installation.install(heard)
+                undone.callback(installation.uninstall)
             else:
                 instrument()
                 undone.callback(uninstrument)
@@ -335,10 +337,10 @@ GEVENT = """
 from gevent import monkey; monkey.patch_all()
 import sys, time, gevent, requests
 sys.path.insert(0, sys.argv[2])
-from greenlane.probes import calls
+from greenlane.probes.calls import installation
 from tests.probes.heard import Heard
 heard = Heard()
-calls.install(heard)
+installation.install(heard)
 session = requests.Session(); session.trust_env = False
 def get(n):
     assert requests.get(f"http://127.0.0.1:{sys.argv[1]}/late/{n}", timeout=5).content == b"bikes"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from greenlane import enqueued, probes
-from greenlane.probes import calls
+from greenlane.probes.calls import installation
 from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
@@ -133,8 +133,8 @@ def test_psycopg2_with_the_phase_probes_in_either_order(postgres: str, first: st
         phase.subscribe(observer)
         for name in (first, "phases" if first == "calls" else "calls"):
             if name == "calls":
-                calls.install(heard)
-                undone.callback(calls.uninstall)
+                installation.install(heard)
+                undone.callback(installation.uninstall)
             else:
                 probes.install()
                 undone.callback(probes.uninstall)

@@ -252,7 +252,7 @@ def test_top_and_mode_reach_a_recorded_process(tmp_path: Path, start_process: St
 def test_after_so_many_seconds_there_is_a_recording_and_the_program_goes_on(
     tmp_path: Path, start_process: StartProcess
 ) -> None:
-    running = start(start_process, tmp_path, BUSY, "--seconds", "1.5")
+    running = start(start_process, tmp_path, BUSY, "--seconds", "3")
     running.wait_output("next: greenlane report r.glr")
     found = routes(recorded(tmp_path))["work"]
     assert found >= 5
@@ -278,7 +278,7 @@ if not child:
     os._exit(0)
 os.waitpid(child, 0)
 """
-    running = start(start_process, tmp_path, source, "--seconds", "1")
+    running = start(start_process, tmp_path, source, "--seconds", "3")
     assert running.wait_exit() == 0
     assert "stdout='fine\\n', stderr=''" in running.output
     assert routes(recorded(tmp_path)) == {"work": 3}

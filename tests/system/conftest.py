@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.system)
-            item.add_marker(pytest.mark.timeout(150, method="thread"))
+            item.add_marker(pytest.mark.timeout(150))
 
 
 @pytest.fixture

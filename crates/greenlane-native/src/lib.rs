@@ -10,6 +10,7 @@ mod gate;
 mod gevent;
 mod interval;
 mod job;
+mod load;
 mod locks;
 mod permits;
 mod placed;
@@ -41,6 +42,8 @@ mod _native {
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
     #[pymodule_export]
     use super::gevent::Switches;
+    #[pymodule_export]
+    use super::load::load_run;
     #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]

@@ -210,8 +210,8 @@ impl Recording {
     fn stacks<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for index in 0..self.analysis.stacks.len() {
-            let (culprit, stack, ns) = self.analysis.stacks[index];
-            list.append((self.text(py, culprit), self.text(py, stack), ns))?;
+            let (culprit, stack, ns, looks) = self.analysis.stacks[index];
+            list.append((self.text(py, culprit), self.text(py, stack), ns, looks))?;
         }
         Ok(list)
     }

@@ -21,12 +21,12 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     try:
-        from greenlane.demo import runner
+        from greenlane.demo import command
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "greenlane":
             raise
         raise _missing(error.name) from None
-    return runner.main(arguments.rest, output.out, output.err)
+    return command.main(arguments.rest, output.out, output.err)
 
 
 def _missing(name: str) -> GreenlaneError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from greenlane.demo.rows import Row, find
+from greenlane.lab.run.rows import Row, find
+from greenlane.lab.scenario.scenario import Level
 
 OURS: Final = "greenlane"
 # Two 95 % intervals that do not overlap differ well beyond chance; that they overlap proves nothing, and is said so.
@@ -24,7 +25,7 @@ def conclusion(rows: Sequence[Row], light: str, heavy: str | None, repetitions: 
     """
     if not rows:
         return "Nothing was measured."
-    utilisation = max(row.utilisation_frac for row in rows)
+    utilisation = max(row.utilisation_frac or 0.0 for row in rows)
     cells = [row for row in rows if row.utilisation_frac == utilisation and row.endpoint == light and row.samples]
     if not cells:
         return f"At {utilisation:g} of one worker's CPU no {light} request was offered."
@@ -62,7 +63,7 @@ def _against(ours: Row, rivals: Sequence[Row]) -> str:
 
 
 def _p99(rows: Sequence[Row], ours: Row, endpoint: str | None, utilisation: float) -> str:
-    mine = find(rows, ours.contender, endpoint or "", utilisation)
+    mine = find(rows, ours.contender, endpoint or "", Level(utilisation))
     peers = [
         (row.p99_ms, row.contender)
         for row in rows

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from greenlane.demo.contenders import CONTENDERS
-from greenlane.demo.rates import MIXES
+from greenlane.demo.mixes import DEFAULT, MIXES, pricing
 from greenlane.errors import SettingsError
+from greenlane.lab.scenario.scenario import Scenario
 
 _ATTEMPTED: Final = "run the pricing demo"
 _HINT: Final = "greenlane demo pricing --help lists every option"
-# Three utilisations × five contenders of these, with what stands around them, end within four minutes.
-_SECONDS: Final = 11.0
-_REPETITIONS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -53,15 +50,17 @@ def parse(argv: Sequence[str]) -> Options | str:
     Raises:
         SettingsError: an unknown option, or a value outside its rule.
     """
+    scenario = pricing()
+    known = tuple(one.name for one in scenario.contenders)
     try:
-        given = _parser().parse_args(argv)
+        given = _parser(scenario, known).parse_args(argv)
     except _Help as asked:
         return str(asked)
     return Options(
         json=given.json,
         seconds=_number("--seconds", given.seconds, 1, 3_600),
         utilisations_frac=_numbers("--utilisation", given.utilisation, 0.05, 1.5),
-        contenders=_names("--contenders", given.contenders, tuple(CONTENDERS)),
+        contenders=_names("--contenders", given.contenders, known),
         mix=_names("--mix", given.mix, tuple(MIXES), at_most=1)[0],
         repetitions=int(_number("--repetitions", given.repetitions, 1, 100, whole=True)),
         seed=int(_number("--seed", given.seed, 0, 2**31, whole=True)),
@@ -69,7 +68,7 @@ def parse(argv: Sequence[str]) -> Options | str:
     )
 
 
-def _parser() -> _Parser:
+def _parser(scenario: Scenario, known: tuple[str, ...]) -> _Parser:
     parser = _Parser(
         prog="greenlane demo pricing",
         description="A Flask service under five servers, one worker each, the same open-loop load: who keeps its "
@@ -78,12 +77,14 @@ def _parser() -> _Parser:
     )
     add = parser.add_argument
     add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
-    add("--seconds", default=str(_SECONDS), help=f"load per cell, over all repetitions ({_SECONDS:g})")
-    add("--utilisation", default="0.6,0.8,0.9", help="shares of one worker's CPU, with commas (0.6,0.8,0.9)")
-    add("--contenders", default=",".join(CONTENDERS), help=f"some of {','.join(CONTENDERS)} (all)")
-    add("--mix", default="light10", help=f"one of {', '.join(MIXES)} (light10: light work is 10 %% of the CPU)")
-    add("--repetitions", default=str(_REPETITIONS), help=f"interleaved runs that make up a cell ({_REPETITIONS})")
-    add("--seed", default="1", help="of arrivals and amounts of work; the same for all contenders (1)")
+    seconds, repetitions, seed = f"{scenario.seconds:g}", str(scenario.repetitions), str(scenario.seed)
+    utilisations, names = ",".join(f"{one:g}" for one in scenario.utilisations_frac), ",".join(known)
+    add("--seconds", default=seconds, help=f"load per cell, over all repetitions ({seconds})")
+    add("--utilisation", default=utilisations, help=f"shares of one worker's CPU, with commas ({utilisations})")
+    add("--contenders", default=names, help=f"some of {names} (all)")
+    add("--mix", default=DEFAULT, help=f"one of {', '.join(MIXES)} ({DEFAULT}: light work is 10 %% of the CPU)")
+    add("--repetitions", default=repetitions, help=f"interleaved runs that make up a cell ({repetitions})")
+    add("--seed", default=seed, help=f"of arrivals and amounts of work; the same for all contenders ({seed})")
     add("--out", default="out/demo", help="folder for raw samples, rows and the page (out/demo)")
     return parser
 

@@ -4,4 +4,13 @@ processes     children on loopback: started, watched through /proc, ended
 environment   the machine and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)
 statistics    percentiles and intervals
+listeners     listening sockets as the kernel lists them
+accept/       which worker gets the connection
+doctor/       settings of a server's command that do nothing or harm
+resampling    a statistic of thousands of resamples at once
+students_t    the t distribution, for few repetitions
+differences   one side against another: difference, ratio, how likely by chance
+compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
+queueing      what theory says of a closed loop on one CPU
+part3/        Lyft's benchmark of green threads by three clocks
 """

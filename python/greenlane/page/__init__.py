@@ -5,6 +5,7 @@
     blocks       sections, cards, tables, tabs, figures, legends
     document     the whole file
     svg, axis    what charts are made of
+    frame        two axes, marks and names: what plots are drawn in
     charts/      one drawing a file
 
 Whoever shows results uses these: no page brings its own builder, no chart its own axis.

@@ -24,7 +24,10 @@ class Axis(Protocol):
     high: float
 
     def at(self, value: float) -> float:
-        """The place of a value."""
+        """The place of a value; beyond the ends, the end."""
+
+    def place(self, value: float) -> float:
+        """The place of a value, beyond the ends too."""
 
     def ticks(self) -> Sequence[float]:
         """Round values within the axis, ascending."""
@@ -46,8 +49,11 @@ class LinearAxis:
 
     def at(self, value: float) -> float:
         """The place of a value; beyond the ends, the end."""
-        part = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return self._start + (self._stop - self._start) * part
+        return self.place(min(max(value, self.low), self.high))
+
+    def place(self, value: float) -> float:
+        """The place of a value, beyond the ends too."""
+        return self._start + (self._stop - self._start) * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
         """Multiples of the step."""
@@ -67,15 +73,19 @@ class LogAxis:
 
     def at(self, value: float) -> float:
         """The place of a value; beyond the ends, the end."""
-        part = math.log(min(max(value, self.low), self.high) / self.low) / self._span
-        return self._start + (self._stop - self._start) * part
+        return self.place(min(max(value, self.low), self.high))
+
+    def place(self, value: float) -> float:
+        """The place of a value > 0, beyond the ends too."""
+        return self._start + (self._stop - self._start) * math.log(value / self.low) / self._span
 
     def ticks(self) -> list[float]:
-        """1, 2 and 5 of each decade; decades alone when there are more than four."""
+        """1, 2 and 5 of each decade; decades alone when there are more than four, equal steps within a part of one."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         steps = (1, 2, 5) if last - first <= 4 else (1,)
         found = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-        return [value for value in found if self.low <= value <= self.high]
+        found = [value for value in found if self.low <= value <= self.high]
+        return found if len(found) > 2 else LinearAxis(self.low, self.high, self._start, self._stop).ticks()
 
 
 def grid(axis: Axis, top: float, bottom: float, said: Callable[[float], str] = duration, room: float = 52) -> Html:

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """A line of a table."""
 
     cells: Sequence[str | int | float]
-    #: "", "ours" (stands out) or "first" (begins a group); several with a space.
+    #: "", "ours" (stands out), "late" (in the colour of failure) or "first" (begins a group); several with a space.
     style: str = ""
 
 

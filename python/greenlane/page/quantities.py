@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["amount", "count", "duration", "factor", "share"]
+__all__ = ["amount", "count", "duration", "factor", "milliseconds", "share"]
 
 
 def duration(ns: float) -> str:
@@ -20,6 +20,11 @@ def duration(ns: float) -> str:
         if ns >= size * 0.9995:
             return f"{sign}{amount(ns / size)} {unit}"
     return f"{sign}{ns:.0f} ns"
+
+
+def milliseconds(ms: float) -> str:
+    """A time in ms, as `duration` says it."""
+    return duration(ms * 1e6)
 
 
 def amount(value: float) -> str:

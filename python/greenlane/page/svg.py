@@ -13,17 +13,21 @@ __all__ = ["LETTER", "circle", "drawing", "fitted", "group", "label", "line", "p
 LETTER: Final = 6.9
 
 
-def drawing(width: float, height: float, parts: Iterable[str], title: str, *, style: str = "") -> Html:
+def drawing(
+    width: float, height: float, parts: Iterable[str], title: str, *, style: str = "", described: str = ""
+) -> Html:
     """The drawing itself.
 
     Args:
         width, height: its own units; the page scales it to the column, never above its natural size.
         title: what it shows, for those who do not see it.
         style: more classes.
+        described: its content in words, for the same readers; "" = the title says enough.
     """
+    inside = (element("desc", described), *parts) if described else parts
     return Html(
         f'<svg class="chart{" " + style if style else ""}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="--natural:{width:.0f}px" role="img" aria-label="{shown(title)}">{joined(parts)}</svg>'
+        f'style="--natural:{width:.0f}px" role="img" aria-label="{shown(title)}">{joined(inside)}</svg>'
     )
 
 

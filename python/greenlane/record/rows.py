@@ -151,6 +151,8 @@ class Stack(NamedTuple):
     #: Outermost first, `function (file:line)` separated by `;`.
     stack: str
     ns: int
+    #: How often it was seen so: what `ns` stands on.
+    looks: int = 1
 
 
 class Sample(NamedTuple):

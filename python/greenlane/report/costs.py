@@ -42,6 +42,8 @@ class Cost:
     lateness_ns: int
     #: Of all lateness with a stack; 0 to 1.
     lateness_frac: float
+    #: Times that a culprit was seen at it: few of them make the share a guess.
+    looks: int
     #: Routes it was done for, most first.
     culprits: Sequence[str]
 
@@ -80,10 +82,12 @@ def _work(stack: str) -> tuple[str, str]:
 
 def _costs(named: Sequence[tuple[str, str, Stack]]) -> list[Cost]:
     total: dict[str, int] = {}
+    looks: dict[str, int] = {}
     placed: dict[str, dict[str, int]] = {}
     caused: dict[str, dict[str, int]] = {}
     for name, place, row in named:
         total[name] = total.get(name, 0) + row.ns
+        looks[name] = looks.get(name, 0) + row.looks
         of = placed.setdefault(name, {})
         of[place] = of.get(place, 0) + row.ns
         who = caused.setdefault(name, {})
@@ -95,6 +99,7 @@ def _costs(named: Sequence[tuple[str, str, Stack]]) -> list[Cost]:
             place=max(placed[name], key=lambda place: placed[name][place]),
             lateness_ns=total[name],
             lateness_frac=total[name] / whole,
+            looks=looks[name],
             culprits=sorted(caused[name], key=lambda culprit: -caused[name][culprit]),
         )
         for name in sorted(total, key=lambda name: (-total[name], name))

@@ -235,6 +235,7 @@ def _costs(study: Study) -> Iterator[Row]:
                 "place": each.place,
                 "lateness_ms": ms(each.lateness_ns),
                 "lateness_frac": rounded(each.lateness_frac),
+                "looks": each.looks,
                 "culprits": list(each.culprits[:5]),
             }
 

@@ -11,7 +11,7 @@ from tests.record.foreign import accounts
 from tests.record.foreign.application import CHAINS, Application, Missing
 from tests.record.foreign.run import recorded
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600, method="thread")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("application", CHAINS, ids=lambda one: str(one.name))

@@ -13,7 +13,7 @@ from tests.record.foreign import accounts
 from tests.record.foreign.application import APPLICATIONS, Application, Missing
 from tests.record.foreign.run import recorded
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600, method="thread")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("application", APPLICATIONS, ids=lambda one: str(one.name))

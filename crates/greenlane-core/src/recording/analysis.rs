@@ -130,8 +130,8 @@ pub struct Analysis {
     pub held: Vec<HeldRow>,
     /// By process; those that ran first.
     pub unfinished: Vec<UnfinishedRow>,
-    /// (culprit, stack, ns)
-    pub stacks: Vec<(Text, Text, u64)>,
+    /// (culprit, stack, ns, looks)
+    pub stacks: Vec<(Text, Text, u64, u64)>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     kept: Vec<Kept>,
@@ -143,7 +143,8 @@ pub struct Analysis {
 struct Sums {
     rows: HashMap<(Text, u8, u32), BlameRow>,
     held: BTreeMap<(Text, Text, Text), HeldRow>,
-    stacks: BTreeMap<(Text, Text), u64>,
+    /// (ns, looks)
+    stacks: BTreeMap<(Text, Text), (u64, u64)>,
 }
 
 /// Where it is known who was to blame for a wait.
@@ -282,7 +283,7 @@ impl Analysis {
                         (None, None) => self.texts.number("unknown"),
                     };
                     let sum = sums.stacks.entry((culprit, stack)).or_default();
-                    *sum = sum.saturating_add(weight_ns);
+                    *sum = (sum.0.saturating_add(weight_ns), sum.1 + 1);
                 }
                 Event::Process { .. } => self.samples.push((process, *event)),
                 Event::Cost { at_ns, .. } => {
@@ -441,10 +442,10 @@ impl Analysis {
         let stacks = sums
             .stacks
             .into_iter()
-            .map(|((culprit, stack), ns)| (culprit, stack, ns));
+            .map(|((culprit, stack), (ns, looks))| (culprit, stack, ns, looks));
         self.stacks = stacks.collect();
         self.stacks.sort_by(|one, other| {
-            let key = |row: &(Text, Text, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
+            let key = |row: &(Text, Text, u64, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
             key(one).cmp(&key(other))
         });
     }

@@ -60,6 +60,12 @@ unsafe fn is_locked(condition: usize) -> bool {
     unsafe { ((condition - LOCKED_BEFORE) as *const i32).read_volatile() == 1 }
 }
 
+/// The `PyThreadState` that has the GIL, or had it last; with the mutex held.
+unsafe fn holder(condition: usize) -> usize {
+    // SAFETY: in `_PyRuntime`, before the condition.
+    unsafe { ((condition - HOLDER_BEFORE) as *const usize).read_volatile() }
+}
+
 /// `take_gil` calls with the mutex held while `locked` is 1: if it is not, the fields lie elsewhere.
 #[cold]
 fn look_at_layout(condition: usize, mutex: usize) {
@@ -87,14 +93,21 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
             *const timespec,
         ) -> c_int = transmute(real(symbols::COND_TIMEDWAIT));
         let address = condition as usize;
-        if !on() || !is_gil(address) || SAMPLER.get() {
+        if !on() || !is_gil(address) {
             return real(condition, mutex, until);
         }
-        let errno = Errno::keep();
-        let now_ns = clock::monotonic_ns();
         if LAYOUT.load(Ordering::Relaxed) == UNTRIED {
             look_at_layout(address, mutex as usize);
         }
+        if SAMPLER.get() {
+            let result = real(condition, mutex, until);
+            if LAYOUT.load(Ordering::Relaxed) == KNOWN {
+                sampler::got_from(holder(address));
+            }
+            return result;
+        }
+        let errno = Errno::keep();
+        let now_ns = clock::monotonic_ns();
         let (pending_ns, ended_ns, said) = PENDING.take();
         let goes_on = pending_ns != 0 && now_ns.saturating_sub(ended_ns) < SAME_NS;
         let from_ns = if goes_on { pending_ns } else { now_ns };
@@ -104,8 +117,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         let to_ns = clock::monotonic_ns();
         let waits_on = LAYOUT.load(Ordering::Relaxed) == KNOWN && is_locked(address);
         if waits_on {
-            let holder = ((address - HOLDER_BEFORE) as *const usize).read_volatile();
-            let said = sampler::waits(from_ns, to_ns, said, holder);
+            let said = sampler::waits(from_ns, to_ns, said, holder(address));
             PENDING.set((from_ns, to_ns, said));
         } else {
             if said {

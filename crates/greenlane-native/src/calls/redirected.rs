@@ -65,6 +65,8 @@ impl Errno {
 enum Seen {
     /// Blocked on this kind.
     Blocked(u8),
+    /// Waited for one of Python's locks.
+    Locked,
     /// Bytes sent over this socket.
     Sent(c_int),
     /// Slept, if nothing woke it, for so long, and until this moment, monotonic; 0 = unknown.
@@ -84,6 +86,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     let to_ns = clock::monotonic_ns();
     let kind = match seen {
         Seen::Blocked(kind) => kind,
+        Seen::Locked => LOCK,
         Seen::Sent(_) => SOCKET,
         Seen::SleptFor(_) | Seen::SleptUntil(_) => SLEEP,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
@@ -93,6 +96,9 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
     } else {
+        if matches!(seen, Seen::Locked) {
+            strand::waits_for_lock(0);
+        }
         let until_ns = match seen {
             Seen::Sent(fd) if sockets::had_room(fd, result, to_ns - from_ns) => from_ns,
             Seen::Sent(fd) => blocked_until(fd, from_ns, to_ns),
@@ -230,6 +236,22 @@ fn called() -> u64 {
     clock::monotonic_ns()
 }
 
+/// The call of function number `index` begins now.
+#[inline]
+fn called_for(index: usize) -> u64 {
+    let now_ns = called();
+    if [
+        symbols::SEM_WAIT,
+        symbols::SEM_TIMEDWAIT,
+        symbols::SEM_CLOCKWAIT,
+    ]
+    .contains(&index)
+    {
+        strand::waits_for_lock(now_ns);
+    }
+    now_ns
+}
+
 macro_rules! redirected {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $index:ident, $seen:expr;)+) => {$(
         /// In the place of the C function of this name.
@@ -242,7 +264,7 @@ macro_rules! redirected {
                 if !wanted() {
                     return real($($argument),*);
                 }
-                let from_ns = called();
+                let from_ns = called_for(symbols::$index);
                 let result = real($($argument),*);
                 returned(symbols::$index, $seen, from_ns, result as i64);
                 result
@@ -286,10 +308,10 @@ redirected! {
         Seen::SleptFor(u64::from(microseconds) * 1_000);
     sleep(seconds: c_uint) -> c_uint, SLEEP,
         Seen::SleptFor(u64::from(seconds) * 1_000_000_000);
-    sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Blocked(LOCK);
-    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Blocked(LOCK);
+    sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Locked;
+    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Locked;
     sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, until: *const timespec) -> c_int,
-        SEM_CLOCKWAIT, Seen::Blocked(LOCK);
+        SEM_CLOCKWAIT, Seen::Locked;
     waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t, WAITPID, Seen::Blocked(PROCESS);
     wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t, WAIT4, Seen::Blocked(PROCESS);
     waitid(kind: idtype_t, id: id_t, found: *mut siginfo_t, options: c_int) -> c_int, WAITID, Seen::Blocked(PROCESS);

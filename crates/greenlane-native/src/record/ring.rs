@@ -23,6 +23,8 @@ pub struct Ring {
     pub unit: AtomicU32,
     pub job: AtomicU64,
     pub from_ns: AtomicU64,
+    /// Since when the thread waits for a lock; 0 = it does not.
+    pub lock_ns: AtomicU64,
     /// The thread's `PyThreadState`, as a number; 0 = unknown.
     pub state: AtomicUsize,
     /// By which the thread's loop waits; -1 = it runs no loop, or waits by something else.
@@ -50,6 +52,7 @@ impl Ring {
             unit: AtomicU32::new(0),
             job: AtomicU64::new(0),
             from_ns: AtomicU64::new(0),
+            lock_ns: AtomicU64::new(0),
             state: AtomicUsize::new(0),
             epoll_fd: AtomicI32::new(-1),
             ended: AtomicBool::new(false),

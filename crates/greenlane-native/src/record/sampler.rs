@@ -1,10 +1,16 @@
 //! Where culprits are while others wait: a native thread that looks at their Python frames.
 //!
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
-//! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 10 ms and looks at
+//! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 20 ms and looks at
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
 //! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over a second is looked at once
 //! a second in any case, for nobody's waiting: should its process be killed, that is where it was.
+//!
+//! Threads that hand a lock around (a log's, at each line) wait for the GIL only in short pieces; most of the time they
+//! wait for the lock. So a thread of a job that has waited for a lock for 5 ms is a reason to look, too. Then the looks
+//! keep to their own time, whatever runs: a wait for the GIL that grows long says by itself that somebody runs who does
+//! not let go, and a look at each such moment would see nobody else. The stack is that of the thread that the sampler
+//! itself has got the GIL from; if the GIL was free, nobody ran, and there is none.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -58,14 +64,19 @@ static RUNS: AtomicU64 = AtomicU64::new(0);
 /// Whether [`sampler_stop`] is registered to run at exit.
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
-/// 1 while the sampler sleeps and may be woken: the word of a futex.
+/// The word of a futex: not 0 while the sampler sleeps.
 static ASLEEP: AtomicU32 = AtomicU32::new(0);
+/// Values of it: a wait for the GIL wakes it, or it sleeps on.
+const LIGHTLY: u32 = 1;
+const TO_ITS_TIME: u32 = 2;
 /// Threads of jobs that wait for the GIL, since when the first of them does, and when one last said so.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 static WAITS_SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static WAITED_AT_NS: AtomicU64 = AtomicU64::new(0);
 /// Who had the GIL then.
 static HOLDER: AtomicUsize = AtomicUsize::new(0);
+/// Whom the sampler has got the GIL from; 0 = it was free.
+static GIVER: AtomicUsize = AtomicUsize::new(0);
 /// Stacks looked at, and looks that came too late.
 pub static SAMPLES: AtomicU64 = AtomicU64::new(0);
 pub static LATE: AtomicU64 = AtomicU64::new(0);
@@ -84,10 +95,15 @@ pub fn waits(since_ns: u64, now_ns: u64, said: bool, holder: usize) -> bool {
     if !said && WAITING.fetch_add(1, Ordering::Relaxed) == 0 {
         WAITS_SINCE_NS.store(since_ns, Ordering::Relaxed);
     }
-    if ASLEEP.load(Ordering::Relaxed) == 1 {
+    if ASLEEP.load(Ordering::Relaxed) == LIGHTLY {
         wake();
     }
     true
+}
+
+/// The sampler waits for the GIL, and `state` had it last.
+pub fn got_from(state: usize) {
+    GIVER.store(state, Ordering::Relaxed);
 }
 
 /// A thread that was counted has the GIL.
@@ -170,8 +186,8 @@ pub fn wake() {
     unsafe { libc::syscall(libc::SYS_futex, ASLEEP.as_ptr(), FUTEX_WAKE, 1) };
 }
 
-/// Sleeps for `ns`, or until woken since [`ASLEEP`] became 1.
-fn sleep(ns: u64) {
+/// Sleeps for `ns`, or until woken since [`ASLEEP`] became `how`.
+fn sleep(ns: u64, how: u32) {
     let time = libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as _,
@@ -179,7 +195,7 @@ fn sleep(ns: u64) {
     // SAFETY: the word is a static, the time a local.
     unsafe {
         let (word, wait) = (ASLEEP.as_ptr(), FUTEX_WAIT);
-        libc::syscall(libc::SYS_futex, word, wait, 1, &raw const time);
+        libc::syscall(libc::SYS_futex, word, wait, how, &raw const time);
     }
     ASLEEP.store(0, Ordering::Relaxed);
 }
@@ -208,6 +224,8 @@ fn run() {
 enum Wanted {
     /// Who had the GIL; others have waited since then.
     Holder(u64),
+    /// Whom the sampler has got the GIL from; others have waited since then, for a lock.
+    Giver(u64),
     /// The thread of this loop, if it is still in the slice that began then.
     Loop(Arc<Ring>, u64),
     /// Likewise, of any thread; nobody waits.
@@ -242,22 +260,31 @@ impl Sampler {
     fn wait(&self) -> Option<Wanted> {
         loop {
             CPU_NS.store(clock::thread_cpu_ns(), Ordering::Relaxed);
-            ASLEEP.store(1, Ordering::SeqCst);
-            let mut pause_ns = ASLEEP_NS;
+            ASLEEP.store(LIGHTLY, Ordering::SeqCst);
+            let (mut pause_ns, mut how) = (ASLEEP_NS, LIGHTLY);
             if on() {
                 let now_ns = clock::monotonic_ns();
                 let rings = writer::rings();
+                let locked_ns = locked_out_since(&rings, now_ns);
                 let loops = rings
                     .iter()
                     .filter(|ring| ring.epoll_fd.load(Ordering::Relaxed) >= 0);
                 let waits = somebody_waits(now_ns);
                 let runs = |ring: &&Arc<Ring>| ring.from_ns.load(Ordering::Relaxed) != 0;
-                if waits || loops.clone().any(|ring| runs(&ring)) {
+                let works = |ring: &Arc<Ring>| ring.job.load(Ordering::Relaxed) != NO_JOB;
+                if locked_ns.is_some() {
+                    (pause_ns, how) = (PERIOD_NS, TO_ITS_TIME);
+                    ASLEEP.store(how, Ordering::SeqCst);
+                } else if waits || loops.clone().any(|ring| runs(&ring)) {
                     pause_ns = PERIOD_NS;
-                } else if loops.clone().next().is_some() {
+                } else if loops.clone().next().is_some() || rings.iter().any(works) {
                     pause_ns = IDLE_NS;
                 }
                 if now_ns.saturating_sub(self.looked_ns) >= self.rest_ns {
+                    if let Some(since_ns) = locked_ns {
+                        GIVER.store(0, Ordering::Relaxed);
+                        return self.unless_stopped(Wanted::Giver(since_ns));
+                    }
                     if waits {
                         return self.unless_stopped(Wanted::Holder(
                             WAITS_SINCE_NS.load(Ordering::Relaxed),
@@ -278,7 +305,7 @@ impl Sampler {
             if STOP.load(Ordering::Relaxed) {
                 return None;
             }
-            sleep(pause_ns);
+            sleep(pause_ns, how);
         }
     }
 
@@ -306,11 +333,18 @@ impl Sampler {
             Wanted::Holder(since_ns) => {
                 // Asked for the GIL, it gave it up where it was, and is there until it has it again.
                 let holder = HOLDER.load(Ordering::Relaxed);
-                let ring = writer::rings().into_iter().find(|ring| {
-                    ring.state.load(Ordering::Relaxed) == holder
-                        && ring.from_ns.load(Ordering::Relaxed) != 0
-                });
-                (holder, ring, *since_ns)
+                let runs = |ring: &Ring| ring.from_ns.load(Ordering::Relaxed) != 0;
+                (holder, ring_of(holder, runs), *since_ns)
+            }
+            Wanted::Giver(since_ns) => {
+                let giver = GIVER.load(Ordering::Relaxed);
+                // It may have run into the lock that the others wait for. Without a job it ran out of work.
+                let ran = |ring: &Ring| {
+                    ring.from_ns.load(Ordering::Relaxed) != 0
+                        || ring.lock_ns.load(Ordering::Relaxed) != 0
+                            && ring.job.load(Ordering::Relaxed) != NO_JOB
+                };
+                (giver, ring_of(giver, ran), *since_ns)
             }
             Wanted::Loop(ring, from_ns) | Wanted::Alone(ring, from_ns) => {
                 let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
@@ -360,6 +394,22 @@ impl Sampler {
         self.known.insert(hash, text);
         Some(text)
     }
+}
+
+/// Since when a thread of a job waits for a lock, the first of them; None: for less than 5 ms, or none does.
+fn locked_out_since(rings: &[Arc<Ring>], now_ns: u64) -> Option<u64> {
+    let of_jobs = rings
+        .iter()
+        .filter(|ring| ring.job.load(Ordering::Relaxed) != NO_JOB);
+    let since_ns = of_jobs.map(|ring| ring.lock_ns.load(Ordering::Relaxed));
+    let first_ns = since_ns.filter(|&since_ns| since_ns != 0).min()?;
+    (now_ns.saturating_sub(first_ns) >= WAITED_NS).then_some(first_ns)
+}
+
+/// The ring of the thread with this `PyThreadState`, if it does what is asked.
+fn ring_of(state: usize, does: impl Fn(&Ring) -> bool) -> Option<Arc<Ring>> {
+    let found = |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == state && does(ring);
+    writer::rings().into_iter().find(found)
 }
 
 /// Whether somebody waits for the loop's long slice to end: its poll would find something, or other jobs are open.

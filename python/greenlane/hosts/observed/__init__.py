@@ -1,6 +1,6 @@
 """Hosts that know nothing of Greenlane, observed: each request and task becomes a job of the recording.
 
-- `install`, `uninstall` — the observers of every host below, each placed when its host is imported
+- `installation` — `install` and `uninstall` the observers of every host below, each placed when its host is imported
 
 | host | a job is | arrival |
 |---|---|---|
@@ -13,7 +13,3 @@
 
 A program without a host has no jobs of its own: `greenlane.record.job` makes them.
 """
-
-from greenlane.hosts.observed.installation import install, uninstall
-
-__all__ = ["install", "uninstall"]

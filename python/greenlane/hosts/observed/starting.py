@@ -6,7 +6,7 @@ import os
 
 from greenlane import bootstrap
 from greenlane.errors import GreenlaneError
-from greenlane.hosts import observed
+from greenlane.hosts.observed import installation
 from greenlane.settings import load
 
 __all__ = ["start"]
@@ -24,5 +24,5 @@ def start() -> str:
         bootstrap.start_recording(settings)
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
-    observed.install()
+    installation.install()
     return ""

@@ -23,11 +23,13 @@ def heat_map(
     cells: Mapping[tuple[str, str], float],
     title: str,
     said: Callable[[float], str] = duration,
+    told: Callable[[str, str, str, str], str] | None = None,
 ) -> Html:
     """The map; a cell that is not in `cells` stays empty.
 
     Args:
         cells: value by (row, column), >= 0.
+        told: under the pointer, of row, column, value and share of all; None = who waited for whom.
     """
     whole = sum(cells.values()) or 1.0
     most = max(cells.values(), default=0) or 1.0
@@ -45,12 +47,16 @@ def heat_map(
                 continue
             # The root: small shares stay visible beside a dominating one; the number says what the colour blurs.
             depth = 0.08 + 0.84 * (value / most) ** 0.5
-            told = f"{row} waited {said(value)} for {column}: {share(value / whole)} of all"
-            parts.append(rect(x + 1, y + 1, _CELL - 2, _ROW - 2, "cell", told, f' fill-opacity="{depth:.2f}"'))
+            pointed = (told or _waited)(row, column, said(value), share(value / whole))
+            parts.append(rect(x + 1, y + 1, _CELL - 2, _ROW - 2, "cell", pointed, f' fill-opacity="{depth:.2f}"'))
             style = "on" if depth > 0.55 else ""
             parts.append(label(x + _CELL / 2, y + 19, said(value), style, "middle"))
     width = left + len(columns) * _CELL + 90
     return drawing(width, head + len(rows) * _ROW + 6, parts, title)
+
+
+def _waited(row: str, column: str, value: str, of_all: str) -> str:
+    return f"{row} waited {value} for {column}: {of_all} of all"
 
 
 def _column(left: float, head: float, name: str) -> Html:

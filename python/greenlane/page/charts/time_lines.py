@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from greenlane.page.axis import LinearAxis, grid, round_step, time_step_ns
+from greenlane.page.frame import apart
 from greenlane.page.html import Html
 from greenlane.page.svg import circle, drawing, label, line, path
 
@@ -46,7 +47,8 @@ def time_lines(
     for tick in values.ticks():
         parts.append(line(_LEFT, values.at(tick), _RIGHT, values.at(tick), "grid"))
         parts.append(label(_LEFT - 8, values.at(tick) + 4, said(tick), "soft", "end"))
-    ends = _apart({name: values.at(points[-1][1]) for name, points in drawn.items()})
+    lasts = [values.at(points[-1][1]) for points in drawn.values()]
+    ends = dict(zip(drawn, apart(lasts, 10, _HEIGHT - 4, 13), strict=True))
     for number, (name, points) in enumerate(drawn.items()):
         places = [(times.at(at), values.at(value)) for at, value in points]
         outline = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
@@ -68,13 +70,3 @@ def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
         return points
     size = -(-len(points) // _MOST_POINTS)
     return [max(points[at : at + size], key=lambda point: point[1]) for at in range(0, len(points), size)]
-
-
-def _apart(ends: Mapping[str, float]) -> dict[str, float]:
-    """Heights for the names: each at its line's end, but clear of the one below and of the axis."""
-    found: dict[str, float] = {}
-    lowest = _HEIGHT - 4.0
-    for name in sorted(ends, key=lambda name: -ends[name]):
-        found[name] = min(ends[name], lowest)
-        lowest = found[name] - 13
-    return found

@@ -1,7 +1,7 @@
 """Calls of upstreams, written down: which service, which operation, how long on the wire, how long unread.
 
-- `install`, `uninstall` — all clients at once, in what is imported and in what will be
-- `absent` — names that the installed versions of clients do not have although the probes ask for them
+- `installation` — `install` and `uninstall` all clients at once, in what is imported and in what will be; `absent`:
+  names that the installed versions of clients do not have although the probes ask for them
 
 | client | a call is | its deadline |
 |---|---|---|
@@ -23,7 +23,3 @@ statement may be told: verb and table, never a value.
 
 Nothing is on the path before `install` and after `uninstall`; while recording is switched off, one native call.
 """
-
-from greenlane.probes.calls.installation import absent, install, uninstall
-
-__all__ = ["absent", "install", "uninstall"]

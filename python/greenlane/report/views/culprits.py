@@ -38,10 +38,11 @@ def _table(heading: str, found: Sequence[costs.Cost]) -> Html:
     chosen, more = shortened(found)
     rows = [
         Row([each.name, each.place or "-", duration(each.lateness_ns), share(each.lateness_frac),
+             count(each.looks),
              ", ".join(each.culprits[:2]) + (f" and {len(each.culprits) - 2} more" if len(each.culprits) > 2 else "")])
         for each in chosen
     ]  # fmt: skip
-    heads = [heading, "where most", "made others wait", "of all such", "done for"]
+    heads = [heading, "where most", "made others wait", "of all such", "seen", "done for"]
     return joined([details(heading, table(heads, rows, heading, names=2), more)])
 
 

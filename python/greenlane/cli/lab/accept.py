@@ -1,0 +1,157 @@
+"""`greenlane lab accept`: which worker gets the connection, by server, version, socket and option."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.errors import GreenlaneError, SettingsError
+
+if TYPE_CHECKING:
+    from greenlane.lab.accept.runner import Order, Outcome
+
+__all__ = ["COMMAND"]
+
+_ATTEMPT: Final = "measure who accepts"
+_MOST_WORKERS: Final = 16
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--servers", metavar="NAMES", default="", help="separated by commas; `--servers help` lists them (all)"
+    )
+    parser.add_argument("--sockets", metavar="KINDS", default="tcp,unix", help="tcp, unix or both (tcp,unix)")
+    parser.add_argument("--workers", metavar="N", type=_workers, default=4, help="of each server (4)")
+    parser.add_argument("--quick", action="store_true", help="less of everything, keep-alive 1 s instead of 5 s")
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=Path, default=Path("out/lab/accept"), help="results (out/lab/accept)"
+    )
+    parser.add_argument(
+        "--environments", metavar="FOLDER", type=Path, default=Path("out/lab/environments"),
+        help="virtual environments of the servers, made once (out/lab/environments)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _workers(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= _MOST_WORKERS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 1 to {_MOST_WORKERS}")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    try:
+        from greenlane.lab.accept import runner
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "greenlane":
+            raise
+        hint = "pip install 'greenlane[lab]'"
+        raise SettingsError("module", error.name, "the packages of the extra lab", hint, attempted=_ATTEMPT) from None
+    from greenlane.lab.accept.contenders import SERVERS
+
+    if arguments.servers == "help":
+        output.table(
+            [{"server": one.name, "worker": one.worker_class} for one in SERVERS.values()], ("server", "worker")
+        )
+        return 0
+    order = _order(arguments)
+    _make(arguments.out)
+    minutes = runner.expected_s(order) / 60
+    output.say(f"{len(order.servers)} servers, {order.workers} workers each: about {minutes:.0f} min")
+    with _ended_by_sigterm():
+        outcome = runner.run(order, lambda text: output.say(f"  {text}"), lambda row: None)
+    if not any(getattr(row, "boots", False) for row in outcome.rows):
+        raise GreenlaneError(
+            _ATTEMPT, name="servers", value=list(outcome.skipped) or list(order.servers), rule="one that starts",
+            hint="connect to a package index once, or name others with --servers",
+        )  # fmt: skip
+    _show(outcome, arguments, output)
+    return 0
+
+
+def _order(arguments: argparse.Namespace) -> Order:
+    from greenlane.lab.accept.contenders import SERVERS
+    from greenlane.lab.accept.measuring import FULL, QUICK
+    from greenlane.lab.accept.runner import Order
+
+    servers = _chosen("--servers", arguments.servers or ",".join(SERVERS), tuple(SERVERS))
+    families: Any = _chosen("--sockets", arguments.sockets, ("tcp", "unix"))
+    amounts = QUICK if arguments.quick else FULL
+    return Order(servers, families, arguments.workers, amounts, arguments.environments)
+
+
+def _chosen(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    if not names or set(names) - set(known):
+        raise SettingsError(flag, text, f"some of {', '.join(known)}", "separate them by commas", attempted=_ATTEMPT)
+    return names
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"a folder that can be written ({error.strerror})"
+        raise SettingsError("--out", str(folder), rule, "give another folder", attempted=_ATTEMPT) from None
+
+
+def _show(outcome: Outcome, arguments: argparse.Namespace, output: Output) -> None:
+    from greenlane.lab.accept.page import page
+    from greenlane.lab.accept.tables import tables
+
+    environment = _environment(outcome, arguments)
+    rows = [asdict(row) for row in outcome.rows]
+    document = {"schema": "greenlane.lab.accept/1", "environment": environment, "rows": rows}
+    (arguments.out / "rows.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    html = arguments.out / "page.html"
+    html.write_text(page(outcome.rows, outcome.skipped, environment), encoding="utf-8")
+    if arguments.json:
+        output.line(json.dumps(document, indent=1))
+    else:
+        for table in tables(outcome.rows):
+            output.line(output.styled(table.name, "bold"))
+            output.line(table.about)
+            output.table(table.lines, table.columns)
+            for note in table.notes:
+                output.line(note)
+            output.line()
+    for name, reason in outcome.skipped.items():
+        output.say(f"without {name}: {reason}")
+    output.say(f"rows {arguments.out / 'rows.json'}, page {html}")
+
+
+def _environment(outcome: Outcome, arguments: argparse.Namespace) -> Mapping[str, object]:
+    from greenlane.lab.environment import about
+
+    return {**about(("greenlane",)), "quick": arguments.quick, "workers": arguments.workers, "skipped": outcome.skipped}
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the run as Ctrl-C does, with every server."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+COMMAND: Final = Command(
+    "accept", "which worker gets the connection: servers, versions, sockets, options", _declare, _run
+)

@@ -1,0 +1,248 @@
+"""`greenlane lab part3`: Lyft's benchmark of green threads, under seven runtimes and by three clocks."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.setting import nearest
+
+if TYPE_CHECKING:
+    from greenlane.lab.part3.cells import Cell, Measured
+    from greenlane.lab.part3.presets import Beside, Preset
+    from greenlane.lab.part3.rows import Row
+    from greenlane.lab.part3.runtimes import Runtime
+
+__all__ = ["COMMAND"]
+
+_ATTEMPT: Final = "run part 3"
+_HINT: Final = "greenlane lab part3 --help lists every option"
+#: What a preset sets and nobody else may.
+_SHAPE: Final = ("cpu_ms", "network_ms", "calls")
+_REQUESTS: Final = 500
+#: Names are checked against those of `greenlane.lab.part3`, which is loaded only when it runs.
+_RUNTIMES: Final = "gevent, asyncio, uvloop, threads, threads-0.5ms, greenlane, node"
+_PRESETS: Final = "lyft-5-55, lyft-50-150, lyft-5x11, serial-parallel, cpu-only"
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--preset", metavar="NAME", help=f"a run of the article beside what it published: {_PRESETS}")
+    add("--cpu-ms", metavar="MS", help="CPU of a request, in calls + 1 bursts (5)")
+    add("--network-ms", metavar="MS", help="network of a request, all its calls together (55)")
+    add("--calls", metavar="K", help="network calls of a request (1)")
+    add("--green-threads", metavar="N,…", help="requests in progress at a time, one number or several (1,5,50)")
+    add("--requests", metavar="N", help=f"requests of a run ({_REQUESTS})")
+    add("--runtimes", metavar="NAME,…", help=f"some of {_RUNTIMES} (all; a preset has its own)")
+    add("--repetitions", metavar="N", help="runs of each, in turns; pooled (1)")
+    add("--seed", metavar="N", help="of the order of the runs (1)")
+    add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
+    add("--out", type=Path, metavar="FOLDER", help="also write the page, the rows and every request there")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    try:
+        from greenlane.lab.part3 import cells, rows
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "greenlane":
+            raise
+        raise _missing(error.name) from None
+    preset = _preset(arguments)
+    chosen = _cells(arguments, preset, output)
+    repetitions = _whole("--repetitions", arguments.repetitions or "1", 1, 100)
+    seed = _whole("--seed", arguments.seed or "1", 0, 2**31)
+    _make(arguments.out)
+    every = cells.with_baselines(chosen)
+    total = len(every) * repetitions
+    output.say(f"{total} runs, about {cells.expected_all_s(every, repetitions):.0f} s")
+
+    def progress(number: int, cell: Cell) -> None:
+        places = f"{cell.green_threads} green thread{'s' * (cell.green_threads > 1)}"
+        output.say(f"{number + 1}/{total} {cell.runtime.name}: {cell.shape.said()}, {places}, {cell.requests} requests")
+
+    yields = preset.yields if preset else 0
+    measured = cells.measure(every, repetitions=repetitions, seed=seed, yields=yields, progress=progress)
+    found = rows.rows_of(measured)
+    known = preset.beside(found) if preset else []
+    _write(arguments.out, preset, found, known, measured, output)
+    if arguments.json:
+        output.document("lab.part3", _with_known(found, known))
+    else:
+        _text(preset, found, known, measured, output)
+    return 0
+
+
+def _preset(arguments: argparse.Namespace) -> Preset | None:
+    from greenlane.lab.part3.presets import PRESETS
+
+    name = arguments.preset
+    if name is None:
+        return None
+    if name not in PRESETS:
+        hint = nearest(name, PRESETS) or _HINT
+        raise SettingsError("--preset", name, f"one of {', '.join(PRESETS)}", hint, attempted=_ATTEMPT)
+    for option in _SHAPE:
+        if getattr(arguments, option) is not None:
+            flag = f"--{option.replace('_', '-')}"
+            rule = "left out beside --preset, which sets it"
+            raise SettingsError(flag, getattr(arguments, option), rule, f"drop {flag} or --preset", attempted=_ATTEMPT)
+    return PRESETS[name]
+
+
+def _cells(arguments: argparse.Namespace, preset: Preset | None, output: Output) -> list[Cell]:
+    from greenlane.lab.part3.cells import Cell
+    from greenlane.lab.part3.presets import cells_of
+    from greenlane.lab.part3.runtimes import RUNTIMES
+    from greenlane.lab.part3.shape import Shape
+
+    runtimes = _runtimes(arguments.runtimes, list(preset.runtimes if preset else RUNTIMES), output)
+    places = _places(arguments.green_threads) if arguments.green_threads is not None else None
+    requests = _whole("--requests", arguments.requests, 1, 1_000_000) if arguments.requests is not None else None
+    if preset is not None:
+        return cells_of(preset, runtimes, requests, places)
+    cpu_ms = _number("--cpu-ms", arguments.cpu_ms or "5", 10_000)
+    network_ms = _number("--network-ms", arguments.network_ms or "55", 60_000)
+    calls = _whole("--calls", arguments.calls or "1", 0, 1_000)
+    if not cpu_ms + network_ms:
+        raise SettingsError("--cpu-ms", "0", "above 0 beside --network-ms 0", _HINT, attempted=_ATTEMPT)
+    shape = Shape(cpu_ms, network_ms if calls else 0.0, calls)
+    return [
+        Cell(runtime, shape, number, requests or _REQUESTS) for number in places or (1, 5, 50) for runtime in runtimes
+    ]
+
+
+def _runtimes(given: str | None, default: list[str], output: Output) -> list[Runtime]:
+    """Those that this machine has; others are named on stderr."""
+    from greenlane.lab.part3.runtimes import RUNTIMES, missing
+
+    names = default if given is None else [part.strip() for part in given.split(",")]
+    unknown = next((name for name in names if name not in RUNTIMES), None)
+    if unknown is not None or len(set(names)) < len(names):
+        rule = f"some of {', '.join(RUNTIMES)}, each once, with commas"
+        hint = nearest(unknown, RUNTIMES) if unknown else ""
+        raise SettingsError("--runtimes", given, rule, hint or _HINT, attempted=_ATTEMPT)
+    lacking = {name: missing(RUNTIMES[name]) for name in names}
+    for name, why in lacking.items():
+        if why:
+            output.say(f"skipped {name}: {why}")
+    found = [RUNTIMES[name] for name, why in lacking.items() if not why]
+    if not found:
+        hint = "pip install 'greenlane[lab]'"
+        raise SettingsError("--runtimes", ",".join(names), "one that is installed", hint, attempted=_ATTEMPT)
+    return found
+
+
+def _places(text: str) -> list[int]:
+    found = [_whole("--green-threads", part.strip(), 1, 2_000) for part in text.split(",")]
+    if len(set(found)) < len(found):
+        raise SettingsError("--green-threads", text, "each number once", _HINT, attempted=_ATTEMPT)
+    return found
+
+
+def _whole(flag: str, text: str, low: int, high: int) -> int:
+    if text.isdecimal() and low <= int(text) <= high:
+        return int(text)
+    raise SettingsError(flag, text, f"a whole number from {low} to {high}", _HINT, attempted=_ATTEMPT)
+
+
+def _number(flag: str, text: str, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if 0 <= value <= high:
+        return value
+    raise SettingsError(flag, text, f"a number from 0 to {high:g}", _HINT, attempted=_ATTEMPT)
+
+
+def _make(folder: Path | None) -> None:
+    """Before the runs: a folder that cannot be made must not cost a minute first."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"a folder that can be written ({error.strerror})"
+        raise SettingsError("--out", str(folder), rule, "name another", attempted=_ATTEMPT) from None
+
+
+def _write(
+    folder: Path | None,
+    preset: Preset | None,
+    found: list[Row],
+    known: list[Beside],
+    measured: Measured,
+    output: Output,
+) -> None:
+    if folder is None:
+        return
+    from greenlane.lab.part3.kept import keep
+    from greenlane.lab.part3.page import page
+
+    try:
+        keep(folder / "requests.parquet", measured)
+        with (folder / "rows.json").open("w", encoding="utf-8") as out:
+            Output(out, output.err).document("lab.part3", _with_known(found, known))
+        (folder / "page.html").write_text(page(preset, found, known, measured), encoding="utf-8")
+    except OSError as error:
+        rule = f"a folder that can be written ({error.strerror})"
+        raise GreenlaneError(_ATTEMPT, name="--out", value=str(folder), rule=rule, hint="name another") from None
+    except ModuleNotFoundError as error:
+        raise _missing(error.name or "pyarrow") from None
+    output.say(f"page: {folder / 'page.html'}")
+
+
+def _with_known(found: list[Row], known: list[Beside]) -> list[Row]:
+    """Rows with what is known beforehand of them: `published_<field>`, and how far off the measured one is."""
+    named = {"published": "published", "N/X": "demanded", "model": "model"}
+    complete = [dict(row) for row in found]
+    for one in known:
+        shape = one.known.shape
+        key = ("gevent", one.known.green_threads, shape.calls, shape.together)
+        for row in complete:
+            if (row["contender"], row["green_threads"], row["calls"], row["together"]) == key:
+                row[f"{named[one.known.source]}_{one.known.field}"] = one.known.value
+                row[f"off_{one.known.field.removesuffix('_frac')}_frac"] = one.off_frac
+    return complete
+
+
+def _text(preset: Preset | None, found: list[Row], known: list[Beside], measured: Measured, output: Output) -> None:
+    from greenlane.lab.part3 import shown
+
+    tables = [shown.beside(known), shown.measured_rows(found), shown.laws(found), shown.switches(found)]
+    for table in tables:
+        if table.rows:
+            output.line(output.styled(table.heading, "bold"))
+            output.table(table.rows, table.columns)
+            output.line()
+    asked = [cell for cell in measured if not cell.baseline]
+    output.line(output.styled("How often each latency came", "bold"))
+    for cell in asked:
+        for line in shown.histograms(cell, measured):
+            output.line(line)
+    told = shown.told(asked)
+    if told is not None:
+        output.line()
+        for line in shown.longest_of(told, measured):
+            output.line(line)
+    if preset is not None:
+        output.line()
+        output.line(output.styled("What the published figures hide", "bold"))
+        for said in preset.hides:
+            output.line(f"- {said}")
+    if warning := shown.noise(found):
+        output.say(f"warning: {warning}")
+
+
+def _missing(name: str) -> GreenlaneError:
+    hint = "pip install 'greenlane[lab]'"
+    return SettingsError("module", name, "the packages of the extra lab", hint, attempted=_ATTEMPT)
+
+
+COMMAND: Final = Command(
+    "part3", "Lyft's benchmark of green threads by three clocks, under seven runtimes", _declare, _run
+)

@@ -1,0 +1,51 @@
+"""Tests that a busy machine may disturb are made anew: up to three runs, and the first that holds counts.
+
+Which: those with a real server (`system`), and those that assert shares or times of a run of their own (`measured`). A
+defect that is there every time fails all three. Each run that did not hold is told at the end, with its reason, so that
+what happens now and then is seen and not hidden; the fixtures of a test, and with them its servers, are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+import pytest
+
+#: Further runs of a test whose first one did not hold.
+MORE_RUNS: Final = 2
+
+
+class Disturbed:
+    """A plugin of pytest: who is run again, and what is said of it."""
+
+    def __init__(self) -> None:
+        #: Test and reason of each run that did not hold.
+        self.told: list[tuple[str, str]] = []
+
+    @pytest.hookimpl(trylast=True)  # after those that mark their folder's tests
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            if item.get_closest_marker("system") or item.get_closest_marker("measured"):
+                item.add_marker(pytest.mark.flaky(reruns=MORE_RUNS))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.when == "call":
+            item.stash[WRONG] = report.failed
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if str(report.outcome) == "rerun":
+            self.told.append((report.nodeid, report.longreprtext))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.told:
+            terminalreporter.section(f"made anew: {len(self.told)}")
+        for test, reason in self.told:
+            terminalreporter.write_line(f"{test}\n{reason}\n")
+
+
+#: Whether a test's last run did not hold.
+WRONG: Final = pytest.StashKey[bool]()

@@ -1,0 +1,1 @@
+"""Tests of the pricing demo: what is its own; the lab does the rest."""

@@ -1,0 +1,1 @@
+"""Tests of runs of a scenario: arithmetic by hand, then real processes."""

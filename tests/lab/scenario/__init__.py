@@ -1,0 +1,1 @@
+"""Tests of scenario files: keys, rules, bounds, what is shipped."""
