@@ -19,6 +19,9 @@ from tests.lanes.arena import functions
 from tests.lanes.arena.conftest import Make
 from tests.lanes.arena.running import run
 
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 MB = 1 << 20
 
 

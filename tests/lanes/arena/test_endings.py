@@ -16,6 +16,9 @@ from tests.lanes.arena.conftest import Make
 from tests.lanes.arena.running import LONGEST_S, ROOT, is_alive, run
 from tests.lanes.burners import until
 
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys, time, threading
 sys.path[:0] = [{root!r}]
@@ -46,7 +49,6 @@ def program(rest: str) -> str:
     return PROGRAM.format(root=str(ROOT)) + textwrap.dedent(rest)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
 def test_workers_end_when_their_parent_is_killed(start_process: StartProcess, number: int, busy: bool) -> None:
@@ -66,7 +68,6 @@ def test_workers_end_when_their_parent_is_killed(start_process: StartProcess, nu
     until(lambda: not is_alive(worker), LONGEST_S)
 
 
-@pytest.mark.slow
 def test_a_program_that_forgets_to_close_ends_at_once_and_quietly(run_python: RunPython) -> None:
     done = run_python(
         program("""
@@ -80,7 +81,6 @@ def test_a_program_that_forgets_to_close_ends_at_once_and_quietly(run_python: Ru
     assert not is_alive(int(done.stdout.split()[1]))
 
 
-@pytest.mark.slow
 def test_functions_and_classes_of_the_main_module_cross(run_python: RunPython, tmp_path: object) -> None:
     path = os.path.join(str(tmp_path), "program.py")
     rest = """

@@ -19,6 +19,9 @@ from tests.lanes.arena.conftest import Make
 from tests.lanes.arena.running import ROOT, run
 from tests.lanes.burners import together
 
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 RUNNERS = pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 RunLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -138,7 +141,6 @@ print("well")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("patched", [True, False], ids=["patched", "plain"])
 def test_on_a_gevent_hub(run_python: RunPython, patched: bool) -> None:
     assert "well" in run_python(GEVENT.format(patched=patched, root=str(ROOT))).stdout

@@ -20,6 +20,9 @@ from tests.lanes.arena.conftest import Make
 from tests.lanes.arena.running import LONGEST_S, appears, descriptors, ended, is_alive, run, submitted
 from tests.lanes.burners import until
 
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 
 def test_a_death_fails_its_call_by_name_with_signal_and_last_line(make: Make) -> None:
     executor = make()
@@ -79,7 +82,6 @@ def test_a_warm_up_that_fails_fails_what_waits_and_says_why(make: Make) -> None:
         assert "in cold_start" in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.slow
 def test_a_worker_that_does_not_get_ready_in_time_is_killed(make: Make) -> None:
     executor = make(warm_up=_sleepless, start_timeout_s=0.1)
     with pytest.raises(WorkerDied, match="killed by SIGKILL"):
