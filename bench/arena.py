@@ -70,6 +70,8 @@ PAYLOADS: dict[str, tuple[Function, tuple[Any, ...], int]] = {
     "1 kB dict in": (length, ({f"key {n}": n for n in range(60)},), 100),
     "720 kB in": (first, (floats(0.72),), 30),
     "720 kB echo": (same, (floats(0.72),), 30),
+    "1 MB in": (first, (floats(1),), 30),
+    "1 MB echo": (same, (floats(1),), 30),
     "4 MB in": (first, (floats(4),), 10),
     "4 MB echo": (same, (floats(4),), 10),
     "12 MB in": (first, (floats(12),), 10),
