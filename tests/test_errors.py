@@ -19,6 +19,7 @@ from greenlane.errors import (
     RecordError,
     RecordingError,
     SettingsError,
+    WorkerDied,
 )
 
 CODES = {
@@ -32,6 +33,7 @@ CODES = {
     RecordError: ("record", 1),
     PlacementError: ("placement", 2),
     Overloaded: ("overloaded", 1),
+    WorkerDied: ("worker-died", 1),
     DeadlineExceeded: ("deadline", 1),
 }
 
@@ -82,6 +84,7 @@ def test_deadline_exceeded_is_met_by_code_that_meets_time_outs() -> None:
     [
         SettingsError("a", 1, "r", "h", attempted="load"),
         DeadlineExceeded(),
+        WorkerDied("run f", pid=4711, code=-9, last_line="half way"),
         HostError("start", name="worker", value="gevent", rule="threads", hint="use threads"),
     ],
 )

@@ -1,5 +1,6 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
+mod arena;
 mod asyncio;
 mod calls;
 mod clock;
@@ -27,6 +28,14 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::arena::channel::Channel;
+    #[pymodule_export]
+    use super::arena::die_with_parent;
+    #[pymodule_export]
+    use super::arena::poll::Poll;
+    #[pymodule_export]
+    use super::arena::segment::{Block, Segment};
     #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import types
 from collections.abc import Callable, Generator
@@ -64,8 +65,12 @@ async def _end_of(call: Call, loop: Any) -> None:
 def _ending(call: Call, loop: Any) -> Any:
     """Give a future that is set when the call ends."""
     future = loop.create_future()
+    running = sys.modules["asyncio.events"]._get_running_loop
 
     def wake(_: Call) -> None:
+        if running() is loop:  # It ended on the loop's own thread, as answers of worker processes do.
+            _set(future)
+            return
         with contextlib.suppress(RuntimeError):  # The loop has been closed: nobody waits.
             loop.call_soon_threadsafe(_set, future)
 
