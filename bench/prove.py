@@ -25,7 +25,7 @@ from greenlane.lab.environment import about
 from greenlane.lab.load.plan import Plan
 from greenlane.lab.run import tables, work_unit
 from greenlane.lab.run.cell import turns
-from greenlane.lab.run.interruption import ended_by_sigterm
+from greenlane.lab.run.interruption import ended_by_signals
 from greenlane.lab.run.pacing import plan_of
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import Row
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the proof; gives the exit code."""
     try:
         given = _arguments(argv)
-        with ended_by_sigterm():
+        with ended_by_signals():
             return _Proof(given.quick, given.only, given.seed).run(given.fresh)
     except GreenlaneError as error:
         print(error, file=sys.stderr)

@@ -196,7 +196,7 @@ def _hint(setting: Setting, value: object) -> str:
     if setting.required:
         return "it has no default"
     default = list(setting.default) if isinstance(setting.default, tuple) else setting.default
-    return f"leave it out for the default, {default!r}" if default != [] else "give a list"
+    return f"leave it out for the default, {default!r}" if default != [] else "leave it out for none"
 
 
 def _checks_as_text(setting: Setting, text: str) -> bool:

@@ -22,7 +22,7 @@ from greenlane.demo.mixes import light_frac, pricing
 from greenlane.demo.options import Options, parse
 from greenlane.errors import GreenlaneError, PlatformError
 from greenlane.lab.run import tables
-from greenlane.lab.run.interruption import ended_by_sigterm
+from greenlane.lab.run.interruption import ended_by_signals
 from greenlane.lab.run.remarks import disturbed
 from greenlane.lab.run.runner import Result, run_scenario, stored
 from greenlane.lab.run.talk import LiveTalk
@@ -47,7 +47,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         if isinstance(options, str):
             out.write(options)
             return 0
-        with ended_by_sigterm():
+        with ended_by_signals():
             return _Demo(options, out, err).run()
     except GreenlaneError as error:
         err.write(f"{error}\n")

@@ -236,6 +236,7 @@ def test_the_page_needs_nothing_else_and_says_what_the_text_says(run: Run, tmp_p
         (["alike:a", "broken"], "run.json", "copy"),
         (["alike:a", "noise.glr"], "noise.glr", "greenlane record"),
         (["alike:a", "alike:b", "--deadline-ms", "soon"], "expected milliseconds > 0", ""),
+        (["alike:a", "alike:b", "--deadline-ms", "ligth=5"], "expected one of light, heavy", "did you mean 'light'?"),
         (["alike:a", "alike:b", "--smallest-frac", "much"], "expected a number from 0 to 10", ""),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import xml.dom.minidom
 
@@ -130,6 +131,21 @@ def test_a_busy_machine_is_said_with_a_remedy() -> None:
     noisy = rows_of({CELL: [made_run(others_cores=0.5)]})
     assert "stop them and run again" in shown.noise(noisy)
     assert shown.noise(rows_of({CELL: [made_run()]})) == ""
+
+
+def test_more_green_threads_than_requests_are_said_with_a_remedy() -> None:
+    (row,) = rows_of({CELL: [made_run()]})
+    assert list(shown.warnings([row])) == []
+    (said,) = shown.warnings([{**row, "green_threads": 50}])
+    assert said.startswith("50 green threads had 3 requests in all") and said.endswith("--requests 500 would do")
+
+
+def test_of_several_shapes_each_line_says_its_own() -> None:
+    five = dataclasses.replace(CELL, shape=Shape(20, 30, 5))
+    measured = {CELL: [made_run()], five: [dataclasses.replace(made_run(), shape=five.shape)]}
+    heads = [next(shown.histograms(cell, measured)) for cell in measured]
+    assert "20ms CPU/30ms Network, from" in heads[0] and "20ms CPU/30ms Network in 5 calls, from" in heads[1]
+    assert [row["CPU/network"] for row in shown.laws(rows_of(measured)).rows] == ["20/30 in 1", "20/30 in 5"]
 
 
 def test_histograms_are_a_line_a_clock() -> None:

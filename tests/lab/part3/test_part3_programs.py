@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -63,10 +64,11 @@ def test_rows_are_pooled_over_repetitions_and_every_request_is_kept(tmp_path: Pa
     assert sorted(set(table["repetition"].to_pylist())) == [0, 1]
 
 
-def test_ctrl_c_leaves_no_process(start_process) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_no_process_and_no_folder(number: int, start_process, tmp_path: Path) -> None:
     command = "import sys; from greenlane.cli.main import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["lab", "part3", "--runtimes", "gevent", "--green-threads", "1", "--network-ms", "20000"]
-    child = start_process([sys.executable, "-c", command, *arguments])
+    child = start_process([sys.executable, "-c", command, *arguments], env={**os.environ, "TMPDIR": str(tmp_path)})
     child.wait_output(r"^1/1 gevent")
     below: list[int] = []
     until = time.monotonic() + 20
@@ -74,10 +76,11 @@ def test_ctrl_c_leaves_no_process(start_process) -> None:
         below = processes.descendants(child.pid)[1:]
         time.sleep(0.01)
     assert below
-    child.signal(signal.SIGINT)
+    child.signal(number)
     assert child.wait_exit() == 130
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
-    assert "Traceback" not in child.output
+    assert "Traceback" not in child.output and "stopped: " in child.output
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,8 @@ def test_ctrl_c_leaves_no_process(start_process) -> None:
         (["--cpu-ms", "0", "--network-ms", "0"], "above 0"),
         (["--requests", "0"], "a whole number from 1"),
         (["--repetitions", "1.5"], "a whole number from 1 to 100"),
+        (["--calls", "0", "--network-ms", "5"], "--calls='0', expected at least 1 beside --network-ms 5"),
+        (["--cpu-ms", ""], "--cpu-ms='', expected a number"),
         (["--out", "/proc/no/such"], "a folder that can be written"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from greenlane.lab.run.conclusion import conclusion
 from greenlane.lab.run.document import document
@@ -12,7 +13,9 @@ from greenlane.lab.run.page import page
 from greenlane.lab.run.performed import Closed, Run
 from greenlane.lab.run.rows import pooled
 from greenlane.lab.run.runner import Result
+from greenlane.lab.run.sections import numbers
 from greenlane.lab.run.tables import result_table, subjects, tool_table
+from greenlane.lab.scenario.phase import Phase
 from tests.lab.made import PRICING, run, sample
 from tests.page_tags import tags, what_it_fetches
 
@@ -45,6 +48,13 @@ def test_the_page_asks_for_nothing_outside_itself_and_escapes_what_it_says() -> 
 def test_the_page_names_the_fault_and_the_closed_loop_tool() -> None:
     text = page(MADE)
     assert "stall" in text and "closed-loop tool" in text
+
+
+def test_what_is_known_of_whole_runs_alone_is_not_said_of_a_phase() -> None:
+    surge = dataclasses.replace(PRICING, phases=(Phase("before", 3.0), Phase("after", 3.0)))
+    text = numbers(surge, pooled(surge, [run(REQUESTS)]), ["greenlane"])
+    whole, *phases = [re.findall(r"<td[^>]*>(.*?)</td>", line) for line in text.split("<tr")[2:5]]
+    assert len(phases) == 2 and all(whole[-4:-1]) and [line[-4:-1] for line in phases] == [[""] * 3] * 2
 
 
 def test_nothing_measured_is_still_a_page() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from greenlane.errors import SettingsError
+from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab.run.faults import Done
 from greenlane.lab.run.performed import Closed, Run
 from greenlane.lab.run.runner import stored
@@ -50,6 +50,13 @@ def test_runs_of_another_identity_are_refused_and_forgotten_when_asked(tmp_path:
         opened(tmp_path, seed=2)
     store, kept = opened(tmp_path, seed=2, fresh=True)
     assert kept == 0 and store.load(MADE.turn) is None
+
+
+def test_a_folder_without_room_is_named_and_keeps_what_is_there(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    (tmp_path / "samples").rmdir()
+    with pytest.raises(GreenlaneError, match=r"--out='.*', expected a folder that can be written \(.*\n.*goes on"):
+        store.save(MADE)
 
 
 def test_a_run_whose_samples_are_gone_is_made_anew(tmp_path: Path) -> None:

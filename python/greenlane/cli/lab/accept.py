@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     _make(arguments.out)
     minutes = runner.expected_s(order) / 60
     output.say(f"{len(order.servers)} servers, {order.workers} workers each: about {minutes:.0f} min")
-    with _ended_by_sigterm():
+    with _ended_by_signals():
         outcome = runner.run(order, lambda text: output.say(f"  {text}"), lambda row: None)
     if not any(getattr(row, "boots", False) for row in outcome.rows):
         raise GreenlaneError(
@@ -136,7 +136,7 @@ def _environment(outcome: Outcome, arguments: argparse.Namespace) -> Mapping[str
 
 
 @contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _ended_by_signals() -> Iterator[None]:
     """SIGTERM ends the run as Ctrl-C does, with every server."""
     if threading.current_thread() is not threading.main_thread():
         yield

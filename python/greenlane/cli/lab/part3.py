@@ -46,33 +46,44 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     try:
-        from greenlane.lab.part3 import cells, rows
+        from greenlane.lab.part3 import cells, rows, shown
+        from greenlane.lab.run.interruption import checkpoint, ended_by_signals
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "greenlane":
             raise
         raise _missing(error.name) from None
     preset = _preset(arguments)
     chosen = _cells(arguments, preset, output)
-    repetitions = _whole("--repetitions", arguments.repetitions or "1", 1, 100)
-    seed = _whole("--seed", arguments.seed or "1", 0, 2**31)
+    repetitions = _whole("--repetitions", _given(arguments.repetitions, "1"), 1, 100)
+    seed = _whole("--seed", _given(arguments.seed, "1"), 0, 2**31)
     _make(arguments.out)
     every = cells.with_baselines(chosen)
     total = len(every) * repetitions
-    output.say(f"{total} runs, about {cells.expected_all_s(every, repetitions):.0f} s")
+    output.say(f"{total} run{'s' * (total > 1)}, about {cells.expected_all_s(every, repetitions):.0f} s")
 
     def progress(number: int, cell: Cell) -> None:
-        places = f"{cell.green_threads} green thread{'s' * (cell.green_threads > 1)}"
+        checkpoint()
+        places = shown.places(cell.green_threads)
         output.say(f"{number + 1}/{total} {cell.runtime.name}: {cell.shape.said()}, {places}, {cell.requests} requests")
 
     yields = preset.yields if preset else 0
-    measured = cells.measure(every, repetitions=repetitions, seed=seed, yields=yields, progress=progress)
+    try:
+        with ended_by_signals():
+            measured = cells.measure(every, repetitions=repetitions, seed=seed, yields=yields, progress=progress)
+    except KeyboardInterrupt:
+        output.say("stopped: the program was ended; nothing is kept of the runs so far")
+        return 130
     found = rows.rows_of(measured)
     known = preset.beside(found) if preset else []
-    _write(arguments.out, preset, found, known, measured, output)
-    if arguments.json:
-        output.document("lab.part3", _with_known(found, known))
-    else:
-        _text(preset, found, known, measured, output)
+    try:
+        _write(arguments.out, preset, found, known, measured, output)
+    finally:  # a full disk does not cost what was measured
+        if arguments.json:
+            output.document("lab.part3", _with_known(found, known))
+        else:
+            _text(preset, found, known, measured, output)
+        for warning in shown.warnings(found):
+            output.say(f"warning: {warning}")
     return 0
 
 
@@ -104,9 +115,12 @@ def _cells(arguments: argparse.Namespace, preset: Preset | None, output: Output)
     requests = _whole("--requests", arguments.requests, 1, 1_000_000) if arguments.requests is not None else None
     if preset is not None:
         return cells_of(preset, runtimes, requests, places)
-    cpu_ms = _number("--cpu-ms", arguments.cpu_ms or "5", 10_000)
-    network_ms = _number("--network-ms", arguments.network_ms or "55", 60_000)
-    calls = _whole("--calls", arguments.calls or "1", 0, 1_000)
+    cpu_ms = _number("--cpu-ms", _given(arguments.cpu_ms, "5"), 10_000)
+    network_ms = _number("--network-ms", _given(arguments.network_ms, "55"), 60_000)
+    calls = _whole("--calls", _given(arguments.calls, "1"), 0, 1_000)
+    if arguments.network_ms is not None and network_ms and not calls:
+        rule = f"at least 1 beside --network-ms {network_ms:g}"
+        raise SettingsError("--calls", "0", rule, "drop --calls or --network-ms", attempted=_ATTEMPT)
     if not cpu_ms + network_ms:
         raise SettingsError("--cpu-ms", "0", "above 0 beside --network-ms 0", _HINT, attempted=_ATTEMPT)
     shape = Shape(cpu_ms, network_ms if calls else 0.0, calls)
@@ -131,7 +145,7 @@ def _runtimes(given: str | None, default: list[str], output: Output) -> list[Run
             output.say(f"skipped {name}: {why}")
     found = [RUNTIMES[name] for name, why in lacking.items() if not why]
     if not found:
-        hint = "pip install 'greenlane[lab]'"
+        hint = "leave --runtimes out: asyncio and threads need nothing but CPython"
         raise SettingsError("--runtimes", ",".join(names), "one that is installed", hint, attempted=_ATTEMPT)
     return found
 
@@ -141,6 +155,10 @@ def _places(text: str) -> list[int]:
     if len(set(found)) < len(found):
         raise SettingsError("--green-threads", text, "each number once", _HINT, attempted=_ATTEMPT)
     return found
+
+
+def _given(text: str | None, default: str) -> str:
+    return default if text is None else text
 
 
 def _whole(flag: str, text: str, low: int, high: int) -> int:
@@ -234,8 +252,6 @@ def _text(preset: Preset | None, found: list[Row], known: list[Beside], measured
         output.line(output.styled("What the published figures hide", "bold"))
         for said in preset.hides:
             output.line(f"- {said}")
-    if warning := shown.noise(found):
-        output.say(f"warning: {warning}")
 
 
 def _missing(name: str) -> GreenlaneError:

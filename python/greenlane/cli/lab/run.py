@@ -15,6 +15,7 @@ from greenlane.setting import nearest
 
 if TYPE_CHECKING:
     from greenlane.lab.run.runner import Result
+    from greenlane.lab.run.store import Store
     from greenlane.lab.scenario.scenario import Scenario
 
 __all__ = ["COMMAND"]
@@ -58,13 +59,13 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     talk = LiveTalk(output.err if arguments.json else output.out, output.err)
     store = runner.stored(scenario, folder)
     try:
-        with interruption.ended_by_sigterm():
+        with interruption.ended_by_signals():
             result = runner.run_scenario(scenario, names, store, talk, fresh=arguments.fresh)
     except KeyboardInterrupt:
         talk.progress("")
         output.say(f"stopped: every process was ended; finished runs are kept in {folder}, the same command goes on")
         return 130
-    _report(arguments, result, folder, output)
+    _report(arguments, result, store, folder, output)
     failed = arguments.check and any(one.verdict != "holds" for one in result.judgements)
     return 1 if failed or not result.complete else 0
 
@@ -101,7 +102,7 @@ def _number(flag: str, text: str | None, low: float, high: float, whole: bool = 
         value = math.nan
     if not low <= value <= high:
         kind = "a whole number" if whole else "a number"
-        raise SettingsError(flag, text, f"{kind} from {low:g} to {high:g}", attempted=_ATTEMPTED)
+        raise SettingsError(flag, text, f"{kind} from {low:g} to {int(high)}", attempted=_ATTEMPTED)
     return value
 
 
@@ -118,19 +119,22 @@ def _contenders(text: str | None, known: list[str]) -> list[str]:
     return names
 
 
-def _report(arguments: argparse.Namespace, result: Result, folder: Path, output: Output) -> None:
+def _report(arguments: argparse.Namespace, result: Result, store: Store, folder: Path, output: Output) -> None:
     from greenlane.lab.run.document import document
     from greenlane.lab.run.page import page
 
     whole = document(result)
-    (folder / "rows.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    (folder / "page.html").write_text(page(result), encoding="utf-8")
-    if arguments.json:
-        output.line(json.dumps(whole))
-    else:
-        _tables(result, output)
-    for remark in result.remarks:
-        output.say(f"note: {remark}")
+    try:
+        with store.writing():
+            (folder / "rows.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+            (folder / "page.html").write_text(page(result), encoding="utf-8")
+    finally:  # a full disk does not cost what was measured
+        if arguments.json:
+            output.line(json.dumps(whole))
+        else:
+            _tables(result, output)
+        for remark in result.remarks:
+            output.say(f"note: {remark}")
     output.say(f"raw samples {folder / 'samples'}, rows {folder / 'rows.json'}, page {folder / 'page.html'}")
 
 

@@ -149,7 +149,7 @@ def _place(study: Study, place: Place) -> Html:
         + note(f"Latencies: {counts}.")
         + blocks.wide(cumulative(tails, f"{place.name}: share that is slower", upright=marks, strong=strong))
         + blocks.wide(histogram(series, f"{place.name}: how often each came", upright=marks, strong=strong, height=220))
-        + _table(found, f"verdicts for {place.name}", with_place=False)
+        + (_table(found, f"verdicts for {place.name}", with_place=False) if found else note("Too few to compare."))
     )
 
 

@@ -19,6 +19,7 @@ from greenlane.lab.compare.verdicts import SMALLEST_FRAC, Verdict, Word, verdict
 from greenlane.lab.differences import Difference, Side, adjusted, difference
 from greenlane.lab.resampling import drawn_weights
 from greenlane.lab.statistics import RESAMPLES, Interval, interval
+from greenlane.setting import nearest
 
 __all__ = ["Comparison", "Study", "study_of"]
 
@@ -74,12 +75,19 @@ def study_of(
         smallest_frac: effects below it are "same".
 
     Raises:
-        SettingsError: they have no endpoint in common.
+        SettingsError: they have no endpoint in common, or none of a deadline's name.
     """
     known = {name: ms for subject in reversed(subjects) for name, ms in subject.deadlines_ms.items()}
     known |= deadlines_ms or {}
     notes: list[str] = []
     places = list(_places(subjects, known, deadline_ms, notes))
+    names = dict.fromkeys(place.endpoint for place in places if not place.mixture)
+    for name, ms in (deadlines_ms or {}).items():
+        if name not in names:
+            hint = nearest(name, names) or "name one of them"
+            raise SettingsError(
+                "--deadline-ms", f"{name}={ms:g}", f"one of {', '.join(names)}", hint, attempted=ATTEMPT
+            )
     found = [each for place in places for each in _compared(subjects, place)]
     if not found:
         rule = "an endpoint with at least 20 requests on both sides"

@@ -10,7 +10,7 @@ from greenlane.lab.part3.clocks import CLOCKS, latencies_ms, longest
 from greenlane.lab.part3.presets import Beside, Preset
 from greenlane.lab.part3.rows import Row
 from greenlane.lab.part3.shape import Shape
-from greenlane.lab.part3.shown import noise, told
+from greenlane.lab.part3.shown import places, told, warnings
 from greenlane.lab.part3.timeline import hidden, lines
 from greenlane.page import blocks
 from greenlane.page.charts.curves import Scale
@@ -26,10 +26,8 @@ def page(preset: Preset | None, rows: Sequence[Row], known: Sequence[Beside], me
     """The whole page; each runtime and shape has its baseline (`with_baselines`)."""
     cells = [cell for cell in measured if not cell.baseline]
     title = f"Green threads: {preset.said if preset else cells[0].shape.said()}"
-    warning = noise(rows)
     header = [element("h1", title), blocks.paragraph(_conclusion(cells, rows), "lead")]
-    if warning:
-        header.append(blocks.paragraph(f"A busy machine: {warning}.", "warning"))
+    header += [blocks.paragraph(f"{said[0].upper()}{said[1:]}.", "warning") for said in warnings(rows)]
     sections = [
         _known(preset, known),
         *(_sweep(shape, rows) for shape in dict.fromkeys(cell.shape for cell in cells)),
@@ -122,7 +120,7 @@ def _longest(cells: Sequence[Cell], measured: Measured) -> Html:
     run = measured[cell][-1]
     request = longest(run)
     return blocks.section(
-        f"The longest request: {cell.runtime.name} with {cell.green_threads} green threads",
+        f"The longest request: {cell.runtime.name} with {places(cell.green_threads)}",
         blocks.legend(LANE_COLOURS),
         blocks.wide(lanes(run, request.number)),
         blocks.details("as the article prints it", element("pre", "\n".join(lines(run)))),

@@ -12,7 +12,19 @@ from greenlane.lab.part3.rows import Row
 from greenlane.lab.part3.timeline import hidden, lines
 from greenlane.lab.queueing import knee
 
-__all__ = ["Table", "beside", "histograms", "laws", "longest_of", "measured_rows", "noise", "switches", "told"]
+__all__ = [
+    "Table",
+    "beside",
+    "histograms",
+    "laws",
+    "longest_of",
+    "measured_rows",
+    "noise",
+    "places",
+    "switches",
+    "told",
+    "warnings",
+]
 
 #: Lines of a timeline that are shown; more are left out in the middle.
 _MOST_LINES: Final = 40
@@ -71,9 +83,11 @@ def measured_rows(rows: Sequence[Row]) -> Table:
 
 def laws(rows: Sequence[Row]) -> Table:
     """Little's law by each clock."""
+    mixed = len({_shape(row) for row in rows}) > 1
     found = [
         {
             "contender": row["contender"],
+            **({"CPU/network": _shape(row)} if mixed else {}),
             "N": row["green_threads"],
             **{f"{clock}_N": _round(row[f"little_{clock}_jobs"], 2) for clock in CLOCKS},
             "empty": _round(row["little_empty_jobs"], 2),
@@ -115,7 +129,9 @@ def histograms(cell: Cell, measured: Measured) -> Iterator[str]:
     requests = [request for run in measured[cell] for request in run.requests]
     series = {clock: latencies_ms(requests, clock) for clock in CLOCKS}
     low, high = min(values[0] for values in series.values()), max(values[-1] for values in series.values())
-    yield f"{cell.runtime.name}, {cell.green_threads} green threads, from {low:.1f} to {high:.1f} ms:"
+    mixed = len({one.shape for one in measured if not one.baseline}) > 1
+    what = f"{cell.runtime.name}, {places(cell.green_threads)}" + f", {cell.shape.said()}" * mixed
+    yield f"{what}, from {low:.1f} to {high:.1f} ms:"
     for clock, values in series.items():
         counts = [0] * _BINS
         for value in values:
@@ -128,7 +144,7 @@ def longest_of(cell: Cell, measured: Measured) -> Iterator[str]:
     """The longest request of a cell's last run, as published; then what that form leaves out."""
     run = measured[cell][-1]
     shape = cell.shape
-    yield f"{shape.said()} per request ({cell.requests} requests with {cell.green_threads} green threads)"
+    yield f"{shape.said()} per request ({cell.requests} requests with {places(cell.green_threads)})"
     yield "Longest Request:"
     found = lines(run)
     half = _MOST_LINES // 2
@@ -143,6 +159,24 @@ def told(cells: Sequence[Cell]) -> Cell | None:
     found = [cell for cell in cells if cell.green_threads > 1 and cell.shape.network_ms and not cell.shape.together]
     over = [cell for cell in found if cell.green_threads > knee(cell.shape.cpu_ms, cell.shape.network_ms)]
     return min(over or found, key=lambda cell: cell.green_threads, default=None)
+
+
+def places(number: int) -> str:
+    """So many green threads."""
+    return f"{number} green thread{'s' * (number > 1)}"
+
+
+def warnings(rows: Sequence[Row]) -> Iterator[str]:
+    """What makes the figures less than they look, with a remedy."""
+    if said := noise(rows):
+        yield said
+    few = [row for row in rows if row["requests"] < row["green_threads"]]
+    if few:
+        most = max(few, key=lambda row: row["green_threads"])
+        yield (
+            f"{places(most['green_threads'])} had {most['requests']} requests in all, so never as many in progress: "
+            f"--requests {10 * most['green_threads']} would do"
+        )
 
 
 def noise(rows: Sequence[Row]) -> str:

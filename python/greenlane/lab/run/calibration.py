@@ -13,6 +13,7 @@ from greenlane.lab import processes
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Plan, Poisson
 from greenlane.lab.run.arena import Arena, one_more
+from greenlane.lab.run.interruption import checkpoint
 from greenlane.lab.run.pacing import stream_of
 from greenlane.lab.run.server import Server
 from greenlane.lab.scenario.request_class import RequestClass
@@ -50,6 +51,7 @@ def costs_ms(scenario: Scenario, server: Server) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for one in scenario.classes:
+        checkpoint()
         if (one.cpu_share_frac or one.request_share_frac) and not one.same_work_as:
             found[one.name] = _measured_ms(scenario, server, one)
     for one in scenario.classes:

@@ -133,5 +133,5 @@ def _few(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
         seconds = scenario.run_seconds() * scenario.repetitions
         yield (
             f"Rough p99, fewer than {_BEYOND} requests lie beyond it (requests in the smallest cell: {said}): "
-            f"--seconds {seconds * factor:.0f} would do for {' and '.join(first)}."
+            f"--seconds {math.ceil(seconds * factor)} would do for {' and '.join(first)}."
         )

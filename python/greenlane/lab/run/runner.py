@@ -6,6 +6,7 @@ the others go on. Either is said, and the result is then not `complete`.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from greenlane.lab.run.cell import Turn, turns
 from greenlane.lab.run.conclusion import conclusion
 from greenlane.lab.run.contrast import missing, tools
 from greenlane.lab.run.costs import rates_per_s
+from greenlane.lab.run.interruption import checkpoint
 from greenlane.lab.run.judged import Judgement, judged
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.remarks import remarks
@@ -82,7 +84,8 @@ def stored(scenario: Scenario, folder: Path) -> Store:
     """The folder of a result of this scenario; see `Store`."""
     packages = about(PACKAGES)
     identity = {
-        "scenario": digest(_asked(scenario), *(path.read_bytes() for path in _files(scenario))),
+        "scenario": hashlib.sha256(_asked(scenario)).hexdigest()[:16],
+        "build": digest(*(path.read_bytes() for path in _files(scenario))),
         "run_seconds": round(scenario.run_seconds(), 6),
         "seed": scenario.seed,
         **{name: packages[name] for name in ("kernel", "processor", "cores", "python", "versions", "greenlane_env")},
@@ -171,6 +174,7 @@ class _Runner:
         self._iterations = arena.site.iterations_per_ms
         self._store.keep_note("iterations_per_ms", self._iterations)
         self._talk.show(tables.load_table(self._scenario, self._costs_ms))
+        checkpoint()
         self._talk.progress("warming up")
         warm_up(self._scenario, arena, self._costs_ms)
         self._talk.progress("")
@@ -178,6 +182,7 @@ class _Runner:
     def _perform(self, arena: Arena, left: Sequence[Turn]) -> None:
         self._talk.show("\n" + tables.live_head(self._scenario, self._shown))
         for turn in left:
+            checkpoint()
             late_s = time.monotonic() + self._scenario.run_seconds() - self._until_s
             if self._late_s and late_s > self._late_s:
                 break
@@ -193,9 +198,16 @@ class _Runner:
         self._talk.progress(self._left(said, number))
 
         def told(sent: int, over: int) -> None:
+            checkpoint()
             self._talk.progress(self._left(said, number))
 
         run = take(self._scenario, turn, arena, self._costs_ms, told)
+        # Before it is kept: half of this run had no such service.
+        for one in arena.shared.values():
+            if not one.child.running():
+                raise GreenlaneError("go on with the scenario", name="service", value=one.service.name,
+                                     rule=f"a shared service that stays. It exited and said:\n{said_by(one.log)}",
+                                     hint="finished runs are kept: repair it and run the same again")  # fmt: skip
         self._store.save(run)
         self._runs[turn] = run
         self._talk.progress("")
@@ -204,11 +216,6 @@ class _Runner:
         if run.dead:
             self._talk.say(f"{', '.join(run.dead)} of {turn.contender} exited meanwhile; it said:\n{run.said}")
         self._again(turn.contender, lambda: settle(self._scenario, run, server))
-        for one in arena.shared.values():
-            if not one.child.running():
-                raise GreenlaneError("go on with the scenario", name="service", value=one.service.name,
-                                     rule=f"a shared service that stays. It exited and said:\n{said_by(one.log)}",
-                                     hint="finished runs are kept: repair it and run the same again")  # fmt: skip
 
     def _again(self, contender: str, step: Callable[[], None]) -> bool:
         """Brings a contender to rest or up again; False = it is left out from here on."""

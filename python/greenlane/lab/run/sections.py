@@ -102,12 +102,13 @@ def numbers(scenario: Scenario, rows: Sequence[Row], contenders: Sequence[str]) 
                     cells = [_pair(find(rows, contender, name, level, phase)) for name in names]
                     style = " ".join(["first"] * (number == 0 and phase == ALL) + ["ours"] * (contender == OURS))
                     where = [level.label, contender, *([phase] if len(phases) > 1 else [])]
-                    lines.append(blocks.Row([*where, *cells, *_whole(total)], style))
+                    lines.append(blocks.Row([*where, *cells, *_whole(total, phase)], style))
     return section(
         "All numbers",
         blocks.table(heads, lines, "all numbers", names=3 if len(phases) > 1 else 2),
         _tools(rows),
-        about="ms; CPU measured, of one core, processes of a contender together; CPU per job and memory likewise.",
+        about="ms; CPU measured, of one core, processes of a contender together; CPU per job and memory likewise; "
+        "all three are of whole runs, with every phase and the time until the last answer.",
     )
 
 
@@ -217,11 +218,12 @@ def _tools(rows: Sequence[Row]) -> Html:
     return blocks.table(heads, lines, "closed-loop tools", names=4)
 
 
-def _whole(total: Row) -> list[str]:
-    return [
-        f"{total.done_per_s:.1f}", f"{total.cpu_utilisation_frac or 0:.2f}", f"{total.cpu_ms_per_job or 0:.2f}",
-        f"{total.pss_mb or 0:.0f}", str(total.errors + total.lost),
+def _whole(total: Row, phase: str) -> list[str]:
+    costs = [
+        f"{total.cpu_utilisation_frac or 0:.2f}", f"{total.cpu_ms_per_job or 0:.2f}", f"{total.pss_mb or 0:.0f}"
     ]  # fmt: skip
+    # They are known of whole runs alone.
+    return [f"{total.done_per_s:.1f}", *(costs if phase == ALL else [""] * 3), str(total.errors + total.lost)]
 
 
 def _pair(row: Row | None) -> str:

@@ -172,6 +172,9 @@ def started(
         values: what braces stand for, besides its own address.
         socket: where its Unix socket would be.
         log: what it says is appended there.
+
+    Raises:
+        HostError: its program cannot be started.
     """
     port = processes.free_port() if service.listen == "tcp" else 0
     address = f"127.0.0.1:{port}" if port else f"{UNIX}{socket}"
@@ -206,7 +209,7 @@ def await_process(one: Process, whose: str) -> None:
     raise HostError(
         f"start {whose}", name="service", value=one.service.name,
         rule=f"{what} at {one.address} within {one.service.ready_s:g} s{exited}. It said:\n{said(one.log)}",
-        hint="repair what it names, or leave it out with --contenders",
+        hint="repair what it names" + ", or leave it out with --contenders" * (not one.service.shared),
     )  # fmt: skip
 
 

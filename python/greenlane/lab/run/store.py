@@ -9,15 +9,16 @@ Finished runs are kept when the same scenario runs again on the same build and m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.errors import SettingsError
+from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab import samples
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.faults import Done
@@ -76,7 +77,8 @@ class Store:
     def plan(self, turns: Iterable[Turn]) -> None:
         """Says which runs are to be made."""
         self._state["planned"] = [turn.label for turn in turns]
-        self._write()
+        with self.writing():
+            self._write()
 
     def load(self, turn: Turn) -> Run | None:
         """A finished run; None = it is to be made."""
@@ -93,13 +95,14 @@ class Store:
 
     def save(self, run: Run) -> None:
         """Keeps a run."""
-        samples.keep(self._path(run.turn), run.turn.key(), run.samples)
-        self._state["done"][run.turn.label] = {
-            **{name: getattr(run, name) for name in _PLAIN},
-            "faults": [asdict(one) for one in run.faults],
-            "contrast": [asdict(one) for one in run.contrast],
-        }
-        self._write()
+        with self.writing():
+            samples.keep(self._path(run.turn), run.turn.key(), run.samples)
+            self._state["done"][run.turn.label] = {
+                **{name: getattr(run, name) for name in _PLAIN},
+                "faults": [asdict(one) for one in run.faults],
+                "contrast": [asdict(one) for one in run.contrast],
+            }
+            self._write()
 
     def note(self, name: str) -> Any:
         """A stored JSON value (what was calibrated); None = not there."""
@@ -108,7 +111,20 @@ class Store:
     def keep_note(self, name: str, value: object) -> None:
         """Stores a JSON value."""
         self._state["notes"][name] = value
-        self._write()
+        with self.writing():
+            self._write()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """What cannot be written there meanwhile becomes a GreenlaneError that names the folder."""
+        try:
+            yield
+        except OSError as error:
+            raise GreenlaneError(
+                ATTEMPTED, name="--out", value=str(self._folder),
+                rule=f"a folder that can be written ({error.strerror or error})",
+                hint="make room there; finished runs are kept, the same command goes on",
+            ) from None  # fmt: skip
 
     def _path(self, turn: Turn) -> Path:
         return self._folder / _SAMPLES / f"{turn.label}.parquet"

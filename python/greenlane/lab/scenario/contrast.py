@@ -25,8 +25,8 @@ class Contrast:
 
     tools: tuple[str, ...] = declare(
         (),
-        f"Some of {', '.join(TOOLS)}. A program that is not installed is left out; {CLOSED_LOOP} is the lab's own, for "
-        "machines that have neither h2load nor ab, and runs only there.",
+        f"Some of {', '.join(TOOLS)}. A program that is not installed is left out; {CLOSED_LOOP} is the lab's own, and "
+        "runs only where no h2load or ab that is named beside it is installed.",
         reason="none unless asked for",
         pattern=("|".join(TOOLS), f"one of {', '.join(TOOLS)}"),
     )
