@@ -13,10 +13,13 @@ from greenlane.errors import (
     GreenlaneError,
     HostError,
     LearnedFileError,
+    Overloaded,
+    PlacementError,
     PlatformError,
     RecordError,
     RecordingError,
     SettingsError,
+    WorkerDied,
 )
 
 CODES = {
@@ -28,6 +31,9 @@ CODES = {
     RecordingError: ("recording", 2),
     ControlError: ("control", 1),
     RecordError: ("record", 1),
+    PlacementError: ("placement", 2),
+    Overloaded: ("overloaded", 1),
+    WorkerDied: ("worker-died", 1),
     DeadlineExceeded: ("deadline", 1),
 }
 
@@ -78,6 +84,7 @@ def test_deadline_exceeded_is_met_by_code_that_meets_time_outs() -> None:
     [
         SettingsError("a", 1, "r", "h", attempted="load"),
         DeadlineExceeded(),
+        WorkerDied("run f", pid=4711, code=-9, last_line="half way"),
         HostError("start", name="worker", value="gevent", rule="threads", hint="use threads"),
     ],
 )

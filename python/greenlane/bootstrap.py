@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ __all__ = [
     "Recording",
     "Running",
     "check_platform",
+    "count_besides",
     "recording",
     "running",
     "shape",
@@ -43,6 +44,7 @@ DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS[
 _lock = threading.Lock()
 _running: Running | None = None
 _fork_hooks_set = False
+_counted_besides: list[Callable[[], Mapping[str, int]]] = []
 
 
 def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
@@ -64,6 +66,11 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
             check_platform()
             _running = Running(load() if settings is None else settings, host=host, worker_index=worker_index)
         return _running
+
+
+def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
+    """Let what somebody else counts in this process be among its counters."""
+    _counted_besides.append(counters)
 
 
 def running() -> Running | None:
@@ -93,8 +100,8 @@ class Running:
         self.host = host
         self._rules = LaneRules(settings)
         self.limits = LaneLimits(self._rules, settings)
-        self._deadline_names = deadline.environ_names(settings.deadline_headers)
-        self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self.deadline_names = deadline.environ_names(settings.deadline_headers)
+        self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
@@ -121,7 +128,14 @@ class Running:
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
-        self.counters = self._permits.counters
+
+    def due_ns(self, environ: Mapping[str, object], arrival_ns: int) -> int:
+        """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
+        due_ns = deadline.due_ns(environ, self.deadline_names, arrival_ns)
+        if self._rules.any:
+            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
+            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        return due_ns
 
     def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
         """Open a job on this thread; its first phase may wait, bounded, for a permit.
@@ -135,10 +149,7 @@ class Running:
         """
         if self._stopped:
             return False
-        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns)
-        if self._rules.any:
-            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
-            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        due_ns = self.due_ns(environ, arrival_ns)
         route = (
             None
             if self._observer.framework_names
@@ -153,6 +164,13 @@ class Running:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
         self._permits.set_mode(mode, route)
+
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; see `greenlane.metrics`."""
+        counted = self._permits.counters()
+        for each in _counted_besides:
+            counted.update(each())
+        return counted
 
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""

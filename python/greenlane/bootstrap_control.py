@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,8 +37,10 @@ class Recorded(Protocol):
         """Give what there is to show."""
 
 
-def serve(directory: str, name: str, part: Any) -> None:
+def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
     """Let this process be seen and switched through a socket in `directory`.
+
+    `start_thread`: what starts the socket's thread; None = `threading`, for a recording `_thread`.
 
     Raises:
         SettingsError, ControlError: the socket cannot be made.
@@ -46,7 +48,9 @@ def serve(directory: str, name: str, part: Any) -> None:
     where = Path(directory).absolute()
     with _lock:
         if where not in _servers:
-            server = Server(_Controlled(), where, start_thread=_thread.start_new_thread if name == "record" else None)
+            if start_thread is None and name == "record":
+                start_thread = _thread.start_new_thread
+            server = Server(_Controlled(), where, start_thread=start_thread)
             server.start()
             _servers[where] = server
         _parts[name] = part, where

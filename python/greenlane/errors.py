@@ -8,7 +8,13 @@
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
+    ├── PlacementError          placement      a function cannot be placed where it was asked to run; also a TypeError
+    ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
+    ├── WorkerDied              worker-died    the process that ran a call died of it or was killed; maybe half done
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
+
+Outside the tree, as asyncio's: `Cancelled`, a BaseException, so that `except Exception` does not keep a cancelled
+function going.
 
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
@@ -18,6 +24,7 @@ Internal failures are not in this tree: a broken invariant is an AssertionError 
 
 from __future__ import annotations
 
+import signal
 from typing import ClassVar, Final
 
 # Arbitrary: a value longer than this would bury the rule and the hint that follow it.
@@ -133,11 +140,65 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
         super().__init__(attempted, name=name, value=value, rule=rule, hint=hint)
 
 
+class PlacementError(GreenlaneError, TypeError):
+    """A function cannot be placed: it is none, its code belongs to a loop, or what should run it is gone."""
+
+    code: ClassVar[str] = "placement"
+    exit_code: ClassVar[int] = 2
+
+
+class Overloaded(GreenlaneError):
+    """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
+
+    code: ClassVar[str] = "overloaded"
+
+
+class WorkerDied(GreenlaneError):
+    """The process that ran a placed call is gone. Whatever the function does outside itself may be half done.
+
+    Args:
+        attempted: what was being done.
+        pid: of the process.
+        code: its exit status, negative = killed by that signal; None = unknown.
+        last_line: the last that it said on stderr; "" = nothing.
+    """
+
+    code: ClassVar[str] = "worker-died"
+
+    def __init__(self, attempted: str, *, pid: int, code: int | None, last_line: str = "") -> None:
+        ended, hint = _ending(code)
+        said = f"; its last line: {last_line}" if last_line else ""
+        super().__init__(attempted, name="worker", value=pid, rule=f"an answer; it {ended}{said}", hint=hint)
+        self.pid = pid
+        self.exit_status = code
+        self.signal = -code if code is not None and code < 0 else 0
+        self.last_line = last_line
+
+
+class Cancelled(BaseException):
+    """The caller of the running placed function has left. Raised at `greenlane.checkpoint()` only."""
+
+
 def _revived(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[str, object]) -> GreenlaneError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(fields)
     return error
+
+
+def _ending(code: int | None) -> tuple[str, str]:
+    """How a process ended, and what to look for."""
+    if code is None:
+        return "ended, and somebody else took its exit status", "look for code that waits for all children"
+    if code >= 0:
+        return f"exited with status {code}", "look for os._exit, sys.exit or the end of its main thread"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if name == "SIGKILL":
+        return f"was killed by {name}", "look for the kernel's out-of-memory killer in dmesg, or for who killed it"
+    return f"was killed by {name}", "look at the native code that the function calls"
 
 
 def _message(attempted: str, name: str, value: object, rule: str, hint: str) -> str:

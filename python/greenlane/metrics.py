@@ -145,6 +145,8 @@ _LENT = _counter("permits_lent", "Permits lent on while their holder did not nee
 _SKIPPED = _counter("permits_skipped", "Phases that ran without a permit although one might have been due.")
 _SLOW = _counter("client_timeouts", "Clients that sent a part of their request too slowly.")
 
+_PLACED = _counter("placed_calls", "Calls of placed functions, by where they ran.")
+
 COUNTERS: Final[Mapping[str, Counter]] = {
     "jobs": Counter(_counter("jobs", "Jobs opened.")),
     "jobs_late": Counter(_counter("jobs_late", "Jobs that ended after their deadline.")),
@@ -169,6 +171,15 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "interval_changes": Counter(_counter("interval_changes", "Changes of the interpreter's switch interval.")),
     "looks": Counter(_counter("gil_looks", "Looks at the GIL by waiters.")),
     "routes_refused": Counter(_counter("routes_refused", "Routes beyond max_routes, filed together.")),
+    # Of placed functions.
+    "placed_inline": Counter(_PLACED, labels={"placement": "inline"}),
+    "placed_thread": Counter(_PLACED, labels={"placement": "thread"}),
+    "placed_pool": Counter(_PLACED, labels={"placement": "pool"}),
+    "placed_refused": Counter(_counter("placed_refused", "Placed calls refused because the queue was full.")),
+    "placed_cancelled": Counter(_counter("placed_cancelled", "Placed calls whose callers left before their end.")),
+    "placed_wait_ns": Counter(
+        _counter("placed_wait_seconds", "Time placed calls waited for the native thread.", "seconds"), 1e-9
+    ),
     # Of the gunicorn worker.
     "refused": Counter(_counter("requests_refused", "Requests over the limit, answered 503 at once.")),
     "deadline_answers": Counter(_counter("deadline_answers", "Requests answered 504 at their deadline.")),

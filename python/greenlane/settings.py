@@ -153,6 +153,15 @@ class Settings:
         32, "Phases that are told apart per job; later ones share the last.",
         low=1, high=1024, reason="Arbitrary; bounds memory where a job makes thousands of calls.",
     )  # fmt: skip
+    inline_ms: float = declare(
+        1.0, "Calls of `greenlane.run` that are expected to take at most this run where their caller is.",
+        unit="ms", low=0, high=1000,
+        reason="Another thread costs some 0.05 ms and up to an interval to come back; a loop bears 1 ms.",
+    )  # fmt: skip
+    placed_queue: int = declare(
+        1024, "Calls of `greenlane.run` that may wait for the native thread; the next one is refused (Overloaded).",
+        low=1, high=1_000_000, reason="Arbitrary: at 5 ms a call a wait of 5 s; memory is bounded, a bug is seen.",
+    )  # fmt: skip
     learned_file: str = declare(
         "", "File in which learned bursts survive a restart; '' = none.",
         pattern=_ANY_FILE, reason="Greenlane writes nowhere that it was not told to.",

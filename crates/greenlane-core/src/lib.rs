@@ -9,12 +9,14 @@
 //! | [`weight`] | whether a phase needs a CPU permit |
 //! | [`order`] | in which order waiters are granted |
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
+//! | [`placed`] | whether a placed call runs where its caller is |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
 
 pub mod bounds;
 pub mod burst;
 pub mod order;
+pub mod placed;
 pub mod queue;
 pub mod recording;
 pub mod weight;

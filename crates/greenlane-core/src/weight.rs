@@ -30,6 +30,18 @@ pub enum Weight {
     Native,
 }
 
+impl Weight {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Light => "light",
+            Self::Heavy => "heavy",
+            Self::Native => "native",
+        }
+    }
+}
+
 /// What the application or its owner said of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pin {

@@ -1,5 +1,6 @@
 //! The seam between greenlane-core and CPython. Few classes, integer nanoseconds; `_native.pyi` is the manual.
 
+mod arena;
 mod asyncio;
 mod calls;
 mod clock;
@@ -12,6 +13,7 @@ mod job;
 mod load;
 mod locks;
 mod permits;
+mod placed;
 mod record;
 mod recording;
 mod recording_writer;
@@ -27,6 +29,14 @@ mod _native {
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use super::arena::channel::Channel;
+    #[pymodule_export]
+    use super::arena::die_with_parent;
+    #[pymodule_export]
+    use super::arena::poll::Poll;
+    #[pymodule_export]
+    use super::arena::segment::{Block, Segment};
+    #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]
     use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
@@ -38,6 +48,8 @@ mod _native {
     use super::locks::{Lock, RLock};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use super::placed::CallProfile;
     #[pymodule_export]
     use super::record::recorder::Recorder;
     #[pymodule_export]

@@ -329,12 +329,6 @@ fn late_error(job: &Job, kind: u8) -> Option<Py<PyAny>> {
 }
 
 fn row(row: PhaseRow) -> Row {
-    let weight = match row.weight {
-        Weight::Unknown => "unknown",
-        Weight::Light => "light",
-        Weight::Heavy => "heavy",
-        Weight::Native => "native",
-    };
     (
         row.phase,
         row.weights,
@@ -342,7 +336,7 @@ fn row(row: PhaseRow) -> Row {
         row.samples,
         row.looks,
         row.free,
-        weight,
+        row.weight.name(),
     )
 }
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from greenlane._native import Recorder, Steps
 from greenlane.probes.patching import Patches, Place
 
-__all__ = ["install", "placed", "uninstall"]
+__all__ = ["inner", "install", "placed", "uninstall"]
 
 _recorder: Final = Recorder()
 #: On a thread that was started within a job: that job.
@@ -43,6 +43,11 @@ def placed(func: Callable[..., Any]) -> Callable[..., Any]:
     if not job or _is_placed(func):
         return func
     return functools.partial(_run, job, time.monotonic_ns(), func)
+
+
+def inner(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Give what `placed` was given; anything else as it is."""
+    return func.args[2] if _is_placed(func) else func  # type: ignore[attr-defined]
 
 
 def _is_placed(func: Callable[..., Any]) -> bool:

@@ -48,6 +48,8 @@ _WAITS: Final[dict[str, dict[str, dict[str, Kind]]]] = {
     "gevent.threadpool": {"ThreadPool": {"join": Kind.FUTURE, "spawn": Kind.LOCK}},
     "gevent.select": {"SelectResult": {"select": Kind.SELECT}, "poll": {"poll": Kind.SELECT}},
     "gevent.subprocess": {"Popen": {"wait": Kind.PROCESS, "communicate": Kind.PROCESS}},
+    # Ours: what a greenlet waits for in `greenlane.run`.
+    "greenlane.lanes.placed.on_hub": {"Waker": {"wait": Kind.FUTURE}},
     "gevent.resolver.thread": {
         "Resolver": dict.fromkeys(
             ("gethostbyname", "gethostbyname_ex", "getaddrinfo", "gethostbyaddr", "getnameinfo"), Kind.DNS

@@ -1,0 +1,106 @@
+"""A heartbeat beside CPU-bound callers: `python -m bench.heartbeat [--seconds 5] [--repetitions 5] [--json]`.
+
+Question: how much later does a coroutine (greenlet) that sleeps 1 ms come back while 4 callers, one after the other
+each, have 20 ms of pure Python computed: by `greenlane.run`, by `asyncio.to_thread` (gevent: the hub's thread pool)
+under the default interval and under 0.5 ms, and inline? And how much work is done meanwhile?
+Expected: added p99 at most 5 ms for greenlane.run on each loop, and at least 0.98 of the work that inline does.
+
+Each run is a process of its own; the contenders take turns. *Added* is against `idle`, the same heartbeat alone. All
+runs compute the same number of iterations a call, so work is calls a second. It does not show I/O, nor calls that
+release the GIL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+from bench.heartbeat_cell import compute
+from greenlane.lab.environment import about
+from greenlane.lab.statistics import quantile
+
+LOOPS = ("asyncio", "uvloop", "gevent")
+CONTENDERS = ("idle", "greenlane", "to-thread", "to-thread-0.5ms", "inline")
+CALLERS = 4
+CALL_MS = 20.0
+
+
+def iterations_of(call_ms: float) -> int:
+    """How many iterations take so long on this machine, by the fastest of several tries."""
+    trial = 200_000
+    fastest_s = min(_seconds(trial) for _ in range(7))
+    return round(trial * call_ms / 1000 / fastest_s)
+
+
+def _seconds(iterations: int) -> float:
+    begin = time.perf_counter()
+    compute(iterations)
+    return time.perf_counter() - begin
+
+
+def run(loop: str, contender: str, iterations: int, seconds: float) -> dict[str, Any]:
+    """One run in a process of its own."""
+    command = [sys.executable, "-m", "bench.heartbeat_cell", loop, contender, str(CALLERS), str(iterations)]
+    done = subprocess.run([*command, str(seconds)], capture_output=True, text=True, timeout=seconds * 3 + 60)
+    if done.returncode:
+        raise SystemExit(f"{loop} {contender}: exit {done.returncode}\n{done.stderr}")
+    return dict(json.loads(done.stdout))
+
+
+def row(loop: str, contender: str, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, object]:
+    """The row of a cell, pooled over its repetitions."""
+    late_ms = sorted(late for each in runs[loop, contender] for late in each["late_ms"])
+    idle_ms = sorted(late for each in runs[loop, "idle"] for late in each["late_ms"])
+    jobs = sum(each["jobs"] for each in runs[loop, contender])
+    pairs = zip(runs[loop, contender], runs[loop, "inline"], strict=True)
+    work = [_per_s(one) / _per_s(inline) for one, inline in pairs if inline["jobs"]]
+    return {
+        "stage": loop,
+        "contender": contender,
+        "samples": len(late_ms),
+        "added_p50_ms": round(quantile(late_ms, 0.5) - quantile(idle_ms, 0.5), 3),
+        "added_p99_ms": round(quantile(late_ms, 0.99) - quantile(idle_ms, 0.99), 3),
+        "p99_ms": round(quantile(late_ms, 0.99), 3),
+        "done_per_s": round(jobs / sum(each["seconds"] for each in runs[loop, contender]), 2),
+        "work_frac": round(statistics.median(work), 3),
+        "cpu_ms_per_job": round(1000 * sum(each["cpu_s"] for each in runs[loop, contender]) / max(jobs, 1), 2),
+    }
+
+
+def _per_s(one: dict[str, Any]) -> float:
+    return float(one["jobs"] / one["seconds"])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--seconds", type=float, default=5, help="counted seconds a run")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--loops", nargs="+", choices=LOOPS, default=LOOPS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    iterations = iterations_of(CALL_MS)
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for repetition in range(options.repetitions):
+        for loop in options.loops:
+            for contender in CONTENDERS[repetition % 5 :] + CONTENDERS[: repetition % 5]:
+                print(f"{repetition + 1}/{options.repetitions} {loop} {contender}", file=sys.stderr)
+                runs[loop, contender].append(run(loop, contender, iterations, options.seconds))
+    rows = [row(loop, contender, runs) for loop in options.loops for contender in CONTENDERS]
+    if options.json:
+        environment = {**about(["gevent", "uvloop"]), "callers": CALLERS, "call_ms": CALL_MS, "iterations": iterations}
+        print(json.dumps({"schema": "greenlane.bench-heartbeat/1", "environment": environment, "rows": rows}, indent=1))
+        return
+    print(" ".join(f"{name:>16}" for name in rows[0]))
+    for each in rows:
+        print(" ".join(f"{value!s:>16}" for value in each.values()))
+
+
+if __name__ == "__main__":
+    main()

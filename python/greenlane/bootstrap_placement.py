@@ -1,0 +1,145 @@
+"""`greenlane.run`, wired: the placement of this process under its settings and its permits, made at the first call.
+
+A process under a host of ours has permits already, and placed calls take turns with its heavy phases. Any other (an
+asyncio or gevent service) gets permits for its native thread alone, seen and switched through `control_dir` likewise.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+# What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
+if TYPE_CHECKING:
+    from greenlane.lanes import Permits
+    from greenlane.lanes.placed import Placement
+    from greenlane.settings import Settings
+
+__all__ = ["placement", "run"]
+
+#: How long the exit of the process waits for a call that runs. Arbitrary: long enough for what writes a file.
+_EXIT_S: Final = 5.0
+
+# Reentrant: a signal's handler may place a call while the first one is being placed.
+_lock = _thread.RLock()
+_lock_of_own = _thread.RLock()
+_placement: Placement | None = None
+
+
+def _forked() -> None:
+    """Begin with free locks in a child: a thread that made something may have held them."""
+    global _lock, _lock_of_own
+    _lock, _lock_of_own = _thread.RLock(), _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Run `fn(*args, **kwargs)` where it does not keep others from running.
+
+    On asyncio and uvloop this gives an awaitable, `await greenlane.run(fn, x)`. Elsewhere it gives the result: a
+    greenlet waits without its hub, a thread blocks.
+
+    Heavy functions run one after the other on one native thread of the process; those that are learned to be light run
+    right here. `fn` runs in a copy of the caller's context variables; what it raises is raised here. Cancelling the
+    task, or killing the greenlet, cancels the call: one that waits never begins, one that runs meets it at its next
+    `greenlane.checkpoint()`. So does a deadline, `greenlane.within_ms`, or the job's own.
+
+    Raises:
+        PlacementError: `fn` is no function, or one whose call is not the work (async, generator).
+        Overloaded: `placed_queue` calls wait already.
+        DeadlineExceeded: its deadline came before its end.
+
+    Example:
+        >>> run(sum, [1, 2, 3])
+        6
+    """
+    try:
+        return (_placement or placement()).run(fn, args, kwargs)
+    except BaseException as error:
+        from greenlane.lanes.placed.frames import without_ours
+
+        raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
+
+
+def placement() -> Placement:
+    """Give the placement of this process; it is made by the first call.
+
+    Raises:
+        GreenlaneError: settings, platform.
+    """
+    global _placement
+    with _lock:
+        if _placement is None:
+            made = _made()
+            _placement = _placement or made
+        return _placement
+
+
+def _made() -> Placement:
+    from greenlane import bootstrap
+    from greenlane.lanes.placed import Placement
+    from greenlane.settings import load
+
+    bootstrap.check_platform()
+    running = bootstrap.running()
+    settings = load() if running is None else running.settings
+    own = _Own(settings)
+    made = Placement(settings, own.permits)
+    own.counted = made.counters
+    bootstrap.count_besides(made.counters)
+    # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
+    atexit.register(made.lane.close, _EXIT_S)
+    return made
+
+
+class _Own:
+    """The permits of a process that no host of ours has given any."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._permits: Permits | None = None
+        self.counted: Callable[[], dict[str, int]] = dict
+
+    def permits(self) -> Permits:
+        """Give the permits of this process as it is now."""
+        from greenlane import bootstrap
+
+        running = bootstrap.running()
+        if running is not None:
+            return running.permits
+        return self._permits or self._make()
+
+    def _make(self) -> Permits:
+        from greenlane import bootstrap_control
+        from greenlane.lanes import Permits
+        from greenlane.lanes.placed.real import start_new_thread
+
+        with _lock_of_own:
+            if self._permits is None:
+                permits = Permits(self._settings, mode=self._settings.mode)
+                os.register_at_fork(after_in_child=permits.forked)
+                if self._settings.control_dir:
+                    shown = _Shown(permits, self.counted)
+                    folder = self._settings.control_dir
+                    bootstrap_control.serve(folder, "permits", shown, start_thread=start_new_thread)
+                self._permits = permits
+            return self._permits
+
+
+class _Shown:
+    """What the control socket shows of a process that only places calls."""
+
+    def __init__(self, permits: Permits, counted: Callable[[], dict[str, int]]) -> None:
+        self.mode = permits.mode
+        self.set_mode = permits.set_mode
+        self.learned = permits.learned
+        self._counters = permits.counters
+        self._counted = counted
+
+    def counters(self) -> dict[str, int]:
+        return {**self._counters(), **self._counted()}

@@ -1,0 +1,134 @@
+"""Synchronous code of ASGI frameworks on the thread that suits it: endpoints, dependencies, background tasks.
+
+Starlette, FastAPI and Litestar hand it to anyio's worker threads, 40 of them that fight for the GIL. Here each such
+function is learned by its name:
+
+- one that computes and does not block goes to the heavy lane: one thread, in order, the interval short meanwhile
+- everything else (blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads instead of 40
+  unless the application has set its own limit; there it is a job whose heavy phases take turns with the lane's
+
+Nothing runs on the loop's own thread but what `@greenlane.light` marks. What is called with a limiter of its own stays
+as it is. As with anyio, a cancelled request waits for its function once that has begun: what it depends on must not be
+cleaned up under it. Cost: some 10 us a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Final
+
+from greenlane import bootstrap_placement
+from greenlane.job import WEIGHT_MARK
+from greenlane.lanes.placed import on_loop
+from greenlane.lanes.placed.functions import name_of, plain
+from greenlane.probes.children import inner
+from greenlane.probes.patching import Patches
+
+__all__ = ["install", "uninstall"]
+
+#: anyio's own number of threads: an application that wants another one has said so.
+_ANYIO_THREADS: Final = 40
+
+
+def install() -> None:
+    """Place the synchronous code of this process's ASGI application from now on. Idempotent."""
+    _patches.install()
+
+
+def uninstall() -> None:
+    """Leave it to anyio again. Idempotent."""
+    _patches.uninstall()
+
+
+def _anyio(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.AsyncIOBackend, "run_sync_in_worker_thread", _run_sync)
+
+
+def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    # A class method, used on the class; `original` is bound to it.
+    import anyio
+    from anyio.lowlevel import RunVar
+
+    wide: RunVar[Any] = RunVar("greenlane_threads")
+
+    async def run_sync_in_worker_thread(
+        func: Callable[..., Any], args: Any, abandon_on_cancel: bool = False, limiter: Any = None
+    ) -> Any:
+        if silent or limiter is not None:
+            return await original(func, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
+        placement = bootstrap_placement.placement()
+        function = _function(func)
+        name = name_of(function)
+        if placement.mode(name) != "on":
+            return await original(placement.on_any_thread(func, name), args, abandon_on_cancel=abandon_on_cancel)
+        if getattr(plain(function), WEIGHT_MARK, "") == "light":
+            return func(*args)
+        if not placement.belongs_on_lane(name):
+            limiter = _wide(wide, anyio)
+            placed = placement.on_any_thread(func, name)
+            return await original(placed, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
+        loop = asyncio.get_running_loop()
+        call = placement.call(functools.partial(_as_worker, loop, func), args, name)
+        if abandon_on_cancel:
+            await on_loop.wait(placement.lane, call, loop)
+        else:
+            await on_loop.wait_out(placement.lane, call, loop, lambda: anyio.CancelScope(shield=True))
+        return call.result()
+
+    return run_sync_in_worker_thread
+
+
+def _wide(wide: Any, anyio: Any) -> Any:
+    """Give the loop's limiter for many threads that block; None = the application's own."""
+    if anyio.to_thread.current_default_thread_limiter().total_tokens != _ANYIO_THREADS:
+        return None
+    with contextlib.suppress(LookupError):
+        return wide.get()
+    limiter = anyio.CapacityLimiter(max(_ANYIO_THREADS, bootstrap_placement.placement().threads))
+    wide.set(limiter)
+    return limiter
+
+
+def _function(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the application's function out of what a framework wraps around it."""
+    found: Any = inner(func)
+    while isinstance(found, functools.partial):
+        # FastAPI: _run_sync_endpoint(function=..., arguments=...).
+        found = found.keywords["function"] if "function" in found.keywords else found.func
+    # A dependency with `yield`: the generator's, not that of all context managers.
+    made_of = getattr(getattr(found, "__self__", None), "func", None)
+    if inspect.ismethod(found) and found.__func__.__module__ == "contextlib" and callable(made_of):
+        return made_of  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
+
+
+def _as_worker(loop: Any, func: Callable[..., Any], *args: Any) -> Any:
+    """Run `func` as anyio's threads do, so that it may call back into the loop (`anyio.from_thread`)."""
+    with _claimed(loop):
+        return func(*args)
+
+
+@contextlib.contextmanager
+def _claimed(loop: Any) -> Iterator[None]:
+    from anyio._backends._asyncio import AsyncIOBackend
+    from anyio._core import _eventloop
+
+    claim = getattr(_eventloop, "claim_worker_thread", None)
+    if claim is None:  # another anyio: `from_thread` needs its own threads there
+        yield
+        return
+    with claim(AsyncIOBackend, loop):
+        _eventloop.threadlocals.current_cancel_scope = None
+        try:
+            yield
+        finally:
+            with contextlib.suppress(AttributeError):
+                del _eventloop.threadlocals.current_cancel_scope
+
+
+_patches: Final = Patches({"anyio._backends._asyncio": _anyio})

@@ -1,0 +1,44 @@
+"""What a worker is told first."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+
+__all__ = ["CHANNEL_FD", "FILES_FD", "START", "Start", "main_module"]
+
+# Descriptors that a worker begins with.
+CHANNEL_FD = 3
+FILES_FD = 4
+#: Of the messages' call ids, which count from 1: what concerns the worker's start.
+START = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """The first message, pickled. Four memory files come with it: control, arguments, results, crash."""
+
+    # Name of the function to call before the first call; "" = none.
+    warm_up: str
+    # Whether arguments may be written to.
+    writable: bool
+    # Largest result.
+    most_bytes: int
+    # The program's arguments, which its main module may look at.
+    argv: tuple[str, ...]
+    # How multiprocessing finds the program's main module again: key and value for its `prepare`; "" = there is none.
+    main_key: str
+    main_value: str
+
+
+def main_module() -> tuple[str, str]:
+    """Say how a worker finds `__main__` again, for `Start`."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return "init_main_from_name", spec.name
+    path = getattr(main, "__file__", None)
+    if path is None:
+        return "", ""
+    return "init_main_from_path", os.path.abspath(path)

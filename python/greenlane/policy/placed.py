@@ -1,0 +1,54 @@
+"""The rules of placed calls: settings, in the units and under the names of greenlane-core."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from greenlane.policy.rule import permits_of
+from greenlane.settings import Settings
+
+__all__ = ["CallRule", "QueueRule"]
+
+_NS_PER_MS = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class CallRule:
+    """Arguments of `_native.CallProfile`, one for one: which functions run where their caller is."""
+
+    light_ns: int
+    quantile: float
+    margin: float
+    learn_after: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> CallRule:
+        """Translate settings."""
+        return cls(
+            light_ns=round(settings.inline_ms * _NS_PER_MS),
+            quantile=settings.quantile,
+            margin=settings.margin,
+            learn_after=settings.learn_after,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueRule:
+    """How calls wait for the native thread."""
+
+    # Calls that run at once: one under the GIL.
+    threads: int
+    discipline: str
+    ageing_ns: int
+    # Calls that may wait; the next one is refused. None = any number.
+    most_waiting: int | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> QueueRule:
+        """Translate settings."""
+        return cls(
+            threads=permits_of(settings),
+            discipline=settings.discipline,
+            ageing_ns=round(settings.ageing_ms * _NS_PER_MS),
+            most_waiting=settings.placed_queue,
+        )
