@@ -22,7 +22,7 @@ fastapi = pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
 anyio = pytest.importorskip("anyio")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 LANE = "greenlane-lane"
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
