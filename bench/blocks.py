@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane.demo.mixes import pricing, with_shares
+from greenlane.lab.pricing.mixes import pricing, with_shares
 from greenlane.lab.run.arena import opened
 from greenlane.lab.run.calibration import costs_ms
 from greenlane.lab.run.costs import rates_per_s

@@ -23,10 +23,10 @@ from typing import Literal
 
 from bench.claims import Claim
 from bench.summary import claim_line
-from greenlane.demo.mixes import pricing
 from greenlane.lab import processes
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run.arena import opened
 from greenlane.lab.run.rows import answered_well
 from greenlane.lab.run.server import Server

@@ -19,13 +19,13 @@ from typing import NoReturn
 from bench import blocks, claims, ideal, overhead, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
-from greenlane.demo.mixes import pricing
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab.environment import about
+from greenlane.lab.interruption import ended_by_signals
 from greenlane.lab.load.plan import Plan
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run import tables, work_unit
 from greenlane.lab.run.cell import turns
-from greenlane.lab.run.interruption import ended_by_signals
 from greenlane.lab.run.pacing import plan_of
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import Row

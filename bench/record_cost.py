@@ -32,11 +32,11 @@ from bench import rivals
 from bench.claims import Claim
 from bench.recorded_contenders import RECORD, STOCK, TOOLS, WORKERS, Watched, watched
 from bench.summary import claim_line
-from greenlane.demo.mixes import pricing
 from greenlane.lab import processes
 from greenlane.lab.environment import about
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run import work_unit
 from greenlane.lab.run.arena import opened
 from greenlane.lab.run.calibration import costs_ms

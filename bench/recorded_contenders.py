@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from greenlane import control
-from greenlane.demo.mixes import pricing
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run.server import Server
 from greenlane.lab.scenario.contender import Contender
 from greenlane.lab.scenario.scenario import Scenario

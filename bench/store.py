@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greenlane.demo.mixes import pricing
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run import tables
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.performed import Run

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from generated import written_or_checked
+
 from greenlane.metrics import ATTRIBUTES, COUNTERS, LEARNED, METER, PROCESS, RECORDER, ROUTES, Metric
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
@@ -147,16 +149,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` compare it; the exit code."""
-    if arguments not in ([], ["--check"]):
-        print("usage: metrics_page.py [--check]", file=sys.stderr)
-        return 2
-    if not arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
-    return 1
+    return written_or_checked(PAGE, page, arguments)
 
 
 def _rows(metrics: Iterable[Metric]) -> Iterable[str]:

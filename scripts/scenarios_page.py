@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from generated import written_or_checked
+
 from greenlane.lab.scenario import bound, placeholders
 from greenlane.lab.scenario.contrast import Contrast
 from greenlane.lab.scenario.file import TABLES
@@ -71,16 +73,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` compare it; the exit code."""
-    if arguments not in ([], ["--check"]):
-        print("usage: scenarios_page.py [--check]", file=sys.stderr)
-        return 2
-    if not arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
-    return 1
+    return written_or_checked(PAGE, page, arguments)
 
 
 def _scenarios() -> str:

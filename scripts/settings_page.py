@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from generated import written_or_checked
+
 from greenlane import settings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -53,16 +55,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` compare it; the exit code."""
-    if arguments not in ([], ["--check"]):
-        print("usage: settings_page.py [--check]", file=sys.stderr)
-        return 2
-    if not arguments:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
-    return 1
+    return written_or_checked(PAGE, page, arguments)
 
 
 def _of_lane(row: dict[str, object]) -> bool:

@@ -44,9 +44,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hosts",),
     ("fleet",),
     ("page",),
-    ("report", "lab"),
     ("demo",),
-    ("plan", "cli"),
+    ("report", "plan", "lab", "cli"),
 )
 
 # What the order alone would allow. Probes publish events, record and lanes subscribe, and only bootstrap knows both.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from greenlane.demo.mixes import pricing
+from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.performed import Run
 from greenlane.lab.samples import Samples

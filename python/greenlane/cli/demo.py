@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.errors import GreenlaneError, SettingsError
 
 __all__ = ["COMMAND"]
 
@@ -20,18 +20,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    try:
-        from greenlane.demo import command
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "greenlane":
-            raise
-        raise _missing(error.name) from None
+    with needed("demo", "start the demo"):
+        from greenlane.lab.pricing import command
     return command.main(arguments.rest, output.out, output.err)
-
-
-def _missing(name: str) -> GreenlaneError:
-    hint = "pip install 'greenlane[demo]'"
-    return SettingsError("module", name, "the packages of the extra demo", hint, attempted="start the demo")
 
 
 COMMAND: Final = Command("demo", "run a demonstration: greenlane demo pricing", _declare, _run)

@@ -1,4 +1,4 @@
-"""The upstream service of the demo: a process that answers every request after a fixed time.
+"""A process that answers every request after a fixed time: the demo's upstream, and the server of scenario `stall`.
 
     python -m greenlane.demo.upstream PORT [MILLISECONDS]
 
@@ -13,7 +13,9 @@ import signal
 import sys
 from typing import Final
 
-_ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+# Keep-alive is said, since ab speaks HTTP/1.0 and would wait for the end of the connection.
+_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n"
+_ANSWER: Final = _HEAD + b"ok"
 # More than any demo keeps open, so that a burst is never refused by the kernel.
 _BACKLOG: Final = 4096
 

@@ -1,6 +1,7 @@
 """The lab: how a service behaves as its work and its concurrency grow, measured (`greenlane lab`).
 
 processes     children on loopback: started, watched through /proc, ended
+interruption  Ctrl-C and SIGTERM end a run alike
 environment   the machine and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)
 statistics    percentiles and intervals
@@ -13,6 +14,7 @@ differences   one side against another: difference, ratio, how likely by chance
 load/         open-loop load, timed from the scheduled send
 scenario/     scenarios as files: what is served, what is asked of it, what goes wrong
 run/          a scenario run: contenders interleaved, kept, judged (`greenlane lab run`)
+pricing/      the pricing demo: a scenario, told and drawn its own way (`greenlane demo pricing`)
 compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
 queueing      what theory says of a closed loop on one CPU
 part3/        Lyft's benchmark of green threads by three clocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_stall_of_one_second_is_in_our_p99_and_not_in_that_of_a_closed_loop(
     _needs_tool()
     ports = [free_ports(), free_ports()]
     for port in ports:
-        start_process([sys.executable, "-m", "greenlane.lab.load.stalling", str(port)], port=port)
+        start_process([sys.executable, str(Path(__file__).with_name("stalling.py")), str(port)], port=port)
     stream = Stream("open", f"127.0.0.1:{ports[0]}", Poisson(500.0), connections="keep-alive")
     ours = generate(Plan("stall", 4.0, (stream,))).samples.answered()
     theirs = closed_loop("closed", f"127.0.0.1:{ports[1]}", connections=2, seconds=4.0).answered()

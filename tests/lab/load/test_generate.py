@@ -121,7 +121,7 @@ def test_other_answers_are_recorded_as_what_they_are(serve: Serve) -> None:
 
 
 def test_a_server_that_dies_under_load_fails_the_rest_and_nothing_else(start_process: Any, free_port: int) -> None:
-    stalling = [sys.executable, "-m", "greenlane.lab.load.stalling", str(free_port), "--after-s", "99"]
+    stalling = [sys.executable, str(Path(__file__).with_name("stalling.py")), str(free_port), "--after-s", "99"]
     server = start_process(stalling, port=free_port)
     stream = Stream("quote", f"127.0.0.1:{free_port}", Constant(200.0), connections="keep-alive")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greenlane.demo.conclusion import conclusion
+from greenlane.lab.pricing.conclusion import conclusion
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import pooled
 from tests.lab.made import PRICING, run, sample

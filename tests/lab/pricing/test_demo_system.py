@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.demo.command import SCHEMA, main
 from greenlane.lab import processes
+from greenlane.lab.pricing.command import SCHEMA, main
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -47,7 +47,7 @@ def test_three_seconds_of_stock_gthread_leave_rows_samples_and_a_page(tmp_path: 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_no_server_outlives_an_interrupted_demo(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "greenlane.demo.command", *SHORT, "--seconds", "60", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "greenlane.lab.pricing.command", *SHORT, "--seconds", "60", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ)) as demo:
         until = time.monotonic() + 20
         while len(family := processes.descendants(demo.pid)) < 4 and time.monotonic() < until:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenlane.demo.mixes import MIXES, light_frac, pricing
+from greenlane.lab.pricing.mixes import MIXES, light_frac, pricing
 from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.scenario import rules
 from greenlane.lab.scenario.scenario import Level

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.demo.command import LATE_S, chosen, main
-from greenlane.demo.options import parse
+from greenlane.lab.pricing.command import LATE_S, chosen, main
+from greenlane.lab.pricing.options import parse
 from greenlane.lab.run.runner import expected_s
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from greenlane.demo.page import in_turn, last_seconds, page
+from greenlane.lab.pricing.page import in_turn, last_seconds, page
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import pooled
 from greenlane.lab.run.runner import Result

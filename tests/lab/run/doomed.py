@@ -9,12 +9,12 @@ import os
 import socket
 import sys
 
-import steady  # lies beside it where it runs
+from greenlane.demo.upstream import Delayed
 
 asked = 0
 
 
-class Doomed(steady.Steady):
+class Doomed(Delayed):
     """Counts requests."""
 
     def data_received(self, data: bytes) -> None:

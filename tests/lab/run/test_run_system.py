@@ -16,11 +16,6 @@ import pytest
 
 from greenlane.cli import program
 from greenlane.lab import processes
-from greenlane.lab.run.contrast import closed_loop
-from greenlane.lab.run.site import child_environment
-from greenlane.lab.scenario.contrast import CLOSED_LOOP, Contrast
-from greenlane.lab.scenario.request_class import RequestClass
-from tests.lab.made import scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -37,8 +32,8 @@ bounds = ["probe.p99_ms <= 5000 for server"]
 SERVER = f"""
 [[service]]
 name = "server"
-command = ["{{python}}", "steady.py", "{{port}}", "2"]
-files = ["{SERVICES / "steady.py"}", "{SERVICES / "halves.py"}", "{DOOMED}"]
+command = ["{{python}}", "-m", "greenlane.demo.upstream", "{{port}}", "2"]
+files = ["{SERVICES / "halves.py"}", "{DOOMED}"]
 listen = "tcp"
 ready_s = 10
 
@@ -56,6 +51,8 @@ seconds = {seconds}
 ALONE = '[[contender]]\nname = "server"\n'
 
 
+#: The command of SERVER, once it is filled.
+QUICK = '["{python}", "-m", "greenlane.demo.upstream", "{port}", "2"]'
 NOTHING: Mapping[str, str] = {}
 
 
@@ -228,7 +225,10 @@ def test_a_shared_service_that_dies_ends_the_run_with_its_last_words_and_keeps_w
     ran = lab(
         ALONE,
         repetitions=9,
-        changes={"[[service]]": shared + "[[service]]", '["{python}", "steady.py", "{port}", "2"]': killer},
+        changes={
+            "[[service]]": shared + "[[service]]",
+            QUICK: killer,
+        },
     )
     assert ran.code == 1
     assert "service='upstream', expected a shared service that stays" in ran.err and "gone for good" in ran.err
@@ -244,21 +244,3 @@ def test_a_unix_socket_is_asked_like_a_port(lab: Lab) -> None:
     ran = lab(served.replace("    ", ""), changes={'"{port}", "2"': '"{address}"', '"tcp"': '"unix"'})
     assert ran.code == 0, ran.err
     assert ran.rows()["server"]["errors"] == 0
-
-
-def test_the_lab_s_own_closed_loop_waits_for_each_answer(tmp_path: Path) -> None:
-    port = processes.free_port()
-    environment = child_environment()
-    served = processes.Child(
-        [sys.executable, str(SERVICES / "steady.py"), str(port), "20"], environment, subprocess.DEVNULL, tmp_path
-    )
-    try:
-        assert processes.wait_for_port(port, served, 20)
-        one = RequestClass("probe", rate_per_s=1.0)
-        asked = scenario(classes=(one,), seconds=0.5, contrast=Contrast(tools=(CLOSED_LOOP,), connections=2))
-        found = closed_loop(CLOSED_LOOP, asked, lambda name: f"127.0.0.1:{port}", lambda: None)
-    finally:
-        served.end()
-    assert found is not None and found.errors == 0
-    assert found.p50_ms is not None and found.p50_ms >= 20
-    assert 2 <= found.requests <= 2 * 0.5 / 0.020 + 2

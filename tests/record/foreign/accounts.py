@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from greenlane.record import Recording
-from tests.record.foreign.run import Answered
+from pathlib import Path
+
+import pytest
+
+from greenlane.record import Recording, open_recording
+from tests.record.foreign.application import Application, Missing
+from tests.record.foreign.run import Answered, recorded
+
+
+def checked(application: Application, file: Path) -> tuple[Recording, Answered]:
+    """Record it, with its accounts checked; skips what is not installed."""
+    try:
+        seen = recorded(application, file)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    assert seen.wrong == [], seen.output
+    recording = open_recording(file)
+    check(recording, seen)
+    return recording, seen
 
 
 def check(recording: Recording, seen: Answered) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.record import open_recording
 from tests.record.foreign import accounts
-from tests.record.foreign.application import CHAINS, Application, Missing
-from tests.record.foreign.run import recorded
+from tests.record.foreign.application import CHAINS, Application
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -17,13 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 @pytest.mark.parametrize("application", CHAINS, ids=lambda one: str(one.name))
 def test_a_recording_beside_another_tool(application: Application, tmp_path: Path) -> None:
     file = tmp_path / "app.glr"
-    try:
-        seen = recorded(application, file)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    assert seen.wrong == [], seen.output
-    recording = open_recording(file)
-    accounts.check(recording, seen)
+    recording, seen = accounts.checked(application, file)
     # The switches were seen as ever: who slept waited for who computed.
     assert any(row.victim == "GET /light" and row.culprit == "GET /heavy" for row in recording.blame)
     if application.name == "chains-monitor":

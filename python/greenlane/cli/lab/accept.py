@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import signal
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
 
@@ -49,13 +47,9 @@ def _workers(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    try:
+    with needed("lab", _ATTEMPT):
         from greenlane.lab.accept import runner
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "greenlane":
-            raise
-        hint = "pip install 'greenlane[lab]'"
-        raise SettingsError("module", error.name, "the packages of the extra lab", hint, attempted=_ATTEMPT) from None
+        from greenlane.lab.interruption import ended_by_signals
     from greenlane.lab.accept.contenders import SERVERS
 
     if arguments.servers == "help":
@@ -67,8 +61,12 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     _make(arguments.out)
     minutes = runner.expected_s(order) / 60
     output.say(f"{len(order.servers)} servers, {order.workers} workers each: about {minutes:.0f} min")
-    with _ended_by_signals():
-        outcome = runner.run(order, lambda text: output.say(f"  {text}"), lambda row: None)
+    try:
+        with ended_by_signals():
+            outcome = runner.run(order, lambda text: output.say(f"  {text}"))
+    except KeyboardInterrupt:
+        output.say("stopped: every server was ended; nothing is kept of the cells so far")
+        return 130
     if not any(getattr(row, "boots", False) for row in outcome.rows):
         raise GreenlaneError(
             _ATTEMPT, name="servers", value=list(outcome.skipped) or list(order.servers), rule="one that starts",
@@ -133,23 +131,6 @@ def _environment(outcome: Outcome, arguments: argparse.Namespace) -> Mapping[str
     from greenlane.lab.environment import about
 
     return {**about(("greenlane",)), "quick": arguments.quick, "workers": arguments.workers, "skipped": outcome.skipped}
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, with every server."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 COMMAND: Final = Command(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, environment
 from greenlane.errors import GreenlaneError, SettingsError
 
@@ -58,13 +59,8 @@ def _frac(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    try:
+    with needed("lab", _ATTEMPT):
         from greenlane.lab.compare import sources, study
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "greenlane":
-            raise
-        hint = "pip install 'greenlane[lab]'"
-        raise SettingsError("module", error.name, "the packages of the extra lab", hint, attempted=_ATTEMPT) from None
     subjects = sources.subjects(arguments.results)
     if len(subjects) < 2:
         raise _alone(arguments.results[0], subjects[0].contenders())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.setting import nearest
@@ -45,13 +46,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    try:
+    with needed("lab", _ATTEMPT):
+        from greenlane.lab.interruption import checkpoint, ended_by_signals
         from greenlane.lab.part3 import cells, rows, shown
-        from greenlane.lab.run.interruption import checkpoint, ended_by_signals
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "greenlane":
-            raise
-        raise _missing(error.name) from None
     preset = _preset(arguments)
     chosen = _cells(arguments, preset, output)
     repetitions = _whole("--repetitions", _given(arguments.repetitions, "1"), 1, 100)
@@ -198,9 +195,10 @@ def _write(
 ) -> None:
     if folder is None:
         return
-    from greenlane.lab.part3.kept import keep
     from greenlane.lab.part3.page import page
 
+    with needed("lab", _ATTEMPT):
+        from greenlane.lab.part3.kept import keep
     try:
         keep(folder / "requests.parquet", measured)
         with (folder / "rows.json").open("w", encoding="utf-8") as out:
@@ -209,8 +207,6 @@ def _write(
     except OSError as error:
         rule = f"a folder that can be written ({error.strerror})"
         raise GreenlaneError(_ATTEMPT, name="--out", value=str(folder), rule=rule, hint="name another") from None
-    except ModuleNotFoundError as error:
-        raise _missing(error.name or "pyarrow") from None
     output.say(f"page: {folder / 'page.html'}")
 
 
@@ -252,11 +248,6 @@ def _text(preset: Preset | None, found: list[Row], known: list[Beside], measured
         output.line(output.styled("What the published figures hide", "bold"))
         for said in preset.hides:
             output.line(f"- {said}")
-
-
-def _missing(name: str) -> GreenlaneError:
-    hint = "pip install 'greenlane[lab]'"
-    return SettingsError("module", name, "the packages of the extra lab", hint, attempted=_ATTEMPT)
 
 
 COMMAND: Final = Command(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import SettingsError
 from greenlane.setting import nearest
@@ -43,14 +44,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         return _list(output)
     if arguments.scenario is None:
         raise SettingsError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
-    try:
-        from greenlane.lab.run import document, interruption, runner
+    with needed("lab", _ATTEMPTED):
+        from greenlane.lab.interruption import ended_by_signals
+        from greenlane.lab.run import document, runner
         from greenlane.lab.run.talk import LiveTalk
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "greenlane":
-            raise
-        raise SettingsError("module", error.name, "the packages of the extra lab", "pip install 'greenlane[lab]'",
-                            attempted=_ATTEMPTED) from None  # fmt: skip
     scenario = _scenario(arguments)
     names = _contenders(arguments.contenders, [one.name for one in scenario.contenders])
     folder: Path = arguments.out or _OUT / scenario.name
@@ -59,7 +56,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     talk = LiveTalk(output.err if arguments.json else output.out, output.err)
     store = runner.stored(scenario, folder)
     try:
-        with interruption.ended_by_signals():
+        with ended_by_signals():
             result = runner.run_scenario(scenario, names, store, talk, fresh=arguments.fresh)
     except KeyboardInterrupt:
         talk.progress("")

@@ -14,6 +14,7 @@ from greenlane.lab.accept.environments import Environment, Skipped, ready
 from greenlane.lab.accept.measuring import Amounts, accepting, described, limit
 from greenlane.lab.accept.rows import Accepting, Kernel, Limit, Row
 from greenlane.lab.accept.serving import NotServing, served
+from greenlane.lab.interruption import checkpoint
 
 __all__ = ["Order", "Outcome", "expected_s", "run"]
 
@@ -57,33 +58,30 @@ def expected_s(order: Order) -> float:
     return (len(cells) - refused) * cell_s + refused * _NO_BOOT_S + limits + 5
 
 
-def run(order: Order, say: Callable[[str], None], done: Callable[[Row], None]) -> Outcome:
+def run(order: Order, say: Callable[[str], None]) -> Outcome:
     """Measures; blocks until all is done.
 
     Args:
         say: told what comes next.
-        done: given each row as soon as it is there.
     """
     found, skipped = _environments(order.servers, order.environments, say)
     rows: list[Row] = []
-
-    def keep(row: Row) -> None:
-        rows.append(row)
-        done(row)
-
     cells = contenders([name for name in order.servers if name in found], order.families)
     for number, contender in enumerate(cells):
+        checkpoint()
         say(f"{number + 1} of {len(cells)}: {contender.name}")
-        keep(_accepting(contender, found[contender.server.name], order))
+        rows.append(_accepting(contender, found[contender.server.name], order))
     for name in _LIMITED:
         for keepalive_s in (order.amounts.keepalive_s, 0):
             if name in found:
+                checkpoint()
                 say(f"a limit of {_SLOTS} with keep-alive {keepalive_s} s: {name}")
                 with contextlib.suppress(NotServing):  # its row above tells why
-                    keep(_limit(name, found[name], keepalive_s))
+                    rows.append(_limit(name, found[name], keepalive_s))
     for mechanism in kernel.MECHANISMS:
+        checkpoint()
         say(f"the kernel alone: {mechanism}")
-        keep(_kernel(mechanism, order))
+        rows.append(_kernel(mechanism, order))
     return Outcome(rows, skipped)
 
 

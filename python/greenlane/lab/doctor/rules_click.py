@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from greenlane.lab.doctor.finding import Finding, Verdict
-from greenlane.lab.doctor.subject import Subject
+from greenlane.lab.doctor.subject import Subject, finding
 
 __all__ = ["GRANIAN", "UVICORN"]
 
@@ -32,7 +32,7 @@ def limit_concurrency(subject: Subject) -> Finding | None:
     )
     verdict: Verdict = "harms" if subject.number("timeout_keep_alive") else "is not what it seems"
     evidence = "protocols/http/*_impl.py; run: limit 3, 12 clients at once: 10 to 12 × 503"
-    return _found(subject, "limit_concurrency", verdict, because, remedy, evidence)
+    return finding(subject, "limit_concurrency", verdict, because, remedy, evidence)
 
 
 def accepts_at_once(subject: Subject) -> Finding | None:
@@ -50,7 +50,7 @@ def accepts_at_once(subject: Subject) -> Finding | None:
         "about "
         "5/5/5/5"
     )
-    return _found(subject, "backlog", "is not what it seems", because, remedy, evidence)
+    return finding(subject, "backlog", "is not what it seems", because, remedy, evidence)
 
 
 def reload_and_workers(subject: Subject) -> Finding | None:
@@ -58,7 +58,7 @@ def reload_and_workers(subject: Subject) -> Finding | None:
     if not subject.value("reload") or _workers(subject) < 2:
         return None
     because = "with reload there is one process"
-    return _found(subject, "workers", "does nothing", because, "leave one of them out", "config.py warns of it")
+    return finding(subject, "workers", "does nothing", because, "leave one of them out", "config.py warns of it")
 
 
 def health_check(subject: Subject) -> Finding | None:
@@ -72,7 +72,7 @@ def health_check(subject: Subject) -> Finding | None:
         "loop that is blocked is not"
     )
     remedy = "check the loop from outside: a request with a deadline"
-    return _found(subject, name, "is not what it seems", because, remedy, "supervisors/multiprocess.py always_pong")
+    return finding(subject, name, "is not what it seems", because, remedy, "supervisors/multiprocess.py always_pong")
 
 
 def backpressure(subject: Subject) -> Finding | None:
@@ -87,7 +87,7 @@ def backpressure(subject: Subject) -> Finding | None:
     )
     remedy = "--no-http1-keep-alive with it, or a limit above the connections that all clients keep"
     verdict: Verdict = "harms" if subject.value("http1_keep_alive") else "note"
-    return _found(subject, "backpressure", verdict, because, remedy, _PERMITS)
+    return finding(subject, "backpressure", verdict, because, remedy, _PERMITS)
 
 
 def own_listeners(subject: Subject) -> Finding | None:
@@ -102,7 +102,7 @@ def own_listeners(subject: Subject) -> Finding | None:
     )
     remedy = "spread uneven work in front (a proxy with least_conn, one address a worker)"
     evidence = "run: 4 listeners on TCP, 1 on a Unix socket (2.8.7)"
-    return _found(subject, "workers", "is not what it seems", because, remedy, evidence)
+    return finding(subject, "workers", "is not what it seems", because, remedy, evidence)
 
 
 def blocking_threads(subject: Subject) -> Finding | None:
@@ -113,14 +113,14 @@ def blocking_threads(subject: Subject) -> Finding | None:
         if count < 2:
             return None
         because = "more than one is refused for ASGI and RSGI"
-        return _found(subject, "blocking_threads", "does not start", because, "leave it out", "server/common.py")
+        return finding(subject, "blocking_threads", "does not start", because, "leave it out", "server/common.py")
     if subject.given("blocking_threads"):
         return None
     workers = max(1, _workers(subject))
     held = subject.number("backpressure") or subject.number("backlog") // workers
     because = f"the default is half of backpressure: up to {max(1, held // 2)} threads a worker that share one GIL"
     remedy = "--blocking-threads with what the waiting of your requests needs"
-    return _found(
+    return finding(
         subject, "blocking_threads", "note", because, remedy, "server/common.py", value=max(1, held // 2)
     )  # fmt: skip
 
@@ -130,7 +130,7 @@ def backlog(subject: Subject) -> Finding | None:
     most = subject.kernel.somaxconn
     if not subject.given("backlog") or not most or subject.number("backlog") <= most:
         return None
-    return _found(
+    return finding(
         subject, "backlog", "does nothing", _MOST_BACKLOG.format(most=most), f"at most {most}, or raise the sysctl",
         "/proc/sys/net/core/somaxconn, listen(2)",
     )  # fmt: skip
@@ -151,11 +151,3 @@ def _workers(subject: Subject) -> int:
 def _uvloop(subject: Subject) -> bool:
     loop = str(subject.value("loop"))
     return loop == "uvloop" or (loop == "auto" and "uvloop" in subject.versions)
-
-
-def _found(
-    subject: Subject, setting: str, verdict: Verdict, because: str, remedy: str, evidence: str, value: object = None
-) -> Finding:
-    known = subject.settings.get(setting)
-    shown = value if known is None or value is not None else known.value
-    return Finding(setting, shown, verdict, because, remedy, evidence, known.origin if known else "default")

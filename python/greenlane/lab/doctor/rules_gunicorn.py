@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from greenlane.lab.doctor.finding import Finding, Verdict
-from greenlane.lab.doctor.subject import Subject
+from greenlane.lab.doctor.finding import Finding
+from greenlane.lab.doctor.subject import Subject, finding
 
 __all__ = ["RULES"]
 
@@ -27,7 +27,7 @@ def worker_class(subject: Subject) -> Finding | None:
     """It must load."""
     if not subject.failure:
         return None
-    return _found(
+    return finding(
         subject, "worker_class", "does not start", f"it cannot be loaded: {subject.failure}",
         "install what it imports into the environment of this command", "loaded by this interpreter",
         value=subject.worker_class,
@@ -42,7 +42,7 @@ def reuse_port(subject: Subject) -> Finding | None:
     if subject.unix:
         return _reuse_port_unix(subject, own)
     if all(address.startswith("fd:") for address in subject.addresses):
-        return _found(
+        return finding(
             subject, "reuse_port", "does nothing", "the listener is an inherited descriptor: all workers share it",
             "leave it out", "sock.create_sockets",
         )  # fmt: skip
@@ -53,10 +53,10 @@ def reuse_port(subject: Subject) -> Finding | None:
             "share it as they would without the option. A socket for each worker came with 24.0.0"
         )
         remedy = "leave it out, or take gunicorn 24 or newer (and then read what it does there)"
-        return _found(subject, "reuse_port", "does nothing", because, remedy, "arbiter.spawn_worker makes no socket")
+        return finding(subject, "reuse_port", "does nothing", because, remedy, "arbiter.spawn_worker makes no socket")
     if subject.number("workers") < 2:
         because = "there is one worker, and so one listener either way"
-        return _found(subject, "reuse_port", "does nothing", because, "leave it out", "workers=1")
+        return finding(subject, "reuse_port", "does nothing", because, "leave it out", "workers=1")
     reset = "" if subject.kernel.migrates else "; what waits in the queue of a worker that ends is reset"
     because = (
         "each worker has a socket and a queue of its own, and the kernel chooses by a hash of the addresses: "
@@ -66,7 +66,7 @@ def reuse_port(subject: Subject) -> Finding | None:
     remedy = "keep it for many short connections; for few or uneven ones one shared socket serves idle workers first"
     if not subject.kernel.migrates:
         remedy += ". `sysctl net.ipv4.tcp_migrate_req=1` saves the queues of ending workers (Linux 5.14)"
-    return _found(subject, "reuse_port", "is not what it seems", because, remedy, "arbiter.spawn_worker makes sockets")
+    return finding(subject, "reuse_port", "is not what it seems", because, remedy, "arbiter.spawn_worker makes sockets")
 
 
 def _reuse_port_unix(subject: Subject, own: bool) -> Finding:
@@ -77,9 +77,9 @@ def _reuse_port_unix(subject: Subject, own: bool) -> Finding:
             + ("no worker boots" if own else "the master gives up after five attempts")
         )
         evidence = f"tried here: setsockopt gives {error}; sock.set_options lets only ENOPROTOOPT and EINVAL pass"
-        return _found(subject, "reuse_port", "does not start", because, "leave it out", evidence)
+        return finding(subject, "reuse_port", "does not start", because, "leave it out", evidence)
     if not own:
-        return _found(
+        return finding(
             subject, "reuse_port", "does nothing", "SO_REUSEPORT means nothing to a Unix socket; all workers share one",
             "leave it out", "tried here: setsockopt is taken; arbiter.spawn_worker makes no socket",
         )  # fmt: skip
@@ -88,7 +88,7 @@ def _reuse_port_unix(subject: Subject, own: bool) -> Finding:
         "wait "
         "on sockets without a name"
     )
-    return _found(subject, "reuse_port", "harms", because, "leave it out", "sock.UnixSocket removes what it finds")
+    return finding(subject, "reuse_port", "harms", because, "leave it out", "sock.UnixSocket removes what it finds")
 
 
 def backlog_metric(subject: Subject) -> Finding | None:
@@ -105,7 +105,7 @@ def backlog_metric(subject: Subject) -> Finding | None:
         remedy = "listen on TCP, or read the queue by `ss -lx`"
     else:
         return None
-    return _found(
+    return finding(
         subject, "enable_backlog_metric", "does nothing", because, remedy, "arbiter.manage_workers, sock.get_backlog"
     )
 
@@ -124,7 +124,7 @@ def worker_connections(subject: Subject) -> Finding | None:
             "asgi": "the asgi worker reads it and never compares it with anything",
         }.get(subject.kind, f"the {subject.kind} worker does not read it")
         remedy = "leave it out; a limit needs a proxy in front, or a worker that has one"
-        return _found(subject, "worker_connections", "does nothing", because, remedy, f"workers of {subject.named}")
+        return finding(subject, "worker_connections", "does nothing", because, remedy, f"workers of {subject.named}")
     return _slots(subject)
 
 
@@ -143,11 +143,11 @@ def _slots(subject: Subject) -> Finding | None:
             "their "
             "slot; it pays where another worker has room, or where what waits too long is refused"
         )
-        return _found(subject, "worker_connections", "harms", because, remedy, "R = N × C once a core is full")
+        return finding(subject, "worker_connections", "harms", because, remedy, "R = N × C once a core is full")
     if not subject.given("worker_connections"):
         because = f"{limit} is no limit in practice: it suits 1 ms of CPU per second of waiting"
         remedy = "give --cpu-ms and --network-ms of a typical request, and the number that suits them is said here"
-        return _found(subject, "worker_connections", "note", because, remedy, "1 + waiting/CPU requests fill a core")
+        return finding(subject, "worker_connections", "note", because, remedy, "1 + waiting/CPU requests fill a core")
     if keepalive_s and limit < _FEW_CONNECTIONS:
         because = (
             f"it counts connections, not requests: a client or proxy that keeps its connection holds one of {limit} "
@@ -156,7 +156,7 @@ def _slots(subject: Subject) -> Finding | None:
         )
         remedy = "keepalive 0 with it, or a limit above the connections that all clients keep"
         evidence = "run: 3 slots, keep-alive 5 s, 12 clients: 3 answers each after 0.05, 5.1, 10.2 and 15.2 s"
-        return _found(subject, "worker_connections", "harms", because, remedy, evidence)
+        return finding(subject, "worker_connections", "harms", because, remedy, evidence)
     return None
 
 
@@ -166,7 +166,7 @@ def _gthread_connections(subject: Subject) -> Finding | None:
         if not subject.number("keepalive"):
             return None
         because = f"gthread keeps at most worker_connections - threads = {limit - threads} idle connections: none"
-        return _found(
+        return finding(
             subject, "keepalive", "does nothing", because, "worker_connections above threads, or keepalive 0",
             "gthread.max_keepalived",
         )  # fmt: skip
@@ -178,7 +178,7 @@ def _gthread_connections(subject: Subject) -> Finding | None:
         "waits behind busy threads while another worker idles"
     )
     remedy = f"worker_connections {threads} and keepalive 0, so that a worker takes what it can serve at once"
-    return _found(subject, "worker_connections", "is not what it seems", because, remedy, _GTHREAD)
+    return finding(subject, "worker_connections", "is not what it seems", because, remedy, _GTHREAD)
 
 
 def threads(subject: Subject) -> Finding | None:
@@ -188,11 +188,11 @@ def threads(subject: Subject) -> Finding | None:
     count = subject.number("threads")
     if subject.kind in _LOOPS and count > 1:
         because = f"the {subject.kind} worker has no thread pool"
-        return _found(subject, "threads", "does nothing", because, "leave it out", f"workers of {subject.named}")
+        return finding(subject, "threads", "does nothing", because, "leave it out", f"workers of {subject.named}")
     configured = subject.value("worker_class")
     if subject.kind == "gthread" and str(configured) == "sync" and count > 1:
         because = "with the sync worker, more than one thread makes it a gthread worker"
-        return _found(
+        return finding(
             subject, "threads", "note", because, "say -k gthread, so that everybody reads it", "config.worker_class"
         )
     return None
@@ -203,7 +203,7 @@ def keepalive(subject: Subject) -> Finding | None:
     if subject.kind != "sync" or not subject.given("keepalive") or not subject.number("keepalive"):
         return None
     because = "the sync worker closes every connection after its answer"
-    return _found(subject, "keepalive", "does nothing", because, "leave it out, or -k gthread", "sync.handle_request")
+    return finding(subject, "keepalive", "does nothing", because, "leave it out, or -k gthread", "sync.handle_request")
 
 
 def timeout(subject: Subject) -> Finding | None:
@@ -213,7 +213,7 @@ def timeout(subject: Subject) -> Finding | None:
     seconds = subject.number("timeout")
     if not seconds:
         because = "0 switches the heartbeat off: a worker that hangs stays"
-        return _found(subject, "timeout", "note", because, "a number of seconds", "arbiter.murder_workers")
+        return finding(subject, "timeout", "note", because, "a number of seconds", "arbiter.murder_workers")
     if subject.kind in (*_LOOPS, "gthread"):
         because = (
             f"it limits no request: the {subject.kind} worker beats while its loop runs, so a request may take for "
@@ -221,7 +221,7 @@ def timeout(subject: Subject) -> Finding | None:
             f"one that blocks the loop for {seconds} s has all requests of its worker killed"
         )
         remedy = "limit requests where they are made: time-outs of clients and drivers, deadlines"
-        return _found(
+        return finding(
             subject, "timeout", "is not what it seems", because, remedy, "arbiter.murder_workers, the worker's run"
         )
     return None
@@ -241,7 +241,7 @@ def accepts_at_once(subject: Subject) -> Finding | None:
             "ggevent.py leaves gevent's max_accept = 100; run: bursts of 20 on 4 workers split up to 20/0/0/0, and "
             "since 20.1.0 about 5/5/5/5"
         )
-        return _found(
+        return finding(
             subject, "max_accept", "harms", because, "gunicorn 20.1.0 or newer", evidence, value=100
         )  # fmt: skip
     if subject.kind in ("asgi", "uvicorn") and not _uvloop(subject):
@@ -252,7 +252,7 @@ def accepts_at_once(subject: Subject) -> Finding | None:
         )
         remedy = "uvloop (install it; --asgi-loop auto then takes it), which takes one at a time, or a lower backlog"
         evidence = "asyncio.selector_events._accept_connection; run: bursts of 20 on 4 workers split 20/0/0/0"
-        return _found(subject, "backlog", "is not what it seems", because, remedy, evidence)
+        return finding(subject, "backlog", "is not what it seems", because, remedy, evidence)
     return None
 
 
@@ -267,7 +267,7 @@ def backlog(subject: Subject) -> Finding | None:
         return None
     because = f"the kernel cuts it to net.core.somaxconn = {most}"
     remedy = f"at most {most}, or raise the sysctl"
-    return _found(subject, "backlog", "does nothing", because, remedy, "/proc/sys/net/core/somaxconn, listen(2)")
+    return finding(subject, "backlog", "does nothing", because, remedy, "/proc/sys/net/core/somaxconn, listen(2)")
 
 
 def preload(subject: Subject) -> Finding | None:
@@ -280,7 +280,7 @@ def preload(subject: Subject) -> Finding | None:
         "names by then (`from time import sleep`) block the whole worker"
     )
     remedy = "`from gevent import monkey; monkey.patch_all()` on top of the configuration file, or no preload"
-    return _found(
+    return finding(
         subject, "preload_app", "harms", because, remedy, "ggevent.init_process; the configuration does not patch"
     )
 
@@ -290,7 +290,7 @@ def jitter(subject: Subject) -> Finding | None:
     if not subject.number("max_requests_jitter") or subject.number("max_requests"):
         return None
     because = "without max_requests no worker is recycled, and the jitter is never drawn"
-    return _found(subject, "max_requests_jitter", "does nothing", because, "set max_requests", "workers/base.py")
+    return finding(subject, "max_requests_jitter", "does nothing", because, "set max_requests", "workers/base.py")
 
 
 def dirty_workers(subject: Subject) -> Finding | None:
@@ -298,7 +298,7 @@ def dirty_workers(subject: Subject) -> Finding | None:
     if not subject.number("dirty_workers") or subject.value("dirty_apps"):
         return None
     because = "without dirty_apps the process pool is not started"
-    return _found(subject, "dirty_workers", "does nothing", because, "set dirty_apps", "arbiter.start")
+    return finding(subject, "dirty_workers", "does nothing", because, "set dirty_apps", "arbiter.start")
 
 
 def worker_tmp_dir(subject: Subject) -> Finding | None:
@@ -308,7 +308,7 @@ def worker_tmp_dir(subject: Subject) -> Finding | None:
     if not kind or kind in _MEMORY:
         return None
     because = f"the heartbeat is written to {folder} ({kind}): a disk that stalls stops the worker's loop with it"
-    return _found(
+    return finding(
         subject, "worker_tmp_dir", "note", because, "--worker-tmp-dir /dev/shm", "/proc/mounts, workers/workertmp.py"
     )
 
@@ -317,11 +317,3 @@ RULES: Final[tuple[Callable[[Subject], Finding | None], ...]] = (
     worker_class, reuse_port, accepts_at_once, worker_connections, threads, keepalive, timeout, backlog, backlog_metric,
     preload, jitter, dirty_workers, worker_tmp_dir,
 )  # fmt: skip
-
-
-def _found(
-    subject: Subject, setting: str, verdict: Verdict, because: str, remedy: str, evidence: str, value: object = None
-) -> Finding:
-    known = subject.settings.get(setting)
-    shown = value if known is None or value is not None else known.value
-    return Finding(setting, shown, verdict, because, remedy, evidence, known.origin if known else "default")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from greenlane.lab.doctor.finding import Finding, Verdict
+
 __all__ = ["Kernel", "Setting", "Subject", "Times", "this_kernel"]
 
 
@@ -153,3 +155,16 @@ def _filesystem(folder: str) -> str:
         if inside and len(point) >= len(best):
             best, kind = point, found
     return kind
+
+
+def finding(
+    subject: Subject, setting: str, verdict: Verdict, because: str, remedy: str, evidence: str, value: object = None
+) -> Finding:
+    """A rule's finding, with the setting's value and who set it.
+
+    Args:
+        value: shown in its place; None = as it was set.
+    """
+    known = subject.settings.get(setting)
+    shown = value if known is None or value is not None else known.value
+    return Finding(setting, shown, verdict, because, remedy, evidence, known.origin if known else "default")

@@ -7,5 +7,4 @@ request       the bytes of one request
 generate      runs a plan: samples, and whether the generator kept its schedule
 histogram     latencies as counts in logarithmic buckets, which merge by addition
 closed        the contrast: a closed-loop tool, which waits for the server
-stalling      a server that stalls once: what open and closed loop are told apart by
 """

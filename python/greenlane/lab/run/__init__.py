@@ -6,7 +6,7 @@ work_unit, calibration  what one job costs, and one millisecond of a service's o
 costs, pacing, replay   how many requests per second, and when they are due
 cell                    runs to make, in their order
 faults                  stall, kill, slow, refuse
-contrast, closed_client closed-loop tools beside the open loop
+contrast                closed-loop tools beside the open loop
 performed, take         one run
 store, sources          what was measured so far, on disk
 rows, judged            one row per cell; the scenario's bounds against them
@@ -14,5 +14,4 @@ remarks, conclusion     what makes a result less than it looks, and what was see
 tables, document        text and JSON
 sections, page          HTML
 runner, talk            all of it in turn, and how it tells of itself
-interruption            Ctrl-C and SIGTERM end it alike
 """

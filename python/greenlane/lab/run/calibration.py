@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from greenlane.errors import HostError
 from greenlane.lab import processes
+from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Plan, Poisson
 from greenlane.lab.run.arena import Arena, one_more
-from greenlane.lab.run.interruption import checkpoint
 from greenlane.lab.run.pacing import stream_of
 from greenlane.lab.run.server import Server
 from greenlane.lab.scenario.request_class import RequestClass

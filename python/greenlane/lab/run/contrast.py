@@ -1,17 +1,14 @@
 """Closed-loop tools: clients that wait for their answer before they ask again, and time it from when they asked.
 
 What was due while they waited is never sent, so a stall is as many slow requests as there are clients. h2load and ab
-say just that; wrk 4.1 adds the samples that it thinks it has missed to its percentiles. `closed-loop` is the lab's
-own, for machines without h2load and ab.
+say just that; wrk 4.1 adds the samples that it thinks it has missed to its percentiles.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -21,7 +18,7 @@ from greenlane.lab.processes import die_with_parent
 from greenlane.lab.run.address import UNIX
 from greenlane.lab.run.performed import Closed
 from greenlane.lab.run.site import child_environment
-from greenlane.lab.scenario.contrast import CLOSED_LOOP, H2LOAD
+from greenlane.lab.scenario.contrast import H2LOAD
 from greenlane.lab.scenario.request_class import RequestClass
 from greenlane.lab.scenario.scenario import Scenario
 from greenlane.lab.statistics import quantile
@@ -35,14 +32,12 @@ _GRACE_S: Final = 30.0
 
 def tools(scenario: Scenario) -> list[str]:
     """Tools that the scenario names and that are run here."""
-    there = [tool for tool in scenario.contrast.tools if shutil.which(tool)]
-    own = CLOSED_LOOP in scenario.contrast.tools and not {H2LOAD, "ab"} & set(there)
-    return [*there, *([CLOSED_LOOP] if own else [])]
+    return [tool for tool in scenario.contrast.tools if shutil.which(tool)]
 
 
 def missing(scenario: Scenario) -> list[str]:
     """Programs that the scenario names and this machine has not."""
-    return [tool for tool in scenario.contrast.tools if tool != CLOSED_LOOP and shutil.which(tool) is None]
+    return [tool for tool in scenario.contrast.tools if shutil.which(tool) is None]
 
 
 def closed_loop(
@@ -56,7 +51,7 @@ def closed_loop(
     """
     chosen = scenario.contrast.endpoint or scenario.classes[0].name
     one, address = scenario.request_class(chosen), addresses(chosen)
-    if tool != CLOSED_LOOP and address.startswith(UNIX):
+    if address.startswith(UNIX):
         return None
     seconds, connections = scenario.run_seconds(), scenario.contrast.connections
     if tool == H2LOAD:
@@ -83,17 +78,9 @@ def closed_loop(
 
 def _command(tool: str, one: RequestClass, address: str, connections: int, seconds: float) -> list[str]:
     url, whole = f"http://{address}{one.path}", str(max(1, round(seconds)))
-    match tool:
-        case "wrk":
-            return ["wrk", "-t1", f"-c{connections}", f"-d{whole}s", "--timeout", "30s", "--latency", url]
-        case "ab":
-            return ["ab", "-k", "-c", str(connections), "-t", whole, "-n", "100000000", "-s", "30", url]
-    own = "greenlane.lab.run.closed_client"
-    return [sys.executable, "-m", own, address, one.path, str(connections), str(seconds)]
-
-
-def _own(tool: str, out: str, seconds: float) -> Closed:
-    return Closed(tool, seconds, **json.loads(out))
+    if tool == "wrk":
+        return ["wrk", "-t1", f"-c{connections}", f"-d{whole}s", "--timeout", "30s", "--latency", url]
+    return ["ab", "-k", "-c", str(connections), "-t", whole, "-n", "100000000", "-s", "30", url]
 
 
 def _wrk(tool: str, out: str, seconds: float) -> Closed:
@@ -125,6 +112,4 @@ def _h2load(one: RequestClass, address: str, connections: int, seconds: float) -
     return Closed(H2LOAD, seconds, len(found), len(found) - len(good), p50, p95, p99)
 
 
-_READ: Final[Mapping[str, Callable[[str, str, float], Closed]]] = {
-    CLOSED_LOOP: _own, "wrk": _wrk, "ab": _ab,
-}  # fmt: skip
+_READ: Final[Mapping[str, Callable[[str, str, float], Closed]]] = {"wrk": _wrk, "ab": _ab}

@@ -15,6 +15,7 @@ from typing import Final
 
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.lab.environment import about
+from greenlane.lab.interruption import checkpoint
 from greenlane.lab.run import tables
 from greenlane.lab.run.arena import Arena, opened
 from greenlane.lab.run.calibration import calibrated
@@ -22,7 +23,6 @@ from greenlane.lab.run.cell import Turn, turns
 from greenlane.lab.run.conclusion import conclusion
 from greenlane.lab.run.contrast import missing, tools
 from greenlane.lab.run.costs import rates_per_s
-from greenlane.lab.run.interruption import checkpoint
 from greenlane.lab.run.judged import Judgement, judged
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.remarks import remarks

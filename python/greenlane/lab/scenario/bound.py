@@ -2,7 +2,7 @@
 
 bikes.within_deadline_frac >= 0.999 for greenlane
 quote.p99_ms <= 1.25 * gevent for greenlane at 0.9
-probe.p99_ms <= 50 for server by closed-loop
+probe.p99_ms <= 50 for server by h2load
 all.errors == 0 for greenlane in surge
 """
 

@@ -8,12 +8,11 @@ from typing import Final
 from greenlane.lab.scenario.patterns import MAYBE_NAME
 from greenlane.setting import declare
 
-__all__ = ["CLOSED_LOOP", "H2LOAD", "TOOLS", "Contrast"]
+__all__ = ["H2LOAD", "TOOLS", "Contrast"]
 
 H2LOAD: Final = "h2load"
-CLOSED_LOOP: Final = "closed-loop"
-#: Programs that are skipped by name where they are missing, and the lab's own.
-TOOLS: Final = (H2LOAD, "ab", "wrk", CLOSED_LOOP)
+#: Programs that are skipped by name where they are missing.
+TOOLS: Final = (H2LOAD, "ab", "wrk")
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class Contrast:
 
     tools: tuple[str, ...] = declare(
         (),
-        f"Some of {', '.join(TOOLS)}. A program that is not installed is left out; {CLOSED_LOOP} is the lab's own, and "
-        "runs only where no h2load or ab that is named beside it is installed.",
+        f"Some of {', '.join(TOOLS)}. One that is not installed is left out by name.",
         reason="none unless asked for",
         pattern=("|".join(TOOLS), f"one of {', '.join(TOOLS)}"),
     )

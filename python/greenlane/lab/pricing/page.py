@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from greenlane.demo.conclusion import OURS
-from greenlane.demo.strips import StripPlace, strips
+from greenlane.lab.pricing.conclusion import OURS
+from greenlane.lab.pricing.strips import StripPlace, strips
 from greenlane.lab.run import sections
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import answered_well

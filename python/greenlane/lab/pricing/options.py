@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from greenlane.demo.mixes import DEFAULT, MIXES, pricing
 from greenlane.errors import SettingsError
+from greenlane.lab.pricing.mixes import DEFAULT, MIXES, pricing
 from greenlane.lab.scenario.scenario import Scenario
 
 _ATTEMPTED: Final = "run the pricing demo"

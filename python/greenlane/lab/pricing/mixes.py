@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
-from greenlane.lab.scenario import file
+from greenlane.lab.scenario import catalogue, file
 from greenlane.lab.scenario.scenario import Scenario
 
 __all__ = ["DEFAULT", "MIXES", "light_frac", "pricing", "with_shares"]
@@ -27,12 +26,11 @@ MIXES: Final[Mapping[str, Mapping[str, float]]] = {
     # Two endpoints only: the classes of the ideal bound.
     "bikes-quote": {"bikes": 0.10, "quote": 0.90},
 }  # fmt: skip
-_FILE: Final = Path(__file__).with_name("pricing.toml")
 
 
 def pricing(mix: str = DEFAULT) -> Scenario:
     """The pricing scenario with the shares of a mix. Its name is the mix's, which its seeds begin with."""
-    scenario = file.read(_FILE)
+    scenario = file.read(catalogue.found("pricing"))
     return replace(with_shares(scenario, MIXES[mix]) if MIXES[mix] else scenario, name=mix)
 
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from greenlane.lab.run.interruption import checkpoint, ended_by_signals
+from greenlane.lab.interruption import checkpoint, ended_by_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

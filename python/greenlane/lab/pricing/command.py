@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from greenlane.demo import page
-from greenlane.demo.alone import alone_ms
-from greenlane.demo.conclusion import conclusion
-from greenlane.demo.mixes import light_frac, pricing
-from greenlane.demo.options import Options, parse
 from greenlane.errors import GreenlaneError, PlatformError
+from greenlane.lab.interruption import ended_by_signals
+from greenlane.lab.pricing import page
+from greenlane.lab.pricing.alone import alone_ms
+from greenlane.lab.pricing.conclusion import conclusion
+from greenlane.lab.pricing.mixes import light_frac, pricing
+from greenlane.lab.pricing.options import Options, parse
 from greenlane.lab.run import tables
-from greenlane.lab.run.interruption import ended_by_signals
 from greenlane.lab.run.remarks import disturbed
 from greenlane.lab.run.runner import Result, run_scenario, stored
 from greenlane.lab.run.talk import LiveTalk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from greenlane.demo.conclusion import OURS
+from greenlane.lab.pricing.conclusion import OURS
 from greenlane.page.html import Html
 from greenlane.page.svg import drawing, label, line, path
 
