@@ -205,6 +205,8 @@ _PACKERS: Final = {
 }
 _NULL_BYTES: Final = b"".join(struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS)
 
+_HEADER: Final = bytes((VERSION, 0))
+
 
 def pack(item: Item, version: int = VERSION) -> bytes:
     """The item as a packed record of VERSION_BYTES[version] bytes."""
@@ -213,15 +215,18 @@ def pack(item: Item, version: int = VERSION) -> bytes:
 
 
 def fitted(record: bytes) -> bytes:
-    """The record in RECORD_BYTES bytes, whichever version it has: nulls for what it lacks, without what it has more.
+    """The record as one of the current version: nulls for what an older one lacks, without what a newer one has more.
 
     Raises:
-        ValueError: it is no record: shorter than version 1, or a version's length does not match.
+        ValueError: it is no record: version 0, or not as long as its version (a newer one: shorter than ours).
     """
     version = record[0] if record else 0
-    if version < 1 or len(record) != VERSION_BYTES.get(version, len(record)) or len(record) < VERSION_BYTES[1]:
+    if version == VERSION and len(record) == RECORD_BYTES:
+        return record
+    known = VERSION_BYTES.get(version, max(len(record), RECORD_BYTES))
+    if version < 1 or len(record) != known:
         raise ValueError(f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}")
-    return record[:RECORD_BYTES] + _NULL_BYTES[len(record) - HEADER_BYTES :]
+    return _HEADER + record[HEADER_BYTES:RECORD_BYTES] + _NULL_BYTES[len(record) - HEADER_BYTES :]
 
 
 def unpack(record: bytes) -> Item:
