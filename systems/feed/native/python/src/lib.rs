@@ -1,0 +1,168 @@
+//! feed-core for Python: `_native.pyi` is the manual.
+
+mod array;
+mod values;
+
+use feed_core::{forest, item, layout, matrix, ranking, viewer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use array::Array;
+use values::Values;
+
+/// `feed._native`.
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::array::Array;
+    #[pymodule_export]
+    use super::{features, rank, Forest, Matrix, Ranking};
+    #[pymodule_export]
+    const FEATURES: [&str; super::layout::FEATURE_COUNT] = super::layout::FEATURES;
+    #[pymodule_export]
+    const RECORD_BYTES: usize = super::layout::RECORD_BYTES;
+}
+
+/// Features of items: what `features` gives.
+#[pyclass(frozen, get_all)]
+struct Matrix {
+    columns: Py<Array>,
+    ids: Py<Array>,
+    places: Py<Array>,
+    unreadable: usize,
+}
+
+/// Items by falling score: what `rank` gives.
+#[pyclass(frozen, get_all)]
+struct Ranking {
+    ids: Py<Array>,
+    scores: Py<Array>,
+    places: Py<Array>,
+    unreadable: usize,
+}
+
+#[pyfunction]
+#[pyo3(signature = (values, user, now_s, *, form = "packed"))]
+fn features(
+    py: Python<'_>,
+    values: Values<'_>,
+    user: &[u8],
+    now_s: i64,
+    form: &str,
+) -> PyResult<Matrix> {
+    let (form, viewer) = (form_called(form)?, viewer_of(user, now_s)?);
+    let values = values.slices()?;
+    let made = py.detach(|| matrix::Matrix::new(form, &values, &viewer));
+    let rows = made.ids.len();
+    Ok(Matrix {
+        columns: Py::new(py, Array::columns(made.columns, rows))?,
+        ids: Py::new(py, Array::from(made.ids))?,
+        places: Py::new(py, Array::from(made.places))?,
+        unreadable: made.unreadable,
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (values, user, now_s, forest, *, form = "packed"))]
+fn rank(
+    py: Python<'_>,
+    values: Values<'_>,
+    user: &[u8],
+    now_s: i64,
+    forest: &Forest,
+    form: &str,
+) -> PyResult<Ranking> {
+    let (form, viewer) = (form_called(form)?, viewer_of(user, now_s)?);
+    let values = values.slices()?;
+    let forest = &forest.0;
+    if forest.features() != layout::FEATURE_COUNT {
+        return Err(PyValueError::new_err(format!(
+            "ranking items: features of the model={}, expected {}",
+            forest.features(),
+            layout::FEATURE_COUNT
+        )));
+    }
+    let made = py.detach(|| ranking::Ranking::new(form, &values, &viewer, forest));
+    Ok(Ranking {
+        ids: Py::new(py, Array::from(made.ids))?,
+        scores: Py::new(py, Array::from(made.scores))?,
+        places: Py::new(py, Array::from(made.places))?,
+        unreadable: made.unreadable,
+    })
+}
+
+/// A model of CatBoost.
+#[pyclass(frozen)]
+struct Forest(forest::Forest);
+
+#[pymethods]
+impl Forest {
+    #[new]
+    fn new(py: Python<'_>, text: &[u8]) -> PyResult<Self> {
+        let made = py.detach(|| forest::Forest::from_json(text));
+        made.map(Self)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// `columns`: bytes of float32, column-major.
+    fn predict(&self, py: Python<'_>, columns: &Bound<'_, Array>) -> PyResult<Array> {
+        let columns = columns.get().float32()?;
+        if columns.len() % self.0.features() != 0 {
+            return Err(PyValueError::new_err(format!(
+                "predicting: {} numbers, expected {} for each row",
+                columns.len(),
+                self.0.features()
+            )));
+        }
+        let mut scores = vec![0.0; columns.len() / self.0.features()];
+        py.detach(|| self.0.predict(columns, &mut scores));
+        Ok(Array::from(scores))
+    }
+
+    /// The same without AVX2.
+    fn predict_plain(&self, py: Python<'_>, columns: &Bound<'_, Array>) -> PyResult<Array> {
+        let columns = columns.get().float32()?;
+        let mut scores = vec![0.0; columns.len() / self.0.features()];
+        py.detach(|| self.0.predict_plain(columns, &mut scores));
+        Ok(Array::from(scores))
+    }
+
+    fn metadata(&self, key: &str) -> Option<&str> {
+        self.0.metadata(key)
+    }
+
+    #[getter]
+    fn features(&self) -> usize {
+        self.0.features()
+    }
+
+    #[getter]
+    fn trees(&self) -> usize {
+        self.0.trees()
+    }
+
+    #[getter]
+    fn error_bound(&self) -> f64 {
+        self.0.error_bound()
+    }
+}
+
+fn form_called(name: &str) -> PyResult<item::Form> {
+    match name {
+        "packed" => Ok(item::Form::Packed),
+        "json" => Ok(item::Form::Json),
+        _ => Err(PyValueError::new_err(format!(
+            "reading items: form='{name}', expected 'packed' or 'json'"
+        ))),
+    }
+}
+
+fn viewer_of(user: &[u8], now_s: i64) -> PyResult<viewer::Viewer> {
+    viewer::Viewer::new(user, now_s).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "reading a user: {} bytes, expected {} (User.packed)",
+            user.len(),
+            layout::USER_BYTES
+        ))
+    })
+}
