@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from feed.candidates import MODELS, Candidates, chosen
+from feed.candidates import MODELS, chosen
 from feed.columns import Records
 from feed.user import User
 
@@ -28,7 +28,6 @@ class Lesson:
         user: who.
         records: the items' packed records, in the order of `ids`.
         ids: the items.
-        scores: (n, 4) float32, C order: the first-level models' scores.
         now_s: when, Unix time.
         label: (n,) float32: how much the user made of each; higher is better.
     """
@@ -36,13 +35,12 @@ class Lesson:
     user: User
     records: Records
     ids: list[int]
-    scores: NDArray[np.float32]
     now_s: int
     label: NDArray[np.float32]
 
 
-def candidates_of(world: World, user: User) -> Candidates:
-    """What all four models and the filter give for a user, without any server."""
+def candidates_of(world: World, user: User) -> list[int]:
+    """What all four models and the filter give for a user, without any server: ids, best first."""
     return chosen({model: world.first_level.answer(model, user) for model in MODELS}, user)
 
 
@@ -52,9 +50,8 @@ def lessons(world: World, users: Iterable[int], most: int = 300) -> Iterator[Les
         user = world.people.user(number)
         candidates = candidates_of(world, user)
         rng = np.random.Generator(np.random.PCG64([world.seed, 3, number]))
-        rows = np.sort(rng.permutation(len(candidates.ids))[:most])
-        ids = [candidates.ids[row] for row in rows]
+        rows = np.sort(rng.permutation(len(candidates))[:most])
+        ids = [candidates[row] for row in rows]
         records = world.records_of(ids)
         label = utility(records, user) + rng.gumbel(0, _NOISE, len(ids))
-        scores = np.array([candidates.scores[row] for row in rows], np.float32).reshape(-1, len(MODELS))
-        yield Lesson(user, records, ids, scores, NOW_S, label.astype(np.float32))
+        yield Lesson(user, records, ids, NOW_S, label.astype(np.float32))
