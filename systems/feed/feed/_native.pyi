@@ -1,0 +1,93 @@
+"""feed-core for Python (native/python). Each function releases the GIL once, for all its work.
+
+Arrays are read in place by numpy.asarray(…) and CatBoost: read-only, no copy. Values are given either as a list (bytes of
+one item each; None where the store had none) or as one buffer of packed records of the present version.
+"""
+
+from collections.abc import Buffer
+from typing import Final, Literal, final
+
+FEATURES: Final[tuple[str, ...]]
+"""Names of the columns, in order."""
+RECORD_BYTES: Final[int]
+"""Length of a packed record of the present version."""
+
+type Values = list[bytes | None] | Buffer
+type Form = Literal["packed", "json"]
+
+@final
+class Array:
+    """Numbers behind the buffer protocol: float32 (n, 60) column-major; float64 (n,); uint32 (n,)."""
+
+    @staticmethod
+    def of(matrix: Buffer) -> Array:
+        """A copy of any float32 matrix, column-major. Cost: 0.2 ms for 3,000 x 60."""
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Matrix:
+    """Features of items.
+
+    columns: float32, (rows, 60), column-major: what CatBoost reads without a copy.
+    ids: uint32, item of each row.
+    places: uint32, which of the given values each row is: absent and unreadable ones have no row.
+    unreadable: values that were no item.
+    """
+
+    @property
+    def columns(self) -> Array: ...
+    @property
+    def ids(self) -> Array: ...
+    @property
+    def places(self) -> Array: ...
+    @property
+    def unreadable(self) -> int: ...
+
+@final
+class Ranking:
+    """Items by falling score, equal scores by rising id; arrays of one length.
+
+    ids: uint32. scores: float64. places: uint32, which of the given values each is. unreadable: values that were no item.
+    """
+
+    @property
+    def ids(self) -> Array: ...
+    @property
+    def scores(self) -> Array: ...
+    @property
+    def places(self) -> Array: ...
+    @property
+    def unreadable(self) -> int: ...
+
+@final
+class Forest:
+    """A CatBoost model of one score: oblivious trees up to depth 6 over float features. May be shared by threads."""
+
+    def __new__(cls, text: bytes, /) -> Forest:
+        """From the file that `save_model(…, format="json")` writes. Cost: 20 ms for 500 trees.
+
+        Raises ValueError: a model of another kind, or one whose leaves cannot be rounded within 1e-5.
+        """
+    def predict(self, columns: Array, /) -> Array:
+        """float64 (rows,): within `error_bound` of CatBoost's. Cost: 0.43 ms for 3,000 rows, 500 trees."""
+    def predict_plain(self, columns: Array, /) -> Array:
+        """The same numbers, bit for bit, without AVX2."""
+    def metadata(self, key: str, /) -> str | None:
+        """What training stored with the model."""
+    @property
+    def features(self) -> int: ...
+    @property
+    def trees(self) -> int: ...
+    @property
+    def error_bound(self) -> float:
+        """No score differs by more from the exact sum of leaves: proven when the model was read."""
+
+def features(values: Values, user: bytes, now_s: int, *, form: Form = "packed") -> Matrix:
+    """Features of stored items as `user` (User.packed()) sees them at a Unix time.
+
+    Cost: 0.5 ms for 3,000 packed records, 8 ms for 3,000 JSON values. Raises ValueError: no user, no such form.
+    """
+
+def rank(values: Values, user: bytes, now_s: int, forest: Forest, *, form: Form = "packed") -> Ranking:
+    """Features, scores and order in one call, without a matrix in between. Cost: 1.0 ms for 3,000 packed records."""

@@ -1,0 +1,37 @@
+"""The system's native module, built at its first need: features, evaluator, ranking. `_native.pyi` is its manual."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from .build import EXTENSION, build
+from .features import FEATURES
+from .record import RECORD_BYTES
+
+if TYPE_CHECKING:
+    from . import _native
+
+    Array = _native.Array
+    Forest = _native.Forest
+    Matrix = _native.Matrix
+    Ranking = _native.Ranking
+    features = _native.features
+    rank = _native.rank
+
+
+def _loaded() -> ModuleType:
+    build(EXTENSION)
+    module = importlib.import_module("feed._native")
+    if tuple(module.FEATURES) != FEATURES or module.RECORD_BYTES != RECORD_BYTES:
+        raise ImportError(
+            "loading feed._native: it was built for other features or another record layout, expected those of "
+            "features.py and record.py\nhint: python -m feed.layout && python -m feed.build"
+        )
+    return module
+
+
+_module = _loaded()
+for _name in ("Array", "Forest", "Matrix", "Ranking", "features", "rank"):
+    globals()[_name] = getattr(_module, _name)
