@@ -53,7 +53,7 @@ class Process:
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                env={**os.environ, **(env or {})}, preexec_fn=_die_with_parent, process_group=0,
+                env={**os.environ, **(env or {})}, preexec_fn=die_with_parent, process_group=0,
             )  # fmt: skip
 
     @property
@@ -96,5 +96,6 @@ class Process:
         self._process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Asks the kernel for SIGKILL when the thread that started this process ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -34,6 +34,7 @@ class Job:
         began_s: on the loop's clock.
         stages: where its time goes.
         problems: what went wrong so far; the answer says it.
+        bytes_moved: between the service and processes that compute for it, both ways, as far as somebody counts them.
     """
 
     user_id: int
@@ -42,6 +43,7 @@ class Job:
     began_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     stages: Stages = field(default_factory=Stages)
     problems: list[Problem] = field(default_factory=list)
+    bytes_moved: int = 0
 
     def until(self, share: float) -> float:
         """The loop's time at which this share of the deadline is used up: for `asyncio.timeout_at`."""

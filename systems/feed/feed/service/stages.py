@@ -83,6 +83,13 @@ class Stages:
         finally:
             stage.wall_ns += time.monotonic_ns() - wall_ns
 
+    def add(self, name: str, *, wall_ns: int, cpu_ns: int = 0, elsewhere_ns: int = 0) -> None:
+        """What was measured otherwise: CPU of this thread, or of another process that worked for this request."""
+        stage = self.stages[name]
+        stage.wall_ns += wall_ns
+        stage.cpu_ns += cpu_ns
+        stage.elsewhere_ns += elsewhere_ns
+
     async def measured(self, name: str, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; its CPU and its waits count for the stage."""
         return await _Measured(self.stages[name], coroutine, self._selector)

@@ -101,10 +101,9 @@ class Plain:
 
     async def _scored(self, job: Job, items: list[Item], user: User) -> list[float] | None:
         """Their scores; None when there are none, which the job then says."""
-        async with job.stages.running("score") as stage:
-            with job.stages.computing("score"):
-                found = scored(items, user, job.now_s)
-        took(job, found, stage_here=True)
+        found = scored(items, user, job.now_s)
+        job.stages.add("features", wall_ns=found.features_ns, cpu_ns=found.features_ns)
+        job.stages.add("predict", wall_ns=found.predict_ns, cpu_ns=found.predict_ns)
         return found.scores
 
     def _say_what_lacks(self, job: Job, ids: Sequence[int], found: dict[int, Any], items: Sequence[Item]) -> None:

@@ -1,0 +1,51 @@
+"""The feed of a user, from question to answer: history, first-level models, filter, ranking, business rules."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from feed.candidates import chosen
+from feed.variants.ranking import Ranking, unranked
+
+from . import history
+from .first_level import FirstLevel
+from .job import Job, said
+from .rules import arranged
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """What makes feeds.
+
+    Args:
+        store: the history store.
+        models: the first level.
+        ranking: the variant.
+    """
+
+    store: Redis
+    models: FirstLevel
+    ranking: Ranking
+
+    async def feed(self, job: Job) -> list[int]:
+        """Ids in the order in which they are shown; what it lacks is said in the job. Never raises for a part's failure."""
+        user = await history.user_of(job, self.store)
+        answers = await self.models.answers(job, user)
+        with job.stages.computing("filter"):
+            ids = chosen(answers, user)
+        if not ids:
+            job.degraded("models", "nobody named a candidate", "the feed is empty")
+            return []
+        try:
+            ranked = await self.ranking.ranked(job, user, ids)
+        except Exception as error:
+            _log.exception("ranking failed")
+            job.degraded("ranking", said(error), "the first level's order")
+            ranked = unranked(ids)
+        with job.stages.computing("rules"):
+            return arranged(ranked)

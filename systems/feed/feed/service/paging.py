@@ -1,0 +1,68 @@
+"""Ranked feeds kept for whoever scrolls on: in the history store, 4 bytes an item, so any process can give the next page."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from array import array
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from feed.stores.history import KEPT_S, feed_key
+
+from .job import Job, said
+
+UNTIL = 0.97
+
+
+def token_of(user_id: int) -> str:
+    """A new feed's token; it tells whose feed it is."""
+    return f"{user_id}-{secrets.token_hex(6)}"
+
+
+def user_of(token: str) -> int:
+    """Whose feed a token means.
+
+    Raises:
+        ValueError: it is no token.
+    """
+    return int(token.partition("-")[0])
+
+
+async def keep(job: Job, store: Redis, token: str, ids: list[int]) -> bool:
+    """Keeps a feed for KEPT_S; False when the store does not take it, which the job says."""
+    async with job.stages.running("paging"):
+        try:
+            async with asyncio.timeout_at(job.until(UNTIL)):
+                await job.stages.task("paging", _set(store, token, array("I", ids).tobytes()))
+        except (RedisError, OSError, TimeoutError) as error:
+            job.degraded("paging", said(error), "no further pages of this feed")
+            return False
+    return True
+
+
+async def kept(job: Job, store: Redis, token: str) -> list[int] | None:
+    """A kept feed's ids; None when it is gone or the store does not answer, which the job says."""
+    async with job.stages.running("paging"):
+        try:
+            async with asyncio.timeout_at(job.until(0.15)):
+                value: bytes | None = await job.stages.measured("paging", _get(store, token))
+        except (RedisError, OSError, TimeoutError) as error:
+            job.degraded("paging", said(error), "the feed is made anew: its order may differ")
+            return None
+    if value is None:
+        job.degraded("paging", "this feed is no longer kept", "the feed is made anew: its order may differ")
+        return None
+    ids = array("I")
+    ids.frombytes(value)
+    return ids.tolist()
+
+
+async def _set(store: Redis, token: str, value: bytes) -> None:
+    await store.set(feed_key(token), value, ex=KEPT_S)
+
+
+async def _get(store: Redis, token: str) -> bytes | None:
+    value: bytes | None = await store.get(feed_key(token))
+    return value

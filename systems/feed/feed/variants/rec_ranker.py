@@ -1,0 +1,39 @@
+"""rec-ranker, the other half of `split`: `python -m feed.variants.rec_ranker PORT`.
+
+    POST /scores   {"user": {...}, "now_s": ..., "items": [{...}, ...]} -> {"scores": [...], "features_ns": ..., "predict_ns": ...}
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Final
+
+from aiohttp import web
+
+from feed.user import User
+
+from .plain import loaded, scored
+
+# A very active user's items are about 12 MB.
+_MOST_BYTES: Final = 64 * 2**20
+
+
+async def scores(request: web.Request) -> web.Response:
+    """POST /scores: parses, computes in the loop, answers; the service does nothing else."""
+    asked = json.loads(await request.read())
+    found = scored(asked["items"], User(**asked["user"]), asked["now_s"])
+    return web.Response(text=json.dumps(asdict(found)), content_type="application/json")
+
+
+def main() -> None:
+    """Serves until it is ended."""
+    loaded()
+    app = web.Application(client_max_size=_MOST_BYTES)
+    app.router.add_post("/scores", scores)
+    web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    main()
