@@ -1,7 +1,8 @@
-"""Builds the native parts of the system on this machine: `python -m feed.build`, or by whoever needs one, at its first need.
+"""Builds the native parts of the system on this machine: `python -m feed.build`, or by whoever needs one, at its first
+need.
 
-Each part is built by its own tool (cargo, go) and copied to where it is looked for. A part that is newer than its sources is
-left alone, so asking is cheap (about 1 ms). Progress of a build goes to stderr.
+Each part is built by its own tool (cargo, go) and copied to where it is looked for. A part that is newer than its
+sources is left alone, so asking is cheap (about 1 ms). Progress of a build goes to stderr.
 """
 
 from __future__ import annotations

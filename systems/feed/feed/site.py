@@ -102,9 +102,7 @@ class Site:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.end()
 
     def _start(self) -> None:
@@ -173,10 +171,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--addresses", type=Path, default=Path("out/feed/site.json"), help="file to write them to")
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Site(Plan(given.folder, items=given.items, users=given.users), _said) as site,
-    ):
+    with contextlib.suppress(KeyboardInterrupt), Site(Plan(given.folder, items=given.items, users=given.users), _said) as site:
         site.addresses.write(given.addresses)
         _said(f"the site runs; its addresses are in {given.addresses}")
         signal.pause()

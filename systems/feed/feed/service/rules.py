@@ -66,10 +66,7 @@ def _varied(ranked: Ranked, order: list[int]) -> list[int]:
         if not sellers[place]:
             return True
         of_seller = sum(sellers[one] == sellers[place] for one in recent)
-        return (
-            of_seller < MOST_OF_SELLER
-            and sum(categories[one] == categories[place] for one in recent) < MOST_OF_CATEGORY
-        )
+        return of_seller < MOST_OF_SELLER and sum(categories[one] == categories[place] for one in recent) < MOST_OF_CATEGORY
 
     while len(shown) < min(VARIED, len(order)):
         place = next((one for one in aside if fits(one)), None)
