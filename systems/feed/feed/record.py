@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -203,7 +203,9 @@ _PACKERS: Final = {
     version: struct.Struct("<BB" + "".join(field.format for field in FIELDS if field.since <= version))
     for version in VERSION_BYTES
 }
-_NULL_BYTES: Final = b"".join(struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS)
+_NULL_BYTES: Final = b"".join(
+    struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS
+)
 
 _HEADER: Final = bytes((VERSION, 0))
 
@@ -225,7 +227,9 @@ def fitted(record: bytes) -> bytes:
         return record
     known = VERSION_BYTES.get(version, max(len(record), RECORD_BYTES))
     if version < 1 or len(record) != known:
-        raise ValueError(f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}")
+        raise ValueError(
+            f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}"
+        )
     return _HEADER + record[HEADER_BYTES:RECORD_BYTES] + _NULL_BYTES[len(record) - HEADER_BYTES :]
 
 
@@ -280,12 +284,15 @@ def _value(field: Field, elements: list[int]) -> Any:
 
 def to_json(item: Item, version: int = VERSION) -> bytes:
     """The item as compact JSON, about 1 kB; an older version lacks the keys that came later."""
-    return json.dumps({field.name: item[field.name] for field in FIELDS if field.since <= version}, separators=(",", ":")).encode()
+    return json.dumps(
+        {field.name: item[field.name] for field in FIELDS if field.since <= version}, separators=(",", ":")
+    ).encode()
 
 
 def from_json(text: bytes) -> Item:
     """The item of JSON of any version: keys that it lacks are None."""
-    return _LACKING | json.loads(text)
+    item: Item = json.loads(text)
+    return item if len(item) == len(FIELDS) else _LACKING | item
 
 
 # What items of older versions lack.
@@ -309,22 +316,18 @@ def _spelt(field: Field, value: Any) -> str:
 
 def from_hash(stored: Mapping[bytes, bytes]) -> Item:
     """The item of a hash as Redis gives it; what is absent is None."""
-    item: Item = {}
-    for field in FIELDS:
-        text = stored.get(_KEYS[field.name])
-        item[field.name] = None if text is None else _parsed(field, text)
-    return item
+    return {name: parsed(stored[key]) if key in stored else None for name, key, parsed in _PARSED}
 
 
-def _parsed(field: Field, text: bytes) -> Any:
+def _parser(field: Field) -> Callable[[bytes], Any]:
     match field.kind:
         case Kind.WORDS | Kind.CATEGORY | Kind.CITY:
-            return text.decode()
+            return bytes.decode
         case Kind.TOPICS:
-            return [int(number) for number in text.split(b",")]
+            return lambda text: [int(number) for number in text.split(b",")]
         case Kind.FLAG:
-            return text == b"1"
-    return int(text) if field.scale == 1 else float(text)
+            return lambda text: text == b"1"
+    return int if field.scale == 1 else float
 
 
-_KEYS: Final = {field.name: field.name.encode() for field in FIELDS}
+_PARSED: Final = [(field.name, field.name.encode(), _parser(field)) for field in FIELDS]
