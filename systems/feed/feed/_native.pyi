@@ -46,19 +46,33 @@ class Matrix:
 
 @final
 class Ranking:
-    """Items by falling score, equal scores by rising id; arrays of one length.
-
-    ids: uint32. scores: float64. places: uint32, which of the given values each is. unreadable: values that were no item.
-    """
+    """Items by falling score, equal scores by rising id. Each column is a copy, uint32 unless said otherwise."""
 
     @property
     def ids(self) -> Array: ...
     @property
-    def scores(self) -> Array: ...
+    def scores(self) -> Array:
+        """float64."""
     @property
-    def places(self) -> Array: ...
+    def places(self) -> Array:
+        """Which of the given values each is."""
     @property
-    def unreadable(self) -> int: ...
+    def boosts(self) -> Array:
+        """Level of the paid boost that is in force."""
+    @property
+    def sellers(self) -> Array: ...
+    @property
+    def categories(self) -> Array:
+        """Index into record.CATEGORIES."""
+    @property
+    def unreadable(self) -> int:
+        """Values that were no item."""
+    @property
+    def older(self) -> int:
+        """Items that an older version stored: what they lack counts as not known."""
+    def __len__(self) -> int: ...
+    def arranged(self, lacking: list[int] = ...) -> Array:
+        """uint32: ids as service/rules.py arranges them, each once; ids of `lacking` rank last. Cost: 0.05 ms for 3,000."""
 
 @final
 class Forest:

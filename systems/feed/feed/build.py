@@ -104,7 +104,9 @@ def _make(part: Part) -> None:
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYO3_PYTHON": sys.executable}
     ended = subprocess.run(part.command, env=environment, cwd=NATIVE, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode:
-        raise BuildError(f"building {part.name}: {tool} ended with {ended.returncode}\n{ended.stderr.rstrip()}\nhint: {hint}")
+        raise BuildError(
+            f"building {part.name}: {tool} ended with {ended.returncode}\n{ended.stderr.rstrip()}\nhint: {hint}"
+        )
     # Renamed into place: a process that has the old one loaded keeps it.
     fresh = part.product.with_name(part.product.name + ".new")
     shutil.copyfile(part.made, fresh)

@@ -53,7 +53,9 @@ def probes() -> Iterable[tuple[list[bytes], User]]:
     records = [pack(item) for item in items] + [pack(item, version=1) for item in items[:8]]
     yield records, _user(items[0], words=_WORDS[:MOST_WORDS], topics=[9, -20, 35, -47, 58, -66, 71, -89])
     far = User(2, CITIES[3], -48.25, -179.5, 31.5, 0.125, {}, [0] * TOPICS)
-    yield records[:64], far
+    # Just across the meridian opposite to the user's: the shorter way round is the other one.
+    across = [pack(item | {"longitude": longitude}) for item, longitude in zip(items, (0.4, 0.6), strict=False)]
+    yield [*records[:64], *across], far
 
 
 def items_of(source: random.Random, count: int) -> list[Item]:
@@ -88,6 +90,8 @@ def _drawn(field: Field, source: random.Random) -> Any:
         return source.choice(_SELLERS)
     if field.name.endswith("_s") and field.scale == 1:
         return NOW_S - source.randint(-86_400, 40 * 86_400)
-    whole = source.choice([0, 1, source.randint(0, 30), source.randint(0, 3000), source.randint(0, 10**6), _LARGEST[field.kind]])
+    whole = source.choice(
+        [0, 1, source.randint(0, 30), source.randint(0, 3000), source.randint(0, 10**6), _LARGEST[field.kind]]
+    )
     whole = min(whole, _LARGEST[field.kind])
     return whole if field.scale == 1 else whole / field.scale

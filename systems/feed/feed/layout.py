@@ -11,9 +11,12 @@ from typing import Final
 
 from . import record, user
 from .features import FEATURES
+from .service import rules
 
 _NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
-_ORIGIN: Final = "Written by `python -m feed.layout` from feed/record.py, user.py and features.py; do not edit."
+_ORIGIN: Final = (
+    "Written by `python -m feed.layout` from record.py, user.py, features.py and service/rules.py; do not edit."
+)
 
 
 def rust() -> str:
@@ -63,6 +66,12 @@ def _numbers() -> Iterator[tuple[str, int]]:
     yield "MOST_WORDS", user.MOST_WORDS
     yield "MOST_SELLERS", user.MOST_SELLERS
     yield "FEATURE_COUNT", len(FEATURES)
+    yield "BOOST_FACTOR", rules.BOOST
+    yield "VARIED", rules.VARIED
+    yield "WINDOW", rules.WINDOW
+    yield "MOST_OF_SELLER", rules.MOST_OF_SELLER
+    yield "MOST_OF_CATEGORY", rules.MOST_OF_CATEGORY
+    yield "ASIDE", rules._ASIDE
     for field in record.FIELDS:
         if field.scale != 1:
             yield f"{field.name.upper()}_SCALE", field.scale

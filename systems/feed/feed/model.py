@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .features import FEATURES
 from .fingerprint import native_fingerprint
 
 if TYPE_CHECKING:
@@ -85,12 +83,3 @@ def _check(path: Path, trained_on: str | None) -> None:
             f"loading a model: features of {path.name}={trained_on!r}, expected {here!r}, what this code computes\n"
             "hint: python -m feed.train"
         )
-
-
-def report_of(files: ModelFiles) -> dict[str, object]:
-    """What training measured."""
-    found: dict[str, object] = json.loads(files.report.read_text())
-    return found
-
-
-assert len(FEATURES) == len(set(FEATURES))

@@ -139,7 +139,13 @@ def test_bytes_that_are_no_record_have_no_row(value: bytes) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{}", b"null", b'{"item_id":', to_json(items_of(Random(3), 1)[0]).replace(b'"quality":', b'"quality":NaN,"x":')],
+    [
+        b"",
+        b"{}",
+        b"null",
+        b'{"item_id":',
+        to_json(items_of(Random(3), 1)[0]).replace(b'"quality":', b'"quality":NaN,"x":'),
+    ],
 )
 def test_json_that_is_no_item_has_no_row(text: bytes) -> None:
     matrix = native.features([text], SOMEBODY.packed(), NOW_S, form="json")

@@ -1,4 +1,4 @@
-// Code generated: Written by `python -m feed.layout` from feed/record.py, user.py and features.py; do not edit. DO NOT EDIT.
+// Code generated: Written by `python -m feed.layout` from record.py, user.py, features.py and service/rules.py; do not edit. DO NOT EDIT.
 
 package main
 
@@ -15,6 +15,12 @@ const (
 	mostWords         = 16
 	mostSellers       = 16
 	featureCount      = 60
+	boostFactor       = 2
+	varied            = 300
+	window            = 10
+	mostOfSeller      = 2
+	mostOfCategory    = 5
+	aside             = 100
 	latitudeScale     = 1000000
 	longitudeScale    = 1000000
 	sellerRatingScale = 100

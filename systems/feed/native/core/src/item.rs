@@ -48,6 +48,11 @@ pub struct Item {
     pub mean_position: f64,
     pub fraud_risk: f64,
     pub demand: f64,
+    /// Paid boost, 0 to 3, in force until `boost_until_s` (0 = none).
+    pub boost: u8,
+    pub boost_until_s: u32,
+    /// It was stored by an older version: it lacks fields.
+    pub is_older: bool,
 }
 
 /// In which of its forms the store keeps an item.
@@ -83,7 +88,7 @@ impl Item {
             item_id: u32_at(record, ITEM_ID),
             seller_id: u32_at(record, SELLER_ID),
             price: known_u32(record, PRICE),
-            old_price: or_zero(u32_at(record, OLD_PRICE)),
+            old_price: f64::from(or_zero(u32_at(record, OLD_PRICE))),
             market_price: f64::from(u32_at(record, MARKET_PRICE)),
             latitude: f64::from(u32_at(record, LATITUDE) as i32) / LATITUDE_SCALE as f64,
             longitude: f64::from(u32_at(record, LONGITUDE) as i32) / LONGITUDE_SCALE as f64,
@@ -113,6 +118,9 @@ impl Item {
             mean_position: known_u16(record, MEAN_POSITION, MEAN_POSITION_SCALE),
             fraud_risk: known_u16(record, FRAUD_RISK, FRAUD_RISK_SCALE),
             demand: known_u16(record, DEMAND, DEMAND_SCALE),
+            boost: record[BOOST],
+            boost_until_s: or_zero(u32_at(record, BOOST_UNTIL_S)),
+            is_older: usize::from(record[0]) < VERSION,
         }
     }
 
@@ -177,6 +185,15 @@ impl Item {
             mean_position: item.mean_position.unwrap_or(f64::NAN),
             fraud_risk: item.fraud_risk.unwrap_or(f64::NAN),
             demand: item.demand.unwrap_or(f64::NAN),
+            boost: item.boost,
+            boost_until_s: item.boost_until_s.unwrap_or(0),
+            is_older: item.topics.is_none()
+                && item
+                    .dwell_s
+                    .or(item.mean_position)
+                    .or(item.fraud_risk)
+                    .or(item.demand)
+                    .is_none(),
         })
     }
 }
@@ -193,6 +210,7 @@ struct Json<'a> {
     longitude: f64,
     created_s: u32,
     updated_s: u32,
+    boost_until_s: Option<u32>,
     #[serde(borrow)]
     title: Cow<'a, str>,
     impressions_1h: u32,
@@ -224,6 +242,7 @@ struct Json<'a> {
     images: u8,
     attributes: u8,
     attributes_asked: u8,
+    boost: u8,
     is_company: bool,
     has_delivery: bool,
     // Since version 2: absent from older items.
@@ -283,11 +302,11 @@ fn scaled(value: u16, scale: usize) -> f64 {
     f64::from(value) / scale as f64
 }
 
-fn or_zero(value: u32) -> f64 {
+fn or_zero(value: u32) -> u32 {
     if value == u32::MAX {
-        0.0
+        0
     } else {
-        f64::from(value)
+        value
     }
 }
 

@@ -1,4 +1,4 @@
-//! Written by `python -m feed.layout` from feed/record.py, user.py and features.py; do not edit.
+//! Written by `python -m feed.layout` from record.py, user.py, features.py and service/rules.py; do not edit.
 
 pub const VERSION: usize = 2;
 pub const HEADER_BYTES: usize = 2;
@@ -12,6 +12,12 @@ pub const USER_BYTES: usize = 428;
 pub const MOST_WORDS: usize = 16;
 pub const MOST_SELLERS: usize = 16;
 pub const FEATURE_COUNT: usize = 60;
+pub const BOOST_FACTOR: usize = 2;
+pub const VARIED: usize = 300;
+pub const WINDOW: usize = 10;
+pub const MOST_OF_SELLER: usize = 2;
+pub const MOST_OF_CATEGORY: usize = 5;
+pub const ASIDE: usize = 100;
 pub const LATITUDE_SCALE: usize = 1000000;
 pub const LONGITUDE_SCALE: usize = 1000000;
 pub const SELLER_RATING_SCALE: usize = 100;

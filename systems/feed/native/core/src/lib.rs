@@ -7,4 +7,5 @@ pub mod layout;
 mod logs;
 pub mod matrix;
 pub mod ranking;
+pub mod rules;
 pub mod viewer;

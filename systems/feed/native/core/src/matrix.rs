@@ -74,7 +74,7 @@ impl Matrix {
                 {
                     to[first..first + rows.len()].copy_from_slice(&column[..rows.len()]);
                 }
-                matrix.ids.extend(rows.iter().map(|row| row.id));
+                matrix.ids.extend(rows.iter().map(|row| row.item_id));
                 matrix.places.extend(rows.iter().map(|row| row.place));
             },
         );
@@ -95,10 +95,31 @@ impl Matrix {
     }
 }
 
-/// One row of a block: which item, which of the given values.
-pub struct Place {
-    pub id: u32,
+/// One row of a block: which item, which of the given values, and what the rules look at.
+#[derive(Clone, Copy)]
+pub struct Found {
+    pub item_id: u32,
     pub place: u32,
+    pub seller_id: u32,
+    /// Index into CATEGORIES, or CATEGORY_COUNT.
+    pub category: u8,
+    /// Level of the paid boost that is in force.
+    pub boost: u8,
+    pub is_older: bool,
+}
+
+impl Found {
+    fn new(item: &Item, place: usize, viewer: &Viewer) -> Self {
+        let in_force = i64::from(item.boost_until_s) > viewer.now_s;
+        Self {
+            item_id: item.item_id,
+            place: place as u32,
+            seller_id: item.seller_id,
+            category: item.category as u8,
+            boost: if in_force { item.boost } else { 0 },
+            is_older: item.is_older,
+        }
+    }
 }
 
 /// Computes features block by block and gives each block with its rows to `then`.
@@ -107,7 +128,7 @@ pub fn each_block(
     values: &[Option<&[u8]>],
     viewer: &Viewer,
     unreadable: &mut usize,
-    mut then: impl FnMut(&Block, &[Place]),
+    mut then: impl FnMut(&Block, &[Found]),
 ) {
     let logs = Logs::get();
     let mut block = Block::default();
@@ -119,10 +140,7 @@ pub fn each_block(
             continue;
         };
         block.set(rows.len(), &item, viewer, logs);
-        rows.push(Place {
-            id: item.item_id,
-            place: place as u32,
-        });
+        rows.push(Found::new(&item, place, viewer));
         if rows.len() == BLOCK {
             then(&block, &rows);
             rows.clear();

@@ -2,45 +2,40 @@
 
 use crate::forest::{Forest, BLOCK};
 use crate::item::Form;
-use crate::matrix::each_block;
+use crate::matrix::{each_block, Found};
 use crate::viewer::Viewer;
 
 /// Items by falling score; equal scores by rising item id.
 pub struct Ranking {
-    pub ids: Vec<u32>,
+    pub items: Vec<Found>,
     pub scores: Vec<f64>,
-    /// Which of the given values each is.
-    pub places: Vec<u32>,
     /// Values that were no item.
     pub unreadable: usize,
-}
-
-struct Scored {
-    /// Falling scores as rising whole numbers, then the item id.
-    key: (u64, u32),
-    place: u32,
+    /// Items that an older version stored: what they lack counts as not known.
+    pub older: usize,
 }
 
 impl Ranking {
     /// Of stored values; a value that is absent or unreadable is left out.
     pub fn new(form: Form, values: &[Option<&[u8]>], viewer: &Viewer, forest: &Forest) -> Self {
         let mut unreadable = 0;
-        let mut scored = Vec::with_capacity(values.len());
+        let mut found = Vec::with_capacity(values.len());
+        let mut keys = Vec::with_capacity(values.len());
         let mut scores = [0.0; BLOCK];
         let mut scorer = forest.scorer();
         each_block(form, values, viewer, &mut unreadable, |block, rows| {
             scorer.score(block.columns(), &mut scores);
-            scored.extend(rows.iter().zip(scores).map(|(row, score)| Scored {
-                key: (falling(score), row.id),
-                place: row.place,
-            }));
+            for (row, &score) in rows.iter().zip(&scores) {
+                keys.push((falling(score), row.item_id, found.len() as u32));
+                found.push(*row);
+            }
         });
-        scored.sort_unstable_by_key(|item| item.key);
+        keys.sort_unstable();
         Self {
-            ids: scored.iter().map(|item| item.key.1).collect(),
-            scores: scored.iter().map(|item| score_of(item.key.0)).collect(),
-            places: scored.iter().map(|item| item.place).collect(),
+            items: keys.iter().map(|key| found[key.2 as usize]).collect(),
+            scores: keys.iter().map(|key| score_of(key.0)).collect(),
             unreadable,
+            older: found.iter().filter(|item| item.is_older).count(),
         }
     }
 }
@@ -64,4 +59,21 @@ fn score_of(falling: u64) -> f64 {
     } else {
         falling
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_fall_as_their_keys_rise_and_come_back() {
+        let falling_scores = [f64::MAX, 3.0, 1e-300, 0.0, -1e-300, -2.5, f64::MIN];
+        for pair in falling_scores.windows(2) {
+            assert!(falling(pair[0]) < falling(pair[1]), "{pair:?}");
+        }
+        for score in falling_scores {
+            assert_eq!(score_of(falling(score)), score);
+        }
+        assert_eq!(falling(-0.0), falling(0.0));
+    }
 }

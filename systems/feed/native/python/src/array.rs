@@ -25,11 +25,10 @@ enum Numbers {
 impl Array {
     /// A matrix of so many rows.
     pub fn columns(numbers: Vec<f32>, rows: usize) -> Self {
-        let columns = if rows == 0 {
-            feed_core::layout::FEATURE_COUNT
-        } else {
-            numbers.len() / rows
-        };
+        let columns = numbers
+            .len()
+            .checked_div(rows)
+            .unwrap_or(feed_core::layout::FEATURE_COUNT);
         let bytes = size_of::<f32>();
         Self {
             numbers: Numbers::F32(numbers),

@@ -3,7 +3,7 @@
 mod array;
 mod values;
 
-use feed_core::{forest, item, layout, matrix, ranking, viewer};
+use feed_core::{forest, item, layout, matrix, ranking, rules, viewer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -33,12 +33,75 @@ struct Matrix {
 }
 
 /// Items by falling score: what `rank` gives.
-#[pyclass(frozen, get_all)]
-struct Ranking {
-    ids: Py<Array>,
-    scores: Py<Array>,
-    places: Py<Array>,
-    unreadable: usize,
+#[pyclass(frozen)]
+struct Ranking(ranking::Ranking);
+
+#[pymethods]
+impl Ranking {
+    #[getter]
+    fn ids(&self) -> Array {
+        self.column(|item| item.item_id)
+    }
+
+    #[getter]
+    fn scores(&self) -> Array {
+        Array::from(self.0.scores.clone())
+    }
+
+    #[getter]
+    fn places(&self) -> Array {
+        self.column(|item| item.place)
+    }
+
+    #[getter]
+    fn boosts(&self) -> Array {
+        self.column(|item| u32::from(item.boost))
+    }
+
+    #[getter]
+    fn sellers(&self) -> Array {
+        self.column(|item| item.seller_id)
+    }
+
+    #[getter]
+    fn categories(&self) -> Array {
+        self.column(|item| u32::from(item.category))
+    }
+
+    #[getter]
+    fn unreadable(&self) -> usize {
+        self.0.unreadable
+    }
+
+    #[getter]
+    fn older(&self) -> usize {
+        self.0.older
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.items.len()
+    }
+
+    /// The feed after the business rules; `lacking` comes last.
+    #[pyo3(signature = (lacking = Vec::new()))]
+    fn arranged(&self, lacking: Vec<u32>) -> Array {
+        let items = self.0.items.iter().map(|item| rules::Shown {
+            item_id: item.item_id,
+            seller_id: item.seller_id,
+            category: item.category,
+            boost: item.boost,
+        });
+        let ranked: Vec<_> = items
+            .chain(lacking.into_iter().map(rules::Shown::lacking))
+            .collect();
+        Array::from(rules::arranged(&ranked))
+    }
+}
+
+impl Ranking {
+    fn column(&self, of: impl Fn(&matrix::Found) -> u32) -> Array {
+        Array::from(self.0.items.iter().map(of).collect::<Vec<_>>())
+    }
 }
 
 #[pyfunction]
@@ -82,13 +145,9 @@ fn rank(
             layout::FEATURE_COUNT
         )));
     }
-    let made = py.detach(|| ranking::Ranking::new(form, &values, &viewer, forest));
-    Ok(Ranking {
-        ids: Py::new(py, Array::from(made.ids))?,
-        scores: Py::new(py, Array::from(made.scores))?,
-        places: Py::new(py, Array::from(made.places))?,
-        unreadable: made.unreadable,
-    })
+    Ok(Ranking(py.detach(|| {
+        ranking::Ranking::new(form, &values, &viewer, forest)
+    })))
 }
 
 /// A model of CatBoost.
@@ -104,27 +163,12 @@ impl Forest {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// `columns`: bytes of float32, column-major.
     fn predict(&self, py: Python<'_>, columns: &Bound<'_, Array>) -> PyResult<Array> {
-        let columns = columns.get().float32()?;
-        if columns.len() % self.0.features() != 0 {
-            return Err(PyValueError::new_err(format!(
-                "predicting: {} numbers, expected {} for each row",
-                columns.len(),
-                self.0.features()
-            )));
-        }
-        let mut scores = vec![0.0; columns.len() / self.0.features()];
-        py.detach(|| self.0.predict(columns, &mut scores));
-        Ok(Array::from(scores))
+        self.scored(py, columns, forest::Forest::predict)
     }
 
-    /// The same without AVX2.
     fn predict_plain(&self, py: Python<'_>, columns: &Bound<'_, Array>) -> PyResult<Array> {
-        let columns = columns.get().float32()?;
-        let mut scores = vec![0.0; columns.len() / self.0.features()];
-        py.detach(|| self.0.predict_plain(columns, &mut scores));
-        Ok(Array::from(scores))
+        self.scored(py, columns, forest::Forest::predict_plain)
     }
 
     fn metadata(&self, key: &str) -> Option<&str> {
@@ -144,6 +188,27 @@ impl Forest {
     #[getter]
     fn error_bound(&self) -> f64 {
         self.0.error_bound()
+    }
+}
+
+impl Forest {
+    fn scored(
+        &self,
+        py: Python<'_>,
+        columns: &Bound<'_, Array>,
+        predict: impl Fn(&forest::Forest, &[f32], &mut [f64]) + Sync,
+    ) -> PyResult<Array> {
+        let columns = columns.get().float32()?;
+        if columns.len() % self.0.features() != 0 {
+            return Err(PyValueError::new_err(format!(
+                "predicting: {} numbers, expected {} for each row",
+                columns.len(),
+                self.0.features()
+            )));
+        }
+        let mut scores = vec![0.0; columns.len() / self.0.features()];
+        py.detach(|| predict(&self.0, columns, &mut scores));
+        Ok(Array::from(scores))
     }
 }
 
