@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -285,7 +285,8 @@ def to_json(item: Item, version: int = VERSION) -> bytes:
 
 def from_json(text: bytes) -> Item:
     """The item of JSON of any version: keys that it lacks are None."""
-    return _LACKING | json.loads(text)
+    item: Item = json.loads(text)
+    return item if len(item) == len(FIELDS) else _LACKING | item
 
 
 # What items of older versions lack.
@@ -309,22 +310,18 @@ def _spelt(field: Field, value: Any) -> str:
 
 def from_hash(stored: Mapping[bytes, bytes]) -> Item:
     """The item of a hash as Redis gives it; what is absent is None."""
-    item: Item = {}
-    for field in FIELDS:
-        text = stored.get(_KEYS[field.name])
-        item[field.name] = None if text is None else _parsed(field, text)
-    return item
+    return {name: parsed(stored[key]) if key in stored else None for name, key, parsed in _PARSED}
 
 
-def _parsed(field: Field, text: bytes) -> Any:
+def _parser(field: Field) -> Callable[[bytes], Any]:
     match field.kind:
         case Kind.WORDS | Kind.CATEGORY | Kind.CITY:
-            return text.decode()
+            return bytes.decode
         case Kind.TOPICS:
-            return [int(number) for number in text.split(b",")]
+            return lambda text: [int(number) for number in text.split(b",")]
         case Kind.FLAG:
-            return text == b"1"
-    return int(text) if field.scale == 1 else float(text)
+            return lambda text: text == b"1"
+    return int if field.scale == 1 else float
 
 
-_KEYS: Final = {field.name: field.name.encode() for field in FIELDS}
+_PARSED: Final = [(field.name, field.name.encode(), _parser(field)) for field in FIELDS]

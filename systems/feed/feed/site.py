@@ -29,6 +29,7 @@ from .stores import history
 from .stores.cluster import Cluster
 from .stores.loading import filled
 from .stores.server import RedisServer
+from .train import trained
 from .world.people import FIRST_USER
 from .world.world import ITEMS, SEED, World, kept
 
@@ -43,12 +44,14 @@ class Addresses:
         shards: ports of the item store's masters.
         history: port of the history store.
         models: base URL of each first-level model.
+        model: folder of the ranking model.
         users: 1 to this number have a history.
     """
 
     shards: list[int]
     history: int
     models: dict[str, str]
+    model: str
     users: int
 
     def write(self, path: Path) -> None:
@@ -70,6 +73,7 @@ class Plan:
         seed, items: of the world.
         users: how many have a history.
         law: of every first-level model.
+        model: folder of the ranking model; None = the one that the world trains, in `folder`.
     """
 
     folder: Path
@@ -77,6 +81,7 @@ class Plan:
     items: int = ITEMS
     users: int = USERS
     law: Law = field(default_factory=Law)
+    model: Path | None = None
 
 
 class Site:
@@ -109,6 +114,7 @@ class Site:
         plan = self._plan
         plan.folder.mkdir(parents=True, exist_ok=True)
         self.world: World = kept(plan.folder, plan.seed, plan.items)
+        self._model = plan.model or trained(plan.folder, plan.seed, plan.items, self._said).folder
         self.items = Cluster(self._folder, filled(plan.folder, self.world, self._said))
         self.history = RedisServer(self._folder / "history")
         # First what takes longest to come up.
@@ -124,7 +130,7 @@ class Site:
     def addresses(self) -> Addresses:
         """Where everything listens."""
         models = {model: f"http://127.0.0.1:{port}" for model, (_, port) in self._models.items()}
-        return Addresses(self.items.ports, self.history.port, models, self._plan.users)
+        return Addresses(self.items.ports, self.history.port, models, str(self._model), self._plan.users)
 
     def start_model(self, model: str, *, wait: bool = True) -> None:
         """Starts a model's service, at the port that it had before if it had one."""

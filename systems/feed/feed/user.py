@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .record import CATEGORIES, CITIES, TOPICS, word_code
@@ -65,7 +65,7 @@ class User:
 
     def to_json(self) -> bytes:
         """As the history store keeps it."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return json.dumps(vars(self), separators=(",", ":")).encode()
 
 
 def from_json(text: bytes) -> User:

@@ -201,4 +201,6 @@ def _whole(request: web.Request, name: str, default: int | None = None, least: i
 
 
 def _refused(what: str, name: str, value: object, rule: str) -> web.HTTPBadRequest:
-    return web.HTTPBadRequest(text=json.dumps({"error": f"{what}: {name}={value!r}, expected {rule}"}), content_type="application/json")
+    return web.HTTPBadRequest(
+        text=json.dumps({"error": f"{what}: {name}={value!r}, expected {rule}"}), content_type="application/json"
+    )

@@ -13,7 +13,8 @@ from feed.stores.history import KEPT_S, feed_key
 
 from .job import Job, said
 
-UNTIL = 0.97
+# Shares of the deadline: until then at the latest, and no longer than so.
+_UNTIL, _AT_MOST = 0.97, 0.10
 
 
 def token_of(user_id: int) -> str:
@@ -34,7 +35,7 @@ async def keep(job: Job, store: Redis, token: str, ids: list[int]) -> bool:
     """Keeps a feed for KEPT_S; False when the store does not take it, which the job says."""
     async with job.stages.running("paging"):
         try:
-            async with asyncio.timeout_at(job.until(UNTIL)):
+            async with asyncio.timeout_at(_patience(job)):
                 await job.stages.task("paging", _set(store, token, array("I", ids).tobytes()))
         except (RedisError, OSError, TimeoutError) as error:
             job.degraded("paging", said(error), "no further pages of this feed")
@@ -46,7 +47,7 @@ async def kept(job: Job, store: Redis, token: str) -> list[int] | None:
     """A kept feed's ids; None when it is gone or the store does not answer, which the job says."""
     async with job.stages.running("paging"):
         try:
-            async with asyncio.timeout_at(job.until(0.15)):
+            async with asyncio.timeout_at(_patience(job)):
                 value: bytes | None = await job.stages.measured("paging", _get(store, token))
         except (RedisError, OSError, TimeoutError) as error:
             job.degraded("paging", said(error), "the feed is made anew: its order may differ")
@@ -57,6 +58,10 @@ async def kept(job: Job, store: Redis, token: str) -> list[int] | None:
     ids = array("I")
     ids.frombytes(value)
     return ids.tolist()
+
+
+def _patience(job: Job) -> float:
+    return min(job.until(_UNTIL), asyncio.get_running_loop().time() + _AT_MOST * job.deadline_s)
 
 
 async def _set(store: Redis, token: str, value: bytes) -> None:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from redis.asyncio import RedisCluster
 
-from feed import model
 from feed.features import features_of
+from feed.model import ModelFiles, load_catboost
 from feed.record import FIELDS, Item, from_hash, from_json
 from feed.service.job import Job
+from feed.service.pace import Pace
 from feed.service.rules import Ranked
 from feed.stores.items import Read, connected, fetched, hashes, values
 from feed.stores.slots import hash_key, json_key
@@ -39,17 +41,17 @@ class Scored:
 
 
 @cache
-def loaded() -> Any:
-    """The ranking model of this process."""
-    return model.load()
+def loaded(model: str) -> Any:
+    """The ranking model of a folder, once a process."""
+    return load_catboost(ModelFiles(Path(model)))
 
 
-def scored(items: Sequence[Item], user: User, now_s: int) -> Scored:
-    """Features and predict, here and now: tens of ms for 3,000 items, with the GIL."""
+def scored(model: str, items: Sequence[Item], user: User, now_s: int) -> Scored:
+    """Features and predict, here and now: over 100 ms for 3,000 items, with the GIL."""
     began_ns = time.thread_time_ns()
     rows = features_of(items, user, now_s)
     between_ns = time.thread_time_ns()
-    scores = loaded().predict(rows, thread_count=1).tolist() if rows else []
+    scores = loaded(model).predict(rows, thread_count=1).tolist() if rows else []
     return Scored(scores, between_ns - began_ns, time.thread_time_ns() - between_ns)
 
 
@@ -63,14 +65,16 @@ class Plain:
 
     def __init__(self, given: Given, layout: str) -> None:
         self._given = given
+        self._model = given.addresses.model
         self._hashes = layout == "hashes"
         self._read: Read = hashes if self._hashes else values
+        self._pace = Pace()
         self._client: RedisCluster
 
     async def start(self) -> None:
         """Connects, and loads the model."""
         self._client = connected(self._given.addresses.shards)
-        loaded()
+        loaded(self._model)
 
     async def close(self) -> None:
         """Ends the connections."""
@@ -85,31 +89,59 @@ class Plain:
         key_of = hash_key if self._hashes else json_key
         found = await fetched(job, self._client, self._read, key_of, ids, job.until(RECORDS_UNTIL))
         with job.stages.computing("decode"):
-            items = [self._item(found[item_id]) for item_id in ids if item_id in found]
-        self._say_what_lacks(job, ids, found, items)
-        if not items or asyncio.get_running_loop().time() > job.until(RANKED_UNTIL):
-            job.degraded("ranking", "no time left" if items else "no records", "the first level's order")
+            items = self._items(job, ids, found)
+        if not items:
+            job.degraded("ranking", "no records", "the first level's order")
             return unranked(ids)
         scores = await self._scored(job, items, user)
         if scores is None:
             return unranked(ids)
         with job.stages.computing("sort"):
-            return _sorted(items, scores, [item_id for item_id in ids if item_id not in found], job.now_s)
+            return _sorted(items, scores, _lacking(ids, items), job.now_s)
 
-    def _item(self, stored: Any) -> Item:
-        return from_hash(stored) if self._hashes else from_json(stored)
+    def _items(self, job: Job, ids: Sequence[int], found: Mapping[int, Any]) -> list[Item]:
+        """What can be read of what was found, in the order of `ids`."""
+        parsed = from_hash if self._hashes else from_json
+        items: list[Item] = []
+        unreadable = 0
+        for item_id in ids:
+            stored = found.get(item_id)
+            if stored is None:
+                continue
+            try:
+                item = parsed(stored)
+            except ValueError:
+                item = {}
+            if item.get("item_id") == item_id:
+                items.append(item)
+            else:
+                unreadable += 1
+        if unreadable:
+            job.degraded("records", f"{unreadable} are unreadable", "those items are shown unranked, at the end")
+        old = sum(all(item[name] is None for name in _SINCE_2) for item in items if item["topics"] is None)
+        if old:
+            job.degraded("records", f"{old} are of an older version", "what they lack counts as not known")
+        return items
 
     async def _scored(self, job: Job, items: list[Item], user: User) -> list[float] | None:
         """Their scores; None when there are none, which the job then says."""
-        found = scored(items, user, job.now_s)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        if not self._pace.fits(len(items), job.until(RANKED_UNTIL) - began_s):
+            job.degraded("ranking", "too little time left", "the first level's order")
+            return None
+        found = scored(self._model, items, user, job.now_s)
         job.stages.add("features", wall_ns=found.features_ns, cpu_ns=found.features_ns)
         job.stages.add("predict", wall_ns=found.predict_ns, cpu_ns=found.predict_ns)
+        self._pace.took(len(items), loop.time() - began_s)
         return found.scores
 
-    def _say_what_lacks(self, job: Job, ids: Sequence[int], found: dict[int, Any], items: Sequence[Item]) -> None:
-        old = sum(all(item[name] is None for name in _SINCE_2) for item in items)
-        if old:
-            job.degraded("records", f"{old} of an older version", "what it lacks counts as not known")
+
+def _lacking(ids: Sequence[int], items: Sequence[Item]) -> list[int]:
+    if len(items) == len(ids):
+        return []
+    there = {item["item_id"] for item in items}
+    return [item_id for item_id in ids if item_id not in there]
 
 
 def _sorted(items: Sequence[Item], scores: Sequence[float], lacking: Sequence[int], now_s: int) -> Ranked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import partial
 
@@ -25,7 +26,9 @@ class Pool(Plain):
     async def start(self) -> None:
         """Starts every worker before there are connections that they could inherit."""
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(self._pool, _warm) for _ in range(self._given.workers)))
+        await asyncio.gather(
+            *(loop.run_in_executor(self._pool, _warm, self._model) for _ in range(self._given.workers))
+        )
         await super().start()
 
     async def close(self) -> None:
@@ -54,16 +57,27 @@ class Pool(Plain):
         return found.scores
 
     async def _placed(self, items: list[Item], user: User, now_s: int) -> Scored:
-        work = partial(scored, items, user, now_s)
+        work = partial(scored, self._model, items, user, now_s)
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _made(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._given.workers, initializer=die_with_parent)
+        return ProcessPoolExecutor(self._given.workers, initializer=_alone)
 
 
-def _warm() -> None:
-    """Loads the model, and stays long enough that every worker gets one of these."""
-    loaded().predict([[0.0] * len(loaded().feature_names_)], thread_count=1)
+def _alone() -> None:
+    """Makes a forked worker a process of its own: it ends with its parent, and its signals are not its parent's.
+
+    A fork inherits the loop's wake-up descriptor: a worker that is asked to end would tell the *service's* loop that it was.
+    """
+    die_with_parent()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _warm(model: str) -> None:
+    """Loads the model; the pool starts all its workers at the first call."""
+    loaded(model)
 
 
 def ranking(given: Given) -> Pool:

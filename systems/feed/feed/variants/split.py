@@ -7,7 +7,6 @@ import itertools
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import aiohttp
@@ -53,7 +52,7 @@ class Split(Plain):
 
     async def _scored(self, job: Job, items: list[Item], user: User) -> list[float] | None:
         with job.stages.computing("transport"):
-            body = json.dumps({"user": asdict(user) | {"seen": []}, "now_s": job.now_s, "items": items}).encode()
+            body = json.dumps({"user": vars(user) | {"seen": []}, "now_s": job.now_s, "items": items}).encode()
         job.bytes_moved += len(body)
         async with job.stages.running("transport"):
             try:
@@ -80,7 +79,8 @@ class Split(Plain):
             return await response.read()
 
     def _started(self, port: int) -> tuple[Process, int]:
-        return Process([*command("feed.variants.rec_ranker"), str(port)], self._logs / f"{port}.log", environment()), port
+        program = [*command("feed.variants.rec_ranker"), str(port), self._model]
+        return Process(program, self._logs / f"{port}.log", environment()), port
 
 
 def ranking(given: Given) -> Split:
