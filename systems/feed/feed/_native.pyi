@@ -1,19 +1,20 @@
 """feed-core for Python (native/python). Each function releases the GIL once, for all its work.
 
-Arrays are read in place by numpy.asarray(…) and CatBoost: read-only, no copy. Values are given either as a list (bytes of
-one item each; None where the store had none) or as one buffer of packed records of the present version.
+Arrays are read in place by numpy.asarray(…) and CatBoost: read-only, no copy. Values are given either as a list (bytes
+of one item each; None where the store had none) or as one buffer of packed records of the present version.
 """
 
-from collections.abc import Buffer
-from typing import Final, Literal, final
+from typing import Final, Literal, TypeAlias, final
+
+from typing_extensions import Buffer
 
 FEATURES: Final[tuple[str, ...]]
 """Names of the columns, in order."""
 RECORD_BYTES: Final[int]
 """Length of a packed record of the present version."""
 
-type Values = list[bytes | None] | Buffer
-type Form = Literal["packed", "json"]
+Values: TypeAlias = list[bytes | None] | Buffer
+Form: TypeAlias = Literal["packed", "json"]
 
 @final
 class Array:
@@ -72,7 +73,10 @@ class Ranking:
         """Items that an older version stored: what they lack counts as not known."""
     def __len__(self) -> int: ...
     def arranged(self, lacking: list[int] = ...) -> Array:
-        """uint32: ids as service/rules.py arranges them, each once; ids of `lacking` rank last. Cost: 0.05 ms for 3,000."""
+        """uint32: ids as service/rules.py arranges them, each once; those of `lacking` rank last.
+
+        Cost: 0.05 ms for 3,000.
+        """
 
 @final
 class Forest:

@@ -1,7 +1,8 @@
-"""Builds the native parts of the system on this machine: `python -m feed.build`, or by whoever needs one, at its first need.
+"""Builds the native parts of the system on this machine: `python -m feed.build`, or by whoever needs one, at its first
+need.
 
-Each part is built by its own tool (cargo, go) and copied to where it is looked for. A part that is newer than its sources is
-left alone, so asking is cheap (about 1 ms). Progress of a build goes to stderr.
+Each part is built by its own tool (cargo, go) and copied to where it is looked for. A part that is newer than its
+sources is left alone, so asking is cheap (about 1 ms). Progress of a build goes to stderr.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Part:
         command: makes `made`.
         made: what the command leaves; copied to product when it is another file.
         tool: program that must be installed, and the hint if it is not.
+        folder: where the command runs.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Part:
     command: tuple[str, ...]
     made: Path
     tool: tuple[str, str]
+    folder: Path = NATIVE
 
     def is_fresh(self) -> bool:
         """Whether the product is newer than each source."""
@@ -79,7 +82,16 @@ EXTENSION: Final = Part(
     made=TARGET / "release" / "lib_native.so",
     tool=_RUST,
 )
-PARTS: Final = (EXTENSION,)
+GO_LIBRARY: Final = Part(
+    name="features (Go)",
+    product=TARGET / "libfeed_go.so",
+    sources=("go",),
+    command=("go", "build", "-buildmode=c-shared", "-trimpath", "-o", str(TARGET / "libfeed_go.so.made"), "."),
+    made=TARGET / "libfeed_go.so.made",
+    tool=_GO,
+    folder=NATIVE / "go",
+)
+PARTS: Final = (EXTENSION, GO_LIBRARY)
 
 
 def build(part: Part) -> Path:
@@ -102,7 +114,7 @@ def _make(part: Part) -> None:
         raise BuildError(f"building {part.name}: {tool} not found, expected it on PATH\nhint: {hint}")
     print(f"building {part.name} …", file=sys.stderr, flush=True)
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYO3_PYTHON": sys.executable}
-    ended = subprocess.run(part.command, env=environment, cwd=NATIVE, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(part.command, env=environment, cwd=part.folder, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode:
         raise BuildError(
             f"building {part.name}: {tool} ended with {ended.returncode}\n{ended.stderr.rstrip()}\nhint: {hint}"

@@ -1,8 +1,8 @@
 """The 60 numbers that the ranking model sees of an item and a user: names, order, and the plain Python form.
 
-`native/core/src/features.rs` is the form that training and serving run; this one is what it is compared with, and what the
-variants in plain Python run. Both compute in IEEE double in the order written here and round once, to float32, so they give
-the same bits. A null that means "not known" is NaN, which the model treats as below everything.
+`native/core/src/features.rs` is the form that training and serving run; this one is what it is compared with, and what
+the variants in plain Python run. Both compute in IEEE double in the order written here and round once, to float32, so
+they give the same bits. A null that means "not known" is NaN, which the model treats as below everything.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -47,15 +48,16 @@ def native_fingerprint() -> str:
     return fingerprint(lambda records, user, now_s: np.asarray(native.features(records, user.packed(), now_s).columns))
 
 
-def probes() -> Iterable[tuple[list[bytes], User]]:
+@cache
+def probes() -> list[tuple[list[bytes], User]]:
     """Packed records and who looks at them; always the same."""
     items = items_of(random.Random("probes"), _ITEMS)
     records = [pack(item) for item in items] + [pack(item, version=1) for item in items[:8]]
-    yield records, _user(items[0], words=_WORDS[:MOST_WORDS], topics=[9, -20, 35, -47, 58, -66, 71, -89])
+    near = _user(items[0], words=_WORDS[:MOST_WORDS], topics=[9, -20, 35, -47, 58, -66, 71, -89])
     far = User(2, CITIES[3], -48.25, -179.5, 31.5, 0.125, {}, [0] * TOPICS)
     # Just across the meridian opposite to the user's: the shorter way round is the other one.
     across = [pack(item | {"longitude": longitude}) for item, longitude in zip(items, (0.4, 0.6), strict=False)]
-    yield [*records[:64], *across], far
+    return [(records, near), ([*records[:64], *across], far)]
 
 
 def items_of(source: random.Random, count: int) -> list[Item]:

@@ -42,6 +42,7 @@ def go() -> str:
     lacking = ", ".join(f"{byte:#04x}" for byte in _lacking())
     lines += [")", "", "// What follows a record of version 1 to make it one of this version: nulls."]
     lines += [f"var lacking = [recordBytes - firstBytes]byte{{{lacking}}}"]
+    lines += ["", "var categories = [categoryCount]string{", *(f'\t"{name}",' for name in record.CATEGORIES), "}"]
     return "\n".join(lines) + "\n"
 
 

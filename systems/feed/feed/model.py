@@ -1,4 +1,4 @@
-"""The ranking model as files: kept by training, loaded by whoever ranks, refused when it was trained on other features."""
+"""The ranking model as files: kept by training, loaded by who ranks, refused when trained on other features."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class ModelFiles:
     """Where a model lies.
 
     Args:
-        folder: `model.cbm` (CatBoost's own) and `model.json` (what our evaluator reads), `report.json` (what training saw).
+        folder: `model.cbm` (CatBoost's own) and `model.json` (what our evaluator reads), `report.json` (what training
+        saw).
     """
 
     folder: Path

@@ -204,9 +204,7 @@ _PACKERS: Final = {
     version: struct.Struct("<BB" + "".join(field.format for field in FIELDS if field.since <= version))
     for version in VERSION_BYTES
 }
-_NULL_BYTES: Final = b"".join(
-    struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS
-)
+_NULL_BYTES: Final = b"".join(struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS)
 
 _HEADER: Final = bytes((VERSION, 0))
 
@@ -228,9 +226,7 @@ def fitted(record: bytes) -> bytes:
         return record
     known = VERSION_BYTES.get(version, max(len(record), RECORD_BYTES))
     if version < 1 or len(record) != known:
-        raise ValueError(
-            f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}"
-        )
+        raise ValueError(f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}")
     return _HEADER + record[HEADER_BYTES:RECORD_BYTES] + _NULL_BYTES[len(record) - HEADER_BYTES :]
 
 
@@ -285,9 +281,7 @@ def _value(field: Field, elements: list[int]) -> Any:
 
 def to_json(item: Item, version: int = VERSION) -> bytes:
     """The item as compact JSON, about 1 kB; an older version lacks the keys that came later."""
-    return json.dumps(
-        {field.name: item[field.name] for field in FIELDS if field.since <= version}, separators=(",", ":")
-    ).encode()
+    return json.dumps({field.name: item[field.name] for field in FIELDS if field.since <= version}, separators=(",", ":")).encode()
 
 
 def from_json(text: bytes) -> Item:

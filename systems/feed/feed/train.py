@@ -1,7 +1,8 @@
-"""Trains the ranking model on the world's own lessons: `python -m feed.train`, or whoever needs a model that is not kept.
+"""Trains the ranking model on the world's own lessons: `python -m feed.train`, or whoever needs a model that is not
+kept.
 
-Features come from the code that serves (native.features on packed records); the model is kept under the fingerprint of that
-code, so a change of features trains anew. Cost of a training: about 15 s of two cores.
+Features come from the code that serves (native.features on packed records); the model is kept under the fingerprint of
+that code, so a change of features trains anew. Cost of a training: about 15 s of two cores.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from .fingerprint import native_fingerprint
 from .model import FINGERPRINT_KEY, ModelFiles, load_forest
 from .record import unpack
 from .user import User
-from .world.lessons import Lesson, candidates_of, lessons
 from .world.catalogue import NOW_S
+from .world.lessons import Lesson, candidates_of, lessons
 from .world.utility import grades, ndcg, utility
 from .world.world import ITEMS, SEED, World, kept, name
 
 TREES: Final = 500
 DEPTH: Final = 6
-# Users whose lessons are learned, and others by whom the model is judged. NDCG by users x items: 200 x 200 0.902, 300 x 300
-# 0.916, 600 x 100 0.922, 600 x 200 0.929: users teach more than items, and twice the time brings 0.007.
+# Users whose lessons are learned, and others by whom the model is judged. NDCG by users x items: 200 x 200 0.902, 300 x
+# 300 0.916, 600 x 100 0.922, 600 x 200 0.929: users teach more than items, and twice the time brings 0.007.
 LEARNED: Final = range(1, 601)
 CANDIDATES_EACH: Final = 100
 JUDGED: Final = range(5_001, 5_031)
@@ -50,12 +51,10 @@ class Report:
     """What training saw.
 
     Args:
-        rows: items in all lessons.
-        features_ms, features_python_ms: time for the features of 3,000 items, by the code that serves and by plain Python.
-        features_s: time for the features of all lessons.
-        fit_s: time of CatBoost's training.
-        ndcg: mean NDCG@100 over the judged users, of the model, of the order by popularity, of the candidates' own order.
-        error_bound: of the evaluator in Rust.
+        rows: items in all lessons. features_ms, features_python_ms: time for the features of 3,000 items, by the code
+        that serves and by plain Python. features_s: time for the features of all lessons. fit_s: time of CatBoost's
+        training. ndcg: mean NDCG@100 over the judged users, of the model, of the order by popularity, of the
+        candidates' own order. error_bound: of the evaluator in Rust.
     """
 
     rows: int
@@ -108,7 +107,8 @@ def train(world: World, files: ModelFiles, trees: int = TREES, users: Sequence[i
         {
             "iterations": trees,
             "depth": DEPTH,
-            # Differences between one user's items are what is learned; a pairwise loss (YetiRank) takes five times as long.
+            # Differences between one user's items are what is learned; a pairwise loss (YetiRank) takes five times as
+            # long.
             "loss_function": "QueryRMSE",
             "learning_rate": 0.06,
             "nan_mode": "Min",
@@ -143,7 +143,7 @@ def columns_of(lesson: Lesson) -> NDArray[np.float32]:
 
 
 def features_times(learned: Sequence[Lesson]) -> tuple[float, float]:
-    """Milliseconds for 3,000 rows: by the code that serves from packed records, by plain Python from items in memory."""
+    """Milliseconds for 3,000 rows: by the code that serves, from packed records; by plain Python, from dicts."""
     rows = sum(len(lesson.ids) for lesson in learned)
     began = time.perf_counter()
     for lesson in learned:

@@ -1,4 +1,4 @@
-"""The evaluator gives CatBoost's scores, the ranking is theirs in order, and the rules in Rust are the rules in Python."""
+"""The evaluator gives CatBoost's scores, the ranking is their order, and the rules in Rust are those in Python."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from catboost import CatBoost, Pool
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from feed import native
 from feed.features import FEATURE_COUNT, features_of
 from feed.fingerprint import NOW_S, items_of
@@ -24,6 +21,8 @@ from feed.train import train
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import World, made
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TOLERANCE = 1e-5
 
@@ -185,7 +184,8 @@ def _ranked(shown: list[tuple[int, int, int, bool]], ids: list[int]) -> Iterator
     for item_id, (boost, seller, category, in_force) in zip(ids, shown, strict=True):
         until = NOW_S + (1 if in_force else 0) if boost else None
         yield item | {
-            "item_id": item_id, "boost": boost, "boost_until_s": until, "seller_id": seller, "category": CATEGORIES[category],
+            "item_id": item_id, "boost": boost, "boost_until_s": until, "seller_id": seller, "category":
+            CATEGORIES[category],
         }  # fmt: skip
 
 

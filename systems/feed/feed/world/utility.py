@@ -34,9 +34,7 @@ def utility(records: Records, user: User) -> Floats:
         + 1.2 * (_value(records, "quality", 0.5) - 0.5)
         + 0.6 * (_value(records, "photo_quality", 0.3) - 0.5)
         - 0.30 * np.abs(np.log(_value(records, "price", user.mean_price) / user.mean_price))
-        - 0.35
-        * np.log1p(_distance_km(records, user) / 10)
-        * np.where(records["has_delivery"], 1 - user.delivery_share, 1)
+        - 0.35 * np.log1p(_distance_km(records, user) / 10) * np.where(records["has_delivery"], 1 - user.delivery_share, 1)
         + 0.5 * (clicked + 2.8)
         + 0.6 * np.exp(-age_days / 7)
         + 0.7 * np.minimum(words, 2)

@@ -89,3 +89,30 @@ const (
 
 // What follows a record of version 1 to make it one of this version: nulls.
 var lacking = [recordBytes - firstBytes]byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+var categories = [categoryCount]string{
+	"cars",
+	"car_parts",
+	"motorcycles",
+	"flats",
+	"houses",
+	"garages",
+	"jobs",
+	"services",
+	"phones",
+	"laptops",
+	"consoles",
+	"audio",
+	"cameras",
+	"furniture",
+	"kitchen",
+	"garden",
+	"clothes",
+	"shoes",
+	"children",
+	"bicycles",
+	"sport",
+	"books",
+	"music",
+	"pets",
+}
