@@ -10,7 +10,7 @@ from .user import User
 MODELS: Final = ("popular", "taste", "nearby", "similar")
 # How many are ranked at most, and for a very active user.
 MOST: Final = 3_000
-MOST_ACTIVE: Final = 9_000
+MOST_ACTIVE: Final = 11_000
 
 # What one model answered: ids, and for each a score from 0 to 1.
 Named = tuple[Sequence[int], Sequence[float]]

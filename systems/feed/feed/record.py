@@ -1,13 +1,14 @@
 """One item of the feed: its 50 fields, and the three forms in which a store keeps it.
 
-This file is the only declaration of both. The packed layout is what `FIELDS` says, in that order, little-endian, without
-padding, after a header of two bytes (version, zero). Everything that reads packed records takes its offsets from here.
+This file is the only declaration of both. The packed layout is what `FIELDS` says, in that order, little-endian,
+without padding, after a header of two bytes (version, zero). Everything that reads packed records takes its offsets
+from here.
 
-Exactness: numbers that are not whole are kept as whole numbers of 1/scale. `stored / scale` in IEEE double is the double
-nearest to the decimal that JSON and hashes spell, so all three forms give the same value, bit for bit.
+Exactness: numbers that are not whole are kept as whole numbers of 1/scale. `stored / scale` in IEEE double is the
+double nearest to the decimal that JSON and hashes spell, so all three forms give the same value, bit for bit.
 
-Versions: a newer version only *appends* fields, so a record of version 1 is a prefix of one of version 2. `fitted()` makes
-any version readable: what an older record lacks is null, what a newer one has more is cut off.
+Versions: a newer version only *appends* fields, so a record of version 1 is a prefix of one of version 2. `fitted()`
+makes any version readable: what an older record lacks is null, what a newer one has more is cut off.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def word_code(word: str) -> int:
 
 
 def title_words(title: str) -> list[str]:
-    """The words of a title that features look at: the first TITLE_WORDS, as they are written (titles are lower case)."""
+    """The words of a title that features look at: the first TITLE_WORDS, as they are written (in lower case)."""
     return title.split(" ", TITLE_WORDS)[:TITLE_WORDS]
 
 
@@ -230,7 +231,7 @@ def fitted(record: bytes) -> bytes:
 
 
 def unpack(record: bytes) -> Item:
-    """The item of a packed record of any version; `title` is the list of its words' codes, since the text is not kept."""
+    """The item of a packed record of any version; `title` is the list of its words' codes: the text is not kept."""
     elements = iter(_PACKERS[VERSION].unpack(fitted(record))[HEADER_BYTES:])
     return {field.name: _value(field, [next(elements) for _ in range(_STORED[field.kind][1])]) for field in FIELDS}
 

@@ -114,7 +114,7 @@ class Site:
         plan = self._plan
         plan.folder.mkdir(parents=True, exist_ok=True)
         self.world: World = kept(plan.folder, plan.seed, plan.items)
-        self._model = plan.model or trained(plan.folder, plan.seed, plan.items, self._said).folder
+        self.model = plan.model or trained(plan.folder, plan.seed, plan.items, self._said).folder
         self.items = Cluster(self._folder, filled(plan.folder, self.world, self._said))
         self.history = RedisServer(self._folder / "history")
         # First what takes longest to come up.
@@ -130,7 +130,7 @@ class Site:
     def addresses(self) -> Addresses:
         """Where everything listens."""
         models = {model: f"http://127.0.0.1:{port}" for model, (_, port) in self._models.items()}
-        return Addresses(self.items.ports, self.history.port, models, str(self._model), self._plan.users)
+        return Addresses(self.items.ports, self.history.port, models, str(self.model), self._plan.users)
 
     def start_model(self, model: str, *, wait: bool = True) -> None:
         """Starts a model's service, at the port that it had before if it had one."""
@@ -174,10 +174,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("out/feed"), help="where worlds and filled stores are kept")
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--users", type=int, default=USERS)
+    parser.add_argument("--model", type=Path, help="folder of the ranking model; else it is trained, once")
     parser.add_argument("--addresses", type=Path, default=Path("out/feed/site.json"), help="file to write them to")
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt), Site(Plan(given.folder, items=given.items, users=given.users), _said) as site:
+    plan = Plan(given.folder, items=given.items, users=given.users, model=given.model)
+    with contextlib.suppress(KeyboardInterrupt), Site(plan, _said) as site:
+        given.addresses.parent.mkdir(parents=True, exist_ok=True)
         site.addresses.write(given.addresses)
         _said(f"the site runs; its addresses are in {given.addresses}")
         signal.pause()

@@ -1,4 +1,4 @@
-"""What the service knows of one user when it ranks: the aggregated history, and the form in which native code gets it."""
+"""What the service knows of one user when it ranks: the aggregated history, and its form for native code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .record import CATEGORIES, CITIES, TOPICS, word_code
 MOST_WORDS: Final = 16
 MOST_SELLERS: Final = 16
 
-# Packed: latitude, longitude, mean_price, delivery_share, weight of each category, topics (f64 all); codes of words (u32,
-# 0 = none), sellers (u32, 0 = none), city's number (u32), how many words, how many sellers (u32).
+# Packed: latitude, longitude, mean_price, delivery_share, weight of each category, topics (f64 all); codes of words
+# (u32, 0 = none), sellers (u32, 0 = none), city's number (u32), how many words, how many sellers (u32).
 _PACKER: Final = struct.Struct(f"<4d{len(CATEGORIES)}d{TOPICS}d{MOST_WORDS}I{MOST_SELLERS}I3I")
 USER_BYTES: Final = _PACKER.size
 

@@ -3,8 +3,8 @@
     POST /candidates/<user id>   body: the user's interests and history (JSON) -> {"ids": [...], "scores": [...]}
     POST /law                    body: {"median_ms": 15, "p99_ms": 45, "fail_frac": 0} -> its answers from now on
 
-What it answers to one body never changes, so answers are kept: it shall cost the machine little, since the feed is what is
-measured. The delay is slept.
+What it answers to one body never changes, so answers are kept: it shall cost the machine little, since the feed is what
+is measured. The delay is slept.
 """
 
 from __future__ import annotations

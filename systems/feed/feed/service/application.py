@@ -1,14 +1,14 @@
 """The service over HTTP.
 
-    GET /feed?user=7                 the whole feed: {"user", "variant", "feed", "ids": [...], "total", "degraded": [...]}
+    GET /feed?user=7                 the whole feed: {"user", "variant", "feed", "total", "ids": [...], "degraded": []}
     GET /feed?user=7&size=50         its first page, and "next": where the next one is
     GET /feed/<feed>?from=50&size=50 a later page of the same ranking
         &stages=1                    with "stages": where the time went
     GET /totals                      requests and stages since the start, CPU and processes of the service
     GET /health
 
-A deadline comes with the request (x-envoy-expected-rq-timeout-ms, or the service's own) and every answer is 200 as long as the
-question is well formed: what is missing stands in `degraded`.
+A deadline comes with the request (x-envoy-expected-rq-timeout-ms, or the service's own) and every answer is 200 as long
+as the question is well formed: what is missing stands in `degraded`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Service:
         """The application's life: what it needs is there from before its first request to after its last."""
         addresses = self._given.addresses
         await self._ranking.start()
-        retry = Retry(NoBackoff(), 0)
+        # Once, for connections that the store's restart has left dead.
+        retry = Retry(NoBackoff(), 1)
         connector = aiohttp.TCPConnector(limit=0)
         async with (
             Redis(host="127.0.0.1", port=addresses.history, retry=retry, socket_connect_timeout=1.0) as store,

@@ -33,7 +33,7 @@ class Feeds:
     ranking: Ranking
 
     async def feed(self, job: Job) -> list[int]:
-        """Ids in the order in which they are shown; what it lacks is said in the job. Never raises for a part's failure."""
+        """Ids in the order in which they are shown; what it lacks the job says. Never raises for a part's failure."""
         user = await history.user_of(job, self.store)
         answers = await self.models.answers(job, user)
         with job.stages.computing("filter"):

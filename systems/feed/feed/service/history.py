@@ -40,5 +40,6 @@ def _user(job: Job, interests: bytes | None, seen: bytes | None, sellers: bytes 
 
 
 async def _get(store: Redis, key: str) -> bytes | None:
-    value: bytes | None = await store.get(key)
+    value = await store.get(key)
+    assert not isinstance(value, str)
     return value

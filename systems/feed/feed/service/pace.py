@@ -1,4 +1,4 @@
-"""How long a computation that nothing can interrupt will take: asked before it begins, so that no answer comes too late."""
+"""How long a computation that nothing can interrupt will take: asked before, so that no answer comes too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranked feeds kept for whoever scrolls on: in the history store, 4 bytes an item, so any process can give the next page."""
+"""Ranked feeds kept for whoever scrolls on: in the history store, 4 bytes an item, for any process to read."""
 
 from __future__ import annotations
 
@@ -69,5 +69,6 @@ async def _set(store: Redis, token: str, value: bytes) -> None:
 
 
 async def _get(store: Redis, token: str) -> bytes | None:
-    value: bytes | None = await store.get(feed_key(token))
+    value = await store.get(feed_key(token))
+    assert not isinstance(value, str)
     return value

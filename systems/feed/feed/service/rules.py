@@ -1,7 +1,7 @@
 """Business rules over a ranked list: paid boosts move up, and no seller or category fills the screen.
 
-Deterministic: the same ranking gives the same feed, whoever made it. What the user has seen enough of was left out before
-(candidates.py).
+Deterministic: the same ranking gives the same feed, whoever made it. What the user has seen enough of was left out
+before (candidates.py).
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _varied(ranked: Ranked, order: list[int]) -> list[int]:
 class _Screen:
     """What the last WINDOW - 1 places show, and what was set aside for it.
 
-    An item that does not fit can only fit once something of its seller or category has left the window, so what is aside lies
-    by category: whole categories are passed over while they are full.
+    An item that does not fit can only fit once something of its seller or category has left the window, so what is
+    aside lies by category: whole categories are passed over while they are full.
     """
 
     def __init__(self, ranked: Ranked) -> None:

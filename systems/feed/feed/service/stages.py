@@ -5,8 +5,8 @@
     with stages.computing("filter"):
         ids = chosen(answers, user)
 
-CPU is exact: the thread's CPU clock around each step of the stage's coroutines. What the loop does for a request outside of
-its coroutines (sockets read, protocols parsed) belongs to no stage: it is in the process's CPU only.
+CPU is exact: the thread's CPU clock around each step of the stage's coroutines. What the loop does for a request
+outside of its coroutines (sockets read, protocols parsed) belongs to no stage: it is in the process's CPU only.
 """
 
 from __future__ import annotations
@@ -134,5 +134,5 @@ class _Measured(Generic[T]):
         if self._selector is None:
             return
         now_ns = time.monotonic_ns()
-        self._stage.wait_ns += now_ns - max(suspended_ns, self._selector.returned_ns)
-        self._stage.wait_most_ns += now_ns - max(suspended_ns, self._selector.returned_before_ns)
+        self._stage.wait_ns += now_ns - max(suspended_ns, self._selector.ready_before_ns)
+        self._stage.wait_most_ns += now_ns - max(suspended_ns, self._selector.ready_after_ns)

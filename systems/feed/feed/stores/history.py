@@ -1,4 +1,4 @@
-"""The user-history store: a Redis of its own. What a month of actions says, in three values, and the feeds last given."""
+"""The user-history store, a Redis of its own: what a month of actions says, and the feeds last given."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Reads items from the cluster as a stock redis-py client does: shard by shard, so that one that is down costs its own items."""
+"""Reads items from the cluster with a stock redis-py client: shard by shard, one that is down costs its own items."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from redis.asyncio import RedisCluster
@@ -19,13 +19,15 @@ from .slots import SHARDS, shard_of, slot
 _CHUNK = 340
 
 # Gives the values of these keys, in their order, None for what is not there.
-Read = Callable[[RedisCluster, Sequence[str]], Awaitable[list[Any]]]
+Read = Callable[[RedisCluster, Sequence[str]], Coroutine[Any, Any, list[Any]]]
 
 
 def connected(ports: Sequence[int]) -> RedisCluster:
-    """A client of the cluster. It does not try again: the deadline is short, and the answer can do without a shard."""
+    """A client of the cluster. It tries again once, for connections that a shard's restart has left dead; not more: the
+    deadline is short, and the answer can do without a shard.
+    """
     nodes = [ClusterNode("127.0.0.1", port) for port in ports]
-    return RedisCluster(startup_nodes=nodes, retry=Retry(NoBackoff(), 0), socket_connect_timeout=1.0)
+    return RedisCluster(startup_nodes=nodes, retry=Retry(NoBackoff(), 1), socket_connect_timeout=1.0)
 
 
 async def hashes(client: RedisCluster, keys: Sequence[str]) -> list[dict[bytes, bytes]]:

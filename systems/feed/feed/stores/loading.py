@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import redis
 
@@ -52,7 +52,7 @@ def _fill(cluster: Cluster, world: World) -> None:
     pipes = [client.pipeline(transaction=False) for client in clients]
     for number, (key, value) in enumerate(_entries(world)):
         pipe = pipes[shard_of(slot(key.encode()))]
-        pipe.hset(key, mapping=value) if isinstance(value, dict) else pipe.set(key, value)
+        pipe.hset(key, mapping=value) if isinstance(value, Mapping) else pipe.set(key, value)
         if number % (_BATCH * len(pipes)) == 0:
             for one in pipes:
                 one.execute()
@@ -61,7 +61,7 @@ def _fill(cluster: Cluster, world: World) -> None:
         client.close()
 
 
-def _entries(world: World) -> Iterator[tuple[str, dict[str, str] | bytes]]:
+def _entries(world: World) -> Iterator[tuple[str, Mapping[Any, Any] | bytes]]:
     for number in range(len(world.catalogue)):
         item, item_id = world.catalogue.item(number), FIRST_ID + number
         yield hash_key(item_id), to_hash(item)

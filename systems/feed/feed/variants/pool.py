@@ -1,4 +1,4 @@
-"""`pool`: as `inline`, but features and predict run in a ProcessPoolExecutor; items and scores are pickled both ways."""
+"""`pool`: as `inline`, but features and predict run in a ProcessPoolExecutor: items and scores are pickled."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Pool(Plain):
 def _alone() -> None:
     """Makes a forked worker a process of its own: it ends with its parent, and its signals are not its parent's.
 
-    A fork inherits the loop's wake-up descriptor: a worker that is asked to end would tell the *service's* loop that it was.
+    A fork inherits the loop's wake-up descriptor: asked to end, a worker would tell the *service's* loop that it was.
     """
     die_with_parent()
     signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""What a variant is: the ranking path, from ids to the ranked list. Everything before and after it is the same for all."""
+"""What a variant is: the ranking path, from ids to the ranked list. What is before and after it is the same for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Given:
 
 
 class Ranking(Protocol):
-    """A variant's ranking path. Stages that it uses: `records`, `features`, `predict`, `sort`, and its own for transport."""
+    """A variant's ranking path. Its stages: `records`, `features`, `predict`, `sort`, and its own for transport."""
 
     async def start(self) -> None:
         """Connects, starts workers, warms up: after it the first request is like any other."""
@@ -38,8 +38,8 @@ class Ranking(Protocol):
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Every id once, best first, equal scores by id; ids without a record come last, in the given order.
 
-        Notes in the job what it had to do without, and gives an answer until RANKED_UNTIL of the deadline, `unranked(ids)` at
-        worst. May raise what it did not expect: the service then does the same.
+        Notes in the job what it had to do without, and gives an answer until RANKED_UNTIL of the deadline,
+        `unranked(ids)` at worst. May raise what it did not expect: the service then does the same.
         """
 
     async def close(self) -> None:

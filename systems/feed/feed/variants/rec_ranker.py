@@ -1,6 +1,7 @@
 """rec-ranker, the other half of `split`: `python -m feed.variants.rec_ranker PORT MODEL`.
 
-POST /scores   {"user": {...}, "now_s": ..., "items": [{...}, ...]} -> {"scores": [...], "features_ns": ..., "predict_ns": ...}
+POST /scores   {"user": {...}, "now_s": 1763700000, "items": [{...}, ...]}
+               -> {"scores": [...], "features_ns": 1, "predict_ns": 1}
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`split`: features and predict are a service of their own, rec-ranker; items go there as JSON, 4 to 12 MB a request."""
+"""`split`: features and predict are a service of their own, rec-ranker; items go there as JSON, 3 to 12 MB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ranking import RANKED_UNTIL, Given
 
 
 class Split(Plain):
-    """Its rec-rankers are `given.workers` processes, asked in turn; one that ends is started again at the next request."""
+    """Its rec-rankers are `given.workers` processes, asked in turn; one that ended is started again in its turn."""
 
     def __init__(self, given: Given) -> None:
         super().__init__(given, "json")

@@ -8,7 +8,7 @@ follow popularity, quality and price; some fields are null for some items. What 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,7 +166,8 @@ def _prices(rng: np.random.Generator, records: Records) -> None:
 def _rounded(price: Floats) -> Floats:
     """To two digits, as people write prices."""
     step = 10.0 ** np.maximum(np.floor(np.log10(price)) - 1, 0)
-    return np.rint(price / step) * step
+    rounded: Floats = np.rint(price / step) * step
+    return rounded
 
 
 def _counters(rng: np.random.Generator, records: Records, popularity: Floats, worth: Floats) -> None:
@@ -198,7 +199,7 @@ def _seen_by_others(rng: np.random.Generator, records: Records, popularity: Floa
     _set(records, "demand", demand, null=rng.random(count) < 0.05)
 
 
-def _set(records: Records, name: str, values: Floats, null: NDArray[np.bool_] | None = None) -> None:
+def _set(records: Records, name: str, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> None:
     """Stores values as their field does: scaled, rounded, null where `null` is true."""
     field = BY_NAME[name]
     stored = np.rint(values * field.scale)

@@ -20,7 +20,7 @@ from .catalogue import FIRST_ID, NOW_S, REGIONS, Catalogue
 Scores = NDArray[np.float64]
 # How many ids a model names, for most users and for very active ones.
 NAMED: Final = 1_100
-NAMED_ACTIVE: Final = 3_600
+NAMED_ACTIVE: Final = 4_300
 
 
 class FirstLevel:
@@ -50,7 +50,8 @@ class FirstLevel:
         return (best + FIRST_ID).tolist(), (scores[best] / 10_000).tolist()
 
     def _popular_of(self, user: User) -> Scores:
-        return self._popular * (0.05 + self._interest(user))
+        scores: Scores = self._popular * (0.05 + self._interest(user))
+        return scores
 
     def _like_taste(self, user: User) -> Scores:
         taste = np.array(user.topics, np.float32)
@@ -58,7 +59,9 @@ class FirstLevel:
 
     def _nearby(self, user: User) -> Scores:
         apart = np.abs(np.arange(REGIONS) - CITIES.index(user.city) // (len(CITIES) // REGIONS))
-        return np.exp(-apart / 1.5)[self._region] * (0.25 + self._interest(user)) * (0.3 + 0.7 * self._fresh)
+        near = np.exp(-apart / 1.5)[self._region]
+        scores: Scores = near * (0.25 + self._interest(user)) * (0.3 + 0.7 * self._fresh)
+        return scores
 
     def _like_seen(self, user: User) -> Scores:
         seen = self._subcategory[np.array(user.seen, np.intp) - FIRST_ID] if user.seen else np.empty(0, np.intp)

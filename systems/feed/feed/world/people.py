@@ -46,7 +46,7 @@ class People:
         contacted = records["seller_id"][seen[: 4 * MOST_SELLERS : 4]]
         return User(
             number, CITIES[city], round(float(near[0]), 6), round(float(near[1]), 6),
-            mean_price=max(1.0, round(float(np.exp(np.log(known.astype(np.float64)).mean())), 2)) if len(known) else 1000.0,
+            mean_price=_mean_price(known) if len(known) else 1000.0,
             delivery_share=round(float(records["has_delivery"][seen].mean()), 4) if len(seen) else 0.5,
             categories={CATEGORIES[one]: round(float(weight), 4) for one, weight in zip(liked, weights, strict=True)},
             topics=[int(topic) for topic in np.clip(np.rint(taste), -127, 127)],
@@ -63,7 +63,13 @@ class People:
         interest[liked] += weights
         kept = chosen[rng.random(len(chosen)) < interest[category] / interest.max()]
         kept = np.minimum(kept, len(self.catalogue) - 1)
-        return kept[np.sort(np.unique(kept, return_index=True)[1])][:many]
+        newest: np.ndarray = kept[np.sort(np.unique(kept, return_index=True)[1])][:many]
+        return newest
+
+
+def _mean_price(prices: np.ndarray) -> float:
+    """Geometric: one flat among phones does not make somebody rich."""
+    return max(1.0, round(float(np.exp(np.log(prices.astype(np.float64)).mean())), 2))
 
 
 def _words(rng: np.random.Generator, liked: np.ndarray) -> list[str]:

@@ -28,7 +28,7 @@ def utility(records: Records, user: User) -> Floats:
     words = np.isin(records["title"], [CODES[WORDS.index(word)] for word in user.words]).sum(1)
     age_days = (NOW_S - records["updated_s"].astype(np.float64)) / 86_400
     clicked = np.log((records["clicks_30d"] + 2.0) / (records["impressions_30d"] + 50.0))
-    return (
+    worth: Floats = (
         2.4 * np.sqrt(interest)
         + 1.4 * _likeness(records, user)
         + 1.2 * (_value(records, "quality", 0.5) - 0.5)
@@ -43,6 +43,7 @@ def utility(records: Records, user: User) -> Floats:
         + 0.5 * (_value(records, "demand", 0.5) - 0.5)
         - 1.5 * _value(records, "fraud_risk", 0.05)
     )
+    return worth
 
 
 def grades(worth: Floats) -> NDArray[np.int64]:
@@ -80,7 +81,8 @@ def _likeness(records: Records, user: User) -> Floats:
 def _distance_km(records: Records, user: User) -> Floats:
     north = _value(records, "latitude", 0) - user.latitude
     east = (_value(records, "longitude", 0) - user.longitude) * np.cos(np.radians(user.latitude))
-    return _KM_PER_DEGREE * np.hypot(north, east)
+    distance: Floats = _KM_PER_DEGREE * np.hypot(north, east)
+    return distance
 
 
 def _value(records: Records, name: str, missing: float) -> Floats:

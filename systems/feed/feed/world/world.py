@@ -56,7 +56,7 @@ def made(seed: int = SEED, items: int = ITEMS) -> World:
 
 
 def kept(folder: Path, seed: int = SEED, items: int = ITEMS) -> World:
-    """The world of a seed from `folder`, made there first if need be; its records are mapped, one copy for all processes."""
+    """The world of a seed from `folder`, made there first if need be; its records are mapped, once for all."""
     path = folder / name(seed, items)
     if not path.exists():
         _keep(made(seed, items), path)

@@ -1,0 +1,70 @@
+"""The site ends with whoever started it, however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from feed.children import Process
+from feed.interpreter import command, environment
+from feed.running import started
+from feed.world.world import kept
+
+pytestmark = pytest.mark.system
+
+ITEMS = 500
+
+
+def family(pid: int) -> list[int]:
+    """A process's children and theirs."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        for child in map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split()):
+            found += [child, *family(child)]
+    return found
+
+
+def runs(pid: int) -> bool:
+    """It is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pids: list[int]) -> bool:
+    """Within 10 s none of them runs."""
+    until = time.monotonic() + 10
+    while any(map(runs, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not any(map(runs, pids))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_a_site_or_its_service_outlives_them(number: int, folder: Path, model_of_few_trees: Path) -> None:
+    kept(folder, items=ITEMS)
+    file = folder / f"site-{number}.json"
+    flags = ["--folder", folder, "--items", ITEMS, "--users", 5, "--addresses", file, "--model", model_of_few_trees]
+    site = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", environment())
+    processes = [site]
+    try:
+        until = time.monotonic() + 60
+        while not file.exists():
+            assert site.running() and time.monotonic() < until, site.log.read_text()
+            time.sleep(0.05)
+        service = started("pool", file, folder / "service.log", workers=2, deadline_ms=20_000)
+        processes.append(service.process)
+        assert service.feed(3)["total"] > 50
+        parts, workers = family(site.pid), family(service.process.pid)
+        # Three shards, the history store, four models.
+        assert (len(parts), len(workers)) == (8, 2)
+        for process in processes:
+            os.kill(process.pid, number)
+        assert gone([site.pid, *parts, service.process.pid, *workers])
+    finally:
+        for process in processes:
+            process.end()
