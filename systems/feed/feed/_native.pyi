@@ -95,7 +95,7 @@ class Forest:
         Raises ValueError: a model of another kind, or one whose leaves cannot be rounded within 1e-5.
         """
     def predict(self, columns: Array, /) -> Array:
-        """float64 (rows,): within `error_bound` of CatBoost's. Cost: 0.43 ms for 3,000 rows, 500 trees."""
+        """float64 (rows,): within `error_bound` of CatBoost's. Cost: 0.5 ms for 3,000 rows, 500 trees."""
     def predict_plain(self, columns: Array, /) -> Array:
         """The same numbers, bit for bit, without AVX2."""
     def metadata(self, key: str, /) -> str | None:
@@ -115,4 +115,4 @@ def features(values: Values, user: bytes, now_s: int, *, form: Form = "packed") 
     """
 
 def rank(values: Values, user: bytes, now_s: int, forest: Forest, *, form: Form = "packed") -> Ranking:
-    """Features, scores and order in one call, without a matrix in between. Cost: 1.0 ms for 3,000 packed records."""
+    """Features, scores and order in one call, without a matrix in between. Cost: 1.0 ms for 3,000 packed records, 8.6 ms for JSON."""

@@ -65,7 +65,7 @@ def test_what_is_absent_or_unreadable_is_left_out(worker: ProcessPoolExecutor) -
 
 
 def _titled(item: Item, number: int) -> Item:
-    return item | {"title": ["лада седан", "", " sedan  x", "\x00𝒳 \" \\ sedan", "a b c d e f g h sedan"][number % 5]}
+    return item | {"title": ["лада седан", "", " sedan  x", '\x00𝒳 " \\ sedan', "a b c d e f g h sedan"][number % 5]}
 
 
 def _same(worker: ProcessPoolExecutor, values: list[bytes | None], user: User, form: str) -> None:

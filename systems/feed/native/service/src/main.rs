@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 async fn serve(options: Options) -> Result<(), String> {
-    let path = options.model.join("model.json");
+    let path = options.addresses.model.join("model.json");
     let text = std::fs::read(&path)
         .map_err(|error| format!("reading the model: {}: {error}", path.display()))?;
     let forest = Forest::from_json(&text).map_err(|error| error.to_string())?;
