@@ -71,6 +71,13 @@ class Ranking:
     @property
     def older(self) -> int:
         """Items that an older version stored: what they lack counts as not known."""
+    @property
+    def features_ns(self) -> int:
+        """Time that reading items and computing features took, ns; likewise predict_ns and sort_ns."""
+    @property
+    def predict_ns(self) -> int: ...
+    @property
+    def sort_ns(self) -> int: ...
     def __len__(self) -> int: ...
     def arranged(self, lacking: list[int] = ...) -> Array:
         """uint32: ids as service/rules.py arranges them, each once; those of `lacking` rank last.

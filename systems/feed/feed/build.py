@@ -82,6 +82,14 @@ EXTENSION: Final = Part(
     made=TARGET / "release" / "lib_native.so",
     tool=_RUST,
 )
+SERVICE: Final = Part(
+    name="the compiled service (Rust)",
+    product=TARGET / "feed-service",
+    sources=("Cargo.toml", "Cargo.lock", "core", "service"),
+    command=_cargo("feed-service"),
+    made=TARGET / "release" / "feed-service",
+    tool=_RUST,
+)
 GO_LIBRARY: Final = Part(
     name="features (Go)",
     product=TARGET / "libfeed_go.so",
@@ -91,7 +99,7 @@ GO_LIBRARY: Final = Part(
     tool=_GO,
     folder=NATIVE / "go",
 )
-PARTS: Final = (EXTENSION, GO_LIBRARY)
+PARTS: Final = (EXTENSION, SERVICE, GO_LIBRARY)
 
 
 def build(part: Part) -> Path:
@@ -112,7 +120,7 @@ def _make(part: Part) -> None:
     tool, hint = part.tool
     if shutil.which(tool) is None:
         raise BuildError(f"building {part.name}: {tool} not found, expected it on PATH\nhint: {hint}")
-    print(f"building {part.name} …", file=sys.stderr, flush=True)
+    sys.stderr.write(f"building {part.name} …\n")
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYO3_PYTHON": sys.executable}
     ended = subprocess.run(part.command, env=environment, cwd=part.folder, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode:
@@ -138,7 +146,7 @@ def _alone() -> Iterator[None]:
 def main() -> None:
     """Builds all parts."""
     for part in PARTS:
-        print(build(part))
+        sys.stdout.write(f"{build(part)}\n")
 
 
 if __name__ == "__main__":

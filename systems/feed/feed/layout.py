@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from . import record, user
+from . import candidates, record, user
 from .features import FEATURES
 from .service import rules
+from .stores import history, slots
+from .world import catalogue
 
 _NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
 _ORIGIN: Final = (
@@ -67,6 +69,13 @@ def _numbers() -> Iterator[tuple[str, int]]:
     yield "MOST_WORDS", user.MOST_WORDS
     yield "MOST_SELLERS", user.MOST_SELLERS
     yield "FEATURE_COUNT", len(FEATURES)
+    yield "MOST", candidates.MOST
+    yield "MOST_ACTIVE", candidates.MOST_ACTIVE
+    yield "SLOTS", slots.SLOTS
+    yield "SHARDS", slots.SHARDS
+    yield "BUCKETS", slots.BUCKETS
+    yield "KEPT_S", history.KEPT_S
+    yield "NOW_S", catalogue.NOW_S
     yield "BOOST_FACTOR", rules.BOOST
     yield "VARIED", rules.VARIED
     yield "WINDOW", rules.WINDOW

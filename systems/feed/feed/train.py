@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,9 +182,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--items", type=int, default=ITEMS)
     given = parser.parse_args(argv)
-    files = trained(given.folder, given.seed, given.items, lambda line: print(line, file=sys.stderr, flush=True))
-    print(files.folder)
-    print(files.report.read_text())
+    files = trained(given.folder, given.seed, given.items, lambda line: _said(sys.stderr, line))
+    _said(sys.stdout, f"{files.folder}\n{files.report.read_text()}")
+
+
+def _said(where: TextIO, line: str) -> None:
+    where.write(line + "\n")
+    where.flush()
 
 
 if __name__ == "__main__":

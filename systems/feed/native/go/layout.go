@@ -15,6 +15,13 @@ const (
 	mostWords         = 16
 	mostSellers       = 16
 	featureCount      = 60
+	most              = 3000
+	mostActive        = 9000
+	slots             = 16384
+	shards            = 3
+	buckets           = 48
+	keptS             = 900
+	nowS              = 1763700000
 	boostFactor       = 2
 	varied            = 300
 	window            = 10

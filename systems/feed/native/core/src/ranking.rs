@@ -1,5 +1,7 @@
 //! From stored values to an order: features, scores and the sort, without a matrix in between.
 
+use std::time::Instant;
+
 use crate::forest::{Forest, BLOCK};
 use crate::item::Form;
 use crate::matrix::{each_block, Found};
@@ -13,6 +15,16 @@ pub struct Ranking {
     pub unreadable: usize,
     /// Items that an older version stored: what they lack counts as not known.
     pub older: usize,
+    pub spent: Spent,
+}
+
+/// Time that a ranking took, ns.
+#[derive(Clone, Copy, Default)]
+pub struct Spent {
+    /// Reading items and computing features.
+    pub features_ns: u64,
+    pub predict_ns: u64,
+    pub sort_ns: u64,
 }
 
 impl Ranking {
@@ -23,21 +35,35 @@ impl Ranking {
         let mut keys = Vec::with_capacity(values.len());
         let mut scores = [0.0; BLOCK];
         let mut scorer = forest.scorer();
+        let mut spent = Spent::default();
+        let began = Instant::now();
         each_block(form, values, viewer, &mut unreadable, |block, rows| {
+            let predicts = Instant::now();
             scorer.score(block.columns(), &mut scores);
             for (row, &score) in rows.iter().zip(&scores) {
                 keys.push((falling(score), row.item_id, found.len() as u32));
                 found.push(*row);
             }
+            spent.predict_ns += elapsed_ns(predicts);
         });
+        spent.features_ns = elapsed_ns(began) - spent.predict_ns;
+        let sorts = Instant::now();
         keys.sort_unstable();
+        let items = keys.iter().map(|key| found[key.2 as usize]).collect();
+        let scores = keys.iter().map(|key| score_of(key.0)).collect();
+        spent.sort_ns = elapsed_ns(sorts);
         Self {
-            items: keys.iter().map(|key| found[key.2 as usize]).collect(),
-            scores: keys.iter().map(|key| score_of(key.0)).collect(),
+            items,
+            scores,
             unreadable,
             older: found.iter().filter(|item| item.is_older).count(),
+            spent,
         }
     }
+}
+
+fn elapsed_ns(since: Instant) -> u64 {
+    since.elapsed().as_nanos() as u64
 }
 
 const SIGN: u64 = 1 << 63;

@@ -78,6 +78,21 @@ impl Ranking {
         self.0.older
     }
 
+    #[getter]
+    fn features_ns(&self) -> u64 {
+        self.0.spent.features_ns
+    }
+
+    #[getter]
+    fn predict_ns(&self) -> u64 {
+        self.0.spent.predict_ns
+    }
+
+    #[getter]
+    fn sort_ns(&self) -> u64 {
+        self.0.spent.sort_ns
+    }
+
     fn __len__(&self) -> usize {
         self.0.items.len()
     }
