@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,6 +15,19 @@ MOST_ACTIVE: Final = 11_000
 
 # What one model answered: ids, and for each a score from 0 to 1.
 Named = tuple[Sequence[int], Sequence[float]]
+
+
+def named(body: bytes) -> Named:
+    """What a model's answer says.
+
+    Raises:
+        ValueError: it is not what a model answers.
+    """
+    answer = json.loads(body)
+    try:
+        return answer["ids"], answer["scores"]
+    except (KeyError, TypeError):
+        raise ValueError("reading a model's answer: no ids and scores in it") from None
 
 
 def chosen(answers: Mapping[str, Named], user: User) -> list[int]:

@@ -17,7 +17,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -154,7 +154,7 @@ class Service:
         deadline_ms = min(max(deadline_ms, _DEADLINE_LEAST_MS), _DEADLINE_MOST_MS)
         return Job(user_id, self._options.now_s, deadline_ms / 1000)
 
-    def _answered(self, request: web.Request, job: Job, ids: list[int], token: str | None) -> web.Response:
+    def _answered(self, request: web.Request, job: Job, ids: Sequence[int], token: str | None) -> web.Response:
         begin, size = _whole(request, "from", 0), _whole(request, "size", _MOST, least=1)
         end = begin + size
         with job.stages.computing("answer"):
@@ -164,7 +164,7 @@ class Service:
                 "feed": token,
                 "from": begin,
                 "total": len(ids),
-                "ids": ids[begin:end],
+                "ids": list(ids[begin:end]),
                 "next": f"/feed/{token}?from={end}&size={size}" if token and end < len(ids) else None,
                 "degraded": [asdict(problem) for problem in job.problems],
             }

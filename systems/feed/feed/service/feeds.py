@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from feed.candidates import chosen
-from feed.variants.ranking import Ranking, unranked
+from feed.variants.ranking import Arrangeable, Ranking, unranked
 
 from . import history
 from .first_level import FirstLevel
 from .job import Job, said
-from .rules import arranged
 
 _log = logging.getLogger(__name__)
 
@@ -32,15 +31,16 @@ class Feeds:
     models: FirstLevel
     ranking: Ranking
 
-    async def feed(self, job: Job) -> list[int]:
+    async def feed(self, job: Job) -> Sequence[int]:
         """Ids in the order in which they are shown; what it lacks the job says. Never raises for a part's failure."""
         user = await history.user_of(job, self.store)
-        answers = await self.models.answers(job, user)
+        bodies = await self.models.answers(job, user)
         with job.stages.computing("filter"):
-            ids = chosen(answers, user)
+            ids = self.ranking.candidates(job, bodies, user)
         if not ids:
             job.degraded("models", "nobody named a candidate", "the feed is empty")
             return []
+        ranked: Arrangeable
         try:
             ranked = await self.ranking.ranked(job, user, ids)
         except Exception as error:
@@ -48,4 +48,4 @@ class Feeds:
             job.degraded("ranking", said(error), "the first level's order")
             ranked = unranked(ids)
         with job.stages.computing("rules"):
-            return arranged(ranked)
+            return ranked.arranged()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 
 import aiohttp
 
-from feed.candidates import MODELS, Named
+from feed.candidates import MODELS
 from feed.user import User
 
 from .job import Job, said
@@ -29,10 +28,10 @@ class FirstLevel:
         self._session = session
         self._models = models
         # What `popular` said last, to anybody: better than an empty feed.
-        self._spare: Named = ((), ())
+        self._spare = b""
 
-    async def answers(self, job: Job, user: User) -> dict[str, Named]:
-        """What each model named; who did not answer well in time is missing, and the job says so."""
+    async def answers(self, job: Job, user: User) -> dict[str, bytes]:
+        """Each model's answer, JSON; who did not answer in time is missing, and the job says so."""
         with job.stages.computing("models"):
             body = user.to_json()
         async with job.stages.running("models"):
@@ -48,26 +47,25 @@ class FirstLevel:
                 job.degraded("models", f"{model}: {_reason(task)}", "its candidates are missing")
         return self._spared(job, answers)
 
-    def _spared(self, job: Job, answers: dict[str, Named]) -> dict[str, Named]:
+    def _spared(self, job: Job, answers: dict[str, bytes]) -> dict[str, bytes]:
         if "popular" in answers:
             self._spare = answers["popular"]
-        if answers or not self._spare[0]:
+        if answers or not self._spare:
             return answers
         job.degraded("models", "no model answered", "what was popular a moment ago, with somebody else")
         return {"popular": self._spare}
 
-    async def _asked(self, model: str, user: User, body: bytes) -> Named:
+    async def _asked(self, model: str, user: User, body: bytes) -> bytes:
         async with self._session.post(f"{self._models[model]}/candidates/{user.user_id}", data=body) as response:
             if response.status != 200:
                 raise aiohttp.ClientError(f"status {response.status}")
-            named = json.loads(await response.read())
-        return named["ids"], named["scores"]
+            return await response.read()
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _reason(task: asyncio.Task[Named]) -> str:
+def _reason(task: asyncio.Task[bytes]) -> str:
     error = None if task.cancelled() else task.exception()
     return said(error or TimeoutError())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from array import array
+from collections.abc import Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -31,7 +32,7 @@ def user_of(token: str) -> int:
     return int(token.partition("-")[0])
 
 
-async def keep(job: Job, store: Redis, token: str, ids: list[int]) -> bool:
+async def keep(job: Job, store: Redis, token: str, ids: Sequence[int]) -> bool:
     """Keeps a feed for KEPT_S; False when the store does not take it, which the job says."""
     async with job.stages.running("paging"):
         try:

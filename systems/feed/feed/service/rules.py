@@ -40,6 +40,10 @@ class Ranked:
     sellers: Sequence[int]
     categories: Sequence[object]
 
+    def arranged(self) -> list[int]:
+        """The feed that the rules make of it."""
+        return arranged(self)
+
 
 def arranged(ranked: Ranked) -> list[int]:
     """The feed: every id of the ranking once, in the order in which it is shown."""

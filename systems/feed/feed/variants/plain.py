@@ -15,10 +15,11 @@ from typing import Any
 
 from redis.asyncio import RedisCluster
 
+from feed.candidates import Named, chosen, named
 from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
 from feed.record import FIELDS, Item, from_hash, from_json
-from feed.service.job import Job
+from feed.service.job import Job, said
 from feed.service.pace import Pace
 from feed.service.rules import Ranked
 from feed.stores.items import Read, connected, fetched, hashes, values
@@ -55,6 +56,17 @@ def scored(model: str, items: Sequence[Item], user: User, now_s: int) -> Scored:
     return Scored(scores, between_ns - began_ns, time.thread_time_ns() - between_ns)
 
 
+def candidates(job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
+    """What the models named, filtered, in plain Python."""
+    answers: dict[str, Named] = {}
+    for model, body in bodies.items():
+        try:
+            answers[model] = named(body)
+        except ValueError as error:
+            job.degraded("models", f"{model}: {said(error)}", "its candidates are missing")
+    return chosen(answers, user)
+
+
 class Plain:
     """Items from the store as dicts, scored by `_scored`, sorted as a list.
 
@@ -83,6 +95,10 @@ class Plain:
     def pids(self) -> list[int]:
         """No process of its own."""
         return []
+
+    def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
+        """json.loads and dicts."""
+        return candidates(job, bodies, user)
 
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Fetch, parse, features, predict, sort."""

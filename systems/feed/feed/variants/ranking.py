@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,13 +29,23 @@ class Given:
     workers: int
 
 
+class Arrangeable(Protocol):
+    """A ranked list on which the business rules can be put: `rules.Ranked`, or native code's own."""
+
+    def arranged(self) -> Sequence[int]:
+        """What service/rules.py makes of it: every id once, in the order in which it is shown."""
+
+
 class Ranking(Protocol):
     """A variant's ranking path. Its stages: `records`, `features`, `predict`, `sort`, and its own for transport."""
+
+    def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
+        """What `candidates.chosen` makes of the models' answers (JSON, by model); unreadable ones are noted in the job."""
 
     async def start(self) -> None:
         """Connects, starts workers, warms up: after it the first request is like any other."""
 
-    async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
+    async def ranked(self, job: Job, user: User, ids: list[int]) -> Arrangeable:
         """Every id once, best first, equal scores by id; ids without a record come last, in the given order.
 
         Notes in the job what it had to do without, and gives an answer until RANKED_UNTIL of the deadline,

@@ -66,7 +66,8 @@ class FirstLevel:
     def _like_seen(self, user: User) -> Scores:
         seen = self._subcategory[np.array(user.seen, np.intp) - FIRST_ID] if user.seen else np.empty(0, np.intp)
         looks = np.bincount(seen, minlength=int(self._subcategory.max()) + 1)
-        return np.sqrt(looks / max(1, looks.max()))[self._subcategory] * self._clicked
+        scores: Scores = np.sqrt(looks / max(1, looks.max()))[self._subcategory] * self._clicked
+        return scores
 
     def _interest(self, user: User) -> Scores:
         return np.array([user.categories.get(name, 0.0) for name in CATEGORIES])[self._category]
