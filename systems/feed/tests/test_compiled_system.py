@@ -127,7 +127,7 @@ def test_records_of_an_older_version_and_unreadable_ones_are_said(site: Site, co
         _store(site, first, pack(site.world.catalogue.item(first - FIRST_ID), version=1))
         _store(site, second, b"no record")
         answer = compiled.feed(SOMEBODY)
-        assert problems(answer) == [("records", "1 unreadable"), ("records", "1 of an older version")]
+        assert problems(answer) == [("records", "1 are unreadable"), ("records", "1 are of an older version")]
         assert answer["ids"][-1] == second and sorted(answer["ids"]) == sorted(well["ids"])
     finally:
         for one, value in kept.items():

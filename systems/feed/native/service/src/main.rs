@@ -2,7 +2,6 @@
 //!
 //! It is what a rewrite reaches: Tokio, hyper, Redis spoken by hand, the features and the evaluator of feed-core.
 
-mod candidates;
 mod feeds;
 mod items;
 mod job;
