@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,10 @@ class Plain:
     def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
         """json.loads and dicts."""
         return candidates(job, bodies, user)
+
+    def encoded(self, answer: Mapping[str, Any]) -> bytes:
+        """json.dumps."""
+        return json.dumps(answer).encode()
 
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Fetch, parse, features, predict, sort."""
