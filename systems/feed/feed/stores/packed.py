@@ -1,4 +1,4 @@
-"""Reads packed records as fast as Python can: keys of a bucket share a slot, so 3,000 items are 48 MGETs on three sockets.
+"""Reads packed records as fast as Python can: keys of a bucket share a slot, 3,000 items are 48 MGETs on 3 sockets.
 
 Bytes go from the sockets into a list of values, and nothing looks at them on the way.
 """

@@ -1,4 +1,4 @@
-"""`greenlane`: packed records by hash-tagged MGETs, features, scores, order and rules in one native call, placed by Greenlane.
+"""`greenlane`: packed records by hash-tagged MGETs; features, scores, order in one native call, placed by Greenlane.
 
 An item is never a Python object: bytes from the sockets go to `native.rank`, and the feed's ids come out.
 """
@@ -51,7 +51,7 @@ class Packed:
         self._given = given
 
     async def start(self) -> None:
-        """Connects, reads the model, and ranks nothing once: what is learned of a function begins with its first call."""
+        """Connects, reads the model, and ranks nothing once: Greenlane imports what it needs at its first call."""
         self._items = PackedItems(self._given.addresses.shards)
         await self._items.start()
         self._forest = load_forest(ModelFiles(Path(self._given.addresses.model)))

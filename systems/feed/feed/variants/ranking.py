@@ -44,7 +44,7 @@ class Ranking(Protocol):
     """A variant's ranking path. Its stages: `records`, `features`, `predict`, `sort`, and its own for transport."""
 
     def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
-        """What `candidates.chosen` makes of the models' answers (JSON, by model); unreadable ones are noted in the job."""
+        """What `candidates.chosen` makes of the models' answers (JSON); unreadable ones are noted in the job."""
 
     def encoded(self, answer: Mapping[str, Any]) -> bytes:
         """An answer as JSON."""
