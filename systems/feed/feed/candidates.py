@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from .user import User
 
@@ -17,13 +17,13 @@ MOST_ACTIVE: Final = 11_000
 Named = tuple[Sequence[int], Sequence[float]]
 
 
-def named(body: bytes) -> Named:
+def named(body: bytes, loads: Callable[[bytes], Any] = json.loads) -> Named:
     """What a model's answer says.
 
     Raises:
         ValueError: it is not what a model answers.
     """
-    answer = json.loads(body)
+    answer = loads(body)
     try:
         return answer["ids"], answer["scores"]
     except (KeyError, TypeError):

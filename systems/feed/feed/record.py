@@ -204,7 +204,9 @@ _PACKERS: Final = {
     version: struct.Struct("<BB" + "".join(field.format for field in FIELDS if field.since <= version))
     for version in VERSION_BYTES
 }
-_NULL_BYTES: Final = b"".join(struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS)
+_NULL_BYTES: Final = b"".join(
+    struct.pack("<" + field.format, *[field.null] * _STORED[field.kind][1]) for field in FIELDS
+)
 
 _HEADER: Final = bytes((VERSION, 0))
 
@@ -226,7 +228,8 @@ def fitted(record: bytes) -> bytes:
         return record
     known = VERSION_BYTES.get(version, max(len(record), RECORD_BYTES))
     if version < 1 or len(record) != known:
-        raise ValueError(f"reading a record: version={version}, {len(record)} bytes, expected one of {dict(VERSION_BYTES)}")
+        rule = f"one of {dict(VERSION_BYTES)}"
+        raise ValueError(f"reading a record: version={version}, {len(record)} bytes, expected {rule}")
     return _HEADER + record[HEADER_BYTES:RECORD_BYTES] + _NULL_BYTES[len(record) - HEADER_BYTES :]
 
 
@@ -279,15 +282,20 @@ def _value(field: Field, elements: list[int]) -> Any:
 # --- JSON
 
 
+class OlderItem(Item):
+    """An item that an older version stored: what it lacks is None."""
+
+
 def to_json(item: Item, version: int = VERSION) -> bytes:
     """The item as compact JSON, about 1 kB; an older version lacks the keys that came later."""
-    return json.dumps({field.name: item[field.name] for field in FIELDS if field.since <= version}, separators=(",", ":")).encode()
+    kept = {field.name: item[field.name] for field in FIELDS if field.since <= version}
+    return json.dumps(kept, separators=(",", ":")).encode()
 
 
 def from_json(text: bytes) -> Item:
-    """The item of JSON of any version: keys that it lacks are None."""
+    """The item of JSON of any version."""
     item: Item = json.loads(text)
-    return item if len(item) == len(FIELDS) else _LACKING | item
+    return item if len(item) == len(FIELDS) else OlderItem(_LACKING | item)
 
 
 # What items of older versions lack.
@@ -298,20 +306,30 @@ _LACKING: Final[Item] = {field.name: None for field in FIELDS if field.since > 1
 
 
 def to_hash(item: Item, version: int = VERSION) -> dict[str, str]:
-    """The item as a Redis hash of up to 50 fields: nulls are absent, topics joined by commas, flags 0 and 1."""
-    fields = (field for field in FIELDS if field.since <= version and item[field.name] is not None)
-    return {field.name: _spelt(field, item[field.name]) for field in fields}
+    """The item as a Redis hash of 50 fields: nulls are empty, topics joined by commas, flags 0 and 1."""
+    return {field.name: _spelt(field, item[field.name]) for field in FIELDS if field.since <= version}
 
 
 def _spelt(field: Field, value: Any) -> str:
+    if value is None:
+        return ""
     if field.kind is Kind.TOPICS:
         return ",".join(map(str, value))
     return str(int(value)) if field.kind is Kind.FLAG else str(value)
 
 
 def from_hash(stored: Mapping[bytes, bytes]) -> Item:
-    """The item of a hash as Redis gives it; what is absent is None."""
-    return {name: parsed(stored[key]) if key in stored else None for name, key, parsed in _PARSED}
+    """The item of a hash of any version, as Redis gives it.
+
+    Raises:
+        ValueError: a field that every version has is not there.
+    """
+    try:
+        return {name: parsed(text) if (text := stored[key]) else None for name, key, parsed in _PARSED}
+    except KeyError:
+        if any(key not in stored for name, key, _ in _PARSED if name not in _LACKING):
+            raise ValueError(f"reading a hash: {len(stored)} fields, expected those of a version") from None
+        return OlderItem(from_hash({name.encode(): b"" for name in _LACKING} | stored))
 
 
 def _parser(field: Field) -> Callable[[bytes], Any]:

@@ -12,6 +12,7 @@ from feed.record import (
     RECORD_BYTES,
     VERSION_BYTES,
     Item,
+    OlderItem,
     fitted,
     from_hash,
     from_json,
@@ -65,8 +66,22 @@ def test_an_older_record_reads_as_one_whose_newer_fields_are_null(items: list[It
     older = items[0] | dict.fromkeys(NEWER)
     assert fitted(pack(items[0], version=1)) == pack(older)
     assert from_json(to_json(items[0], version=1)) == older
+    assert isinstance(from_json(to_json(items[0], version=1)), OlderItem)
     stored = {name.encode(): value.encode() for name, value in to_hash(items[0], version=1).items()}
     assert from_hash(stored) == older
+    assert isinstance(from_hash(stored), OlderItem)
+
+
+def test_an_item_whose_newer_fields_are_null_is_not_an_old_one(items: list[Item]) -> None:
+    item = items[0] | dict.fromkeys(NEWER)
+    stored = {name.encode(): value.encode() for name, value in to_hash(item).items()}
+    assert not isinstance(from_json(to_json(item)), OlderItem)
+    assert not isinstance(from_hash(stored), OlderItem)
+
+
+def test_a_hash_of_something_else_is_refused() -> None:
+    with pytest.raises(ValueError, match="reading a hash: 1 fields"):
+        from_hash({b"price": b"3"})
 
 
 def test_a_newer_record_is_read_as_far_as_it_is_known(items: list[Item]) -> None:

@@ -3,7 +3,7 @@
     GET /feed?user=7                 the whole feed: {"user", "variant", "feed", "total", "ids": [...], "degraded": []}
     GET /feed?user=7&size=50         its first page, and "next": where the next one is
     GET /feed/<feed>?from=50&size=50 a later page of the same ranking
-        &stages=1                    with "stages": where the time went
+        &stages=1                    with "stages": where the time went, and "ranked": the ids before the rules
     GET /totals                      requests and stages since the start, CPU and processes of the service
     GET /health
 
@@ -152,7 +152,8 @@ class Service:
         except ValueError:
             raise _refused("reading a deadline", DEADLINE_HEADER, text, "milliseconds") from None
         deadline_ms = min(max(deadline_ms, _DEADLINE_LEAST_MS), _DEADLINE_MOST_MS)
-        return Job(user_id, self._options.now_s, deadline_ms / 1000)
+        wants_ranked = bool(request.query.get("stages"))
+        return Job(user_id, self._options.now_s, deadline_ms / 1000, wants_ranked=wants_ranked)
 
     def _answered(self, request: web.Request, job: Job, ids: Sequence[int], token: str | None) -> web.Response:
         begin, size = _whole(request, "from", 0), _whole(request, "size", _MOST, least=1)
@@ -168,11 +169,12 @@ class Service:
                 "next": f"/feed/{token}?from={end}&size={size}" if token and end < len(ids) else None,
                 "degraded": [asdict(problem) for problem in job.problems],
             }
-            body = json.dumps(answer)
+            body = self._ranking.encoded(answer)
         self._totals.count(job)
         if request.query.get("stages"):
-            body = json.dumps(answer | {"stages": job.stages.rows(), "coroutines": job.stages.tasks})
-        return web.Response(text=body, content_type="application/json")
+            more = {"stages": job.stages.rows(), "coroutines": job.stages.tasks, "ranked": list(job.ranked)}
+            body = self._ranking.encoded(answer | more)
+        return web.Response(body=body, content_type="application/json")
 
 
 def application(given: Given, options: Options) -> web.Application:

@@ -48,4 +48,7 @@ class Feeds:
             job.degraded("ranking", said(error), "the first level's order")
             ranked = unranked(ids)
         with job.stages.computing("rules"):
-            return ranked.arranged()
+            shown = ranked.arranged()
+        if job.wants_ranked:
+            job.ranked = ranked.ids
+        return shown

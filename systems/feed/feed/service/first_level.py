@@ -41,7 +41,9 @@ class FirstLevel:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-        answers = {model: task.result() for model, task in asked.items() if not task.cancelled() and not task.exception()}
+        answers = {
+            model: task.result() for model, task in asked.items() if not task.cancelled() and not task.exception()
+        }
         for model, task in asked.items():
             if model not in answers:
                 job.degraded("models", f"{model}: {_reason(task)}", "its candidates are missing")

@@ -23,7 +23,10 @@ async def user_of(job: Job, store: Redis) -> User:
         try:
             async with asyncio.timeout_at(job.until(UNTIL)):
                 values = await asyncio.gather(
-                    *(job.stages.task("history", _get(store, key(job.user_id))) for key in (interests_key, seen_key, sellers_key))
+                    *(
+                        job.stages.task("history", _get(store, key(job.user_id)))
+                        for key in (interests_key, seen_key, sellers_key)
+                    )
                 )
         except (RedisError, OSError, TimeoutError) as error:
             job.degraded("history", said(error), "the feed of somebody whom nobody knows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .stages import Stages
@@ -34,6 +35,8 @@ class Job:
         began_s: on the loop's clock.
         stages: where its time goes.
         problems: what went wrong so far; the answer says it.
+        wants_ranked: somebody wants to know `ranked`.
+        ranked: the ids before the business rules.
         bytes_moved: between the service and processes that compute for it, both ways, as far as somebody counts them.
     """
 
@@ -43,6 +46,8 @@ class Job:
     began_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     stages: Stages = field(default_factory=Stages)
     problems: list[Problem] = field(default_factory=list)
+    wants_ranked: bool = False
+    ranked: Sequence[int] = ()
     bytes_moved: int = 0
 
     def until(self, share: float) -> float:

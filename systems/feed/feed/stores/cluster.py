@@ -34,7 +34,9 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, kept: Path | None = None) -> None:
-        self.shards = [RedisServer(folder / f"shard-{number}", _SETTINGS, bus_port=free_port()) for number in range(SHARDS)]
+        self.shards = [
+            RedisServer(folder / f"shard-{number}", _SETTINGS, bus_port=free_port()) for number in range(SHARDS)
+        ]
         for number, shard in enumerate(self.shards):
             shard.folder.mkdir(parents=True)
             (shard.folder / "nodes.conf").write_text(self._nodes(number))
@@ -89,4 +91,6 @@ class Cluster:
                 if str(found.get(name)) == value:
                     return
                 time.sleep(0.02)
-        raise StartFailed(f"starting the cluster: {name} of port {shard.port}, expected {value!r} within {_WRITABLE_S:g} s")
+        raise StartFailed(
+            f"starting the cluster: {name} of port {shard.port}, expected {value!r} within {_WRITABLE_S:g} s"
+        )

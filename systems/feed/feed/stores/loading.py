@@ -16,6 +16,8 @@ from feed.world.world import World, name
 from .cluster import Cluster
 from .slots import hash_key, json_key, packed_key, shard_of, slot
 
+# To be raised when JSON or hashes change: what was kept is made anew.
+_EDITION: Final = 2
 # So many commands go out before their answers are read.
 _BATCH: Final = 500
 
@@ -25,7 +27,7 @@ def filled(folder: Path, world: World, said: Callable[[str], None] = lambda line
 
     Cost: about 0.2 ms an item the first time.
     """
-    path = folder / f"redis-{name(world.seed, len(world.catalogue))}"
+    path = folder / f"redis-{name(world.seed, len(world.catalogue))}-{_EDITION}"
     if path.exists():
         return path
     said(f"filling the item store: {len(world.catalogue)} items in three layouts, kept for the next time")

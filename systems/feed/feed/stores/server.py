@@ -47,7 +47,9 @@ class RedisServer:
         """
         program = shutil.which("redis-server")
         if program is None:
-            raise StartFailed("starting Redis: redis-server=None, expected it on PATH\nhint: apt-get install redis-server")
+            raise StartFailed(
+                "starting Redis: redis-server=None, expected it on PATH\nhint: apt-get install redis-server"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         arguments = [part for name, value in self._settings.items() for part in (f"--{name}", value)]
         self._process = Process([program, *arguments], self.folder / "log")

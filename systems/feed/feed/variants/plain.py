@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from redis.asyncio import RedisCluster
 from feed.candidates import Named, chosen, named
 from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
-from feed.record import FIELDS, Item, from_hash, from_json
+from feed.record import Item, OlderItem, from_hash, from_json
 from feed.service.job import Job, said
 from feed.service.pace import Pace
 from feed.service.rules import Ranked
@@ -27,9 +28,6 @@ from feed.stores.slots import hash_key, json_key
 from feed.user import User
 
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
-
-# What records of version 1 lack: when all of these are null, it is one.
-_SINCE_2 = tuple(field.name for field in FIELDS if field.since > 1)
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,10 @@ class Plain:
         """json.loads and dicts."""
         return candidates(job, bodies, user)
 
+    def encoded(self, answer: Mapping[str, Any]) -> bytes:
+        """json.dumps."""
+        return json.dumps(answer).encode()
+
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Fetch, parse, features, predict, sort."""
         key_of = hash_key if self._hashes else json_key
@@ -134,7 +136,7 @@ class Plain:
                 unreadable += 1
         if unreadable:
             job.degraded("records", f"{unreadable} are unreadable", "those items are shown unranked, at the end")
-        old = sum(all(item[name] is None for name in _SINCE_2) for item in items if item["topics"] is None)
+        old = sum(isinstance(item, OlderItem) for item in items)
         if old:
             job.degraded("records", f"{old} are of an older version", "what they lack counts as not known")
         return items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from feed.service.job import Job
 from feed.service.rules import Ranked
@@ -32,6 +32,10 @@ class Given:
 class Arrangeable(Protocol):
     """A ranked list on which the business rules can be put: `rules.Ranked`, or native code's own."""
 
+    @property
+    def ids(self) -> Sequence[int]:
+        """Best first."""
+
     def arranged(self) -> Sequence[int]:
         """What service/rules.py makes of it: every id once, in the order in which it is shown."""
 
@@ -40,7 +44,10 @@ class Ranking(Protocol):
     """A variant's ranking path. Its stages: `records`, `features`, `predict`, `sort`, and its own for transport."""
 
     def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
-        """What `candidates.chosen` makes of the models' answers (JSON, by model); unreadable ones are noted in the job."""
+        """What `candidates.chosen` makes of the models' answers (JSON); unreadable ones are noted in the job."""
+
+    def encoded(self, answer: Mapping[str, Any]) -> bytes:
+        """An answer as JSON."""
 
     async def start(self) -> None:
         """Connects, starts workers, warms up: after it the first request is like any other."""

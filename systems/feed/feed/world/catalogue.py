@@ -86,7 +86,8 @@ def _zipf(rng: np.random.Generator, count: int) -> Floats:
 def _sellers_and_places(rng: np.random.Generator, records: Records, places: Floats) -> None:
     count = len(records)
     sellers = max(1, count // 8)
-    seller = np.minimum((rng.pareto(1.1, count) * 3).astype(np.int64) * 7919 + rng.integers(0, sellers, count), 2**40) % sellers
+    seller = (rng.pareto(1.1, count) * 3).astype(np.int64) * 7919 + rng.integers(0, sellers, count)
+    seller = np.minimum(seller, 2**40) % sellers
     city_of = (rng.beta(0.6, 2.0, sellers) * CITY_COUNT).astype(np.int64)
     records["seller_id"] = 5_000_000 + seller
     records["city"] = city_of[seller]
@@ -110,7 +111,8 @@ def _kinds(rng: np.random.Generator, records: Records, centres: Floats) -> None:
     kind = (rng.beta(1, 1.6, count) * SUBCATEGORIES).astype(np.int64)
     records["category"] = category
     records["subcategory"] = category * SUBCATEGORIES + kind
-    own = centres[category] + 18 * np.sin(np.outer(kind + 1, np.arange(1, TOPICS + 1))) + rng.normal(0, 14, (count, TOPICS))
+    of_kind = 18 * np.sin(np.outer(kind + 1, np.arange(1, TOPICS + 1)))
+    own = centres[category] + of_kind + rng.normal(0, 14, (count, TOPICS))
     records["topics"] = np.clip(np.rint(own), -127, 127)
     records["topics"][rng.random(count) < 0.02] = BY_NAME["topics"].null
     nouns = np.array([first_noun(number) for number in range(len(CATEGORIES))])
@@ -174,7 +176,8 @@ def _counters(rng: np.random.Generator, records: Records, popularity: Floats, wo
     """Draws of four disjoint stretches of time, added up: so a shorter window never holds more than a longer one."""
     count = len(records)
     age_days = (NOW_S - records["created_s"].astype(np.float64)) / DAY_S
-    dear = np.log(np.where(records["price"] == BY_NAME["price"].null, 1.0, records["price"] / records["market_price"]) + 0.01)
+    to_market = np.where(records["price"] == BY_NAME["price"].null, 1.0, records["price"] / records["market_price"])
+    dear = np.log(to_market + 0.01)
     ctr = 0.09 / (1 + np.exp(-(2.2 * (worth - 0.5) - 0.8 * dear)))
     contact, favourite = 0.05 + 0.12 * worth, 0.03 + 0.1 * rng.beta(2, 5, count)
     totals = dict.fromkeys(COUNTERS, np.zeros(count, np.int64))

@@ -28,13 +28,14 @@ def utility(records: Records, user: User) -> Floats:
     words = np.isin(records["title"], [CODES[WORDS.index(word)] for word in user.words]).sum(1)
     age_days = (NOW_S - records["updated_s"].astype(np.float64)) / 86_400
     clicked = np.log((records["clicks_30d"] + 2.0) / (records["impressions_30d"] + 50.0))
+    far = np.log1p(_distance_km(records, user) / 10)
     worth: Floats = (
         2.4 * np.sqrt(interest)
         + 1.4 * _likeness(records, user)
         + 1.2 * (_value(records, "quality", 0.5) - 0.5)
         + 0.6 * (_value(records, "photo_quality", 0.3) - 0.5)
         - 0.30 * np.abs(np.log(_value(records, "price", user.mean_price) / user.mean_price))
-        - 0.35 * np.log1p(_distance_km(records, user) / 10) * np.where(records["has_delivery"], 1 - user.delivery_share, 1)
+        - 0.35 * far * np.where(records["has_delivery"], 1 - user.delivery_share, 1)
         + 0.5 * (clicked + 2.8)
         + 0.6 * np.exp(-age_days / 7)
         + 0.7 * np.minimum(words, 2)

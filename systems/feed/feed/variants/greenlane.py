@@ -1,0 +1,138 @@
+"""`greenlane`: packed records by hash-tagged MGETs; features, scores, order in one native call, placed by Greenlane.
+
+An item is never a Python object: bytes from the sockets go to `native.rank`, and the feed's ids come out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import greenlane
+from feed import native
+from feed.candidates import Named, chosen, named
+from feed.model import ModelFiles, load_forest
+from feed.service.job import Job, said
+from feed.service.rules import Ranked
+from feed.stores.packed import PackedItems, Values
+from feed.user import User, unknown
+
+from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
+
+
+class NativeRanked:
+    """A ranking that native code made, with the ids that it knows nothing of."""
+
+    def __init__(self, ranking: native.Ranking, lacking: list[int]) -> None:
+        self._ranking = ranking
+        self._lacking = lacking
+
+    @property
+    def ids(self) -> list[int]:
+        """Best first; what could not be ranked last."""
+        found: list[int] = memoryview(self._ranking.ids).tolist()
+        return found + self._lacking
+
+    def arranged(self) -> list[int]:
+        """The business rules, in native code too."""
+        found: list[int] = memoryview(self._ranking.arranged(self._lacking)).tolist()
+        return found
+
+
+class Packed:
+    """The ranking path on packed records."""
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+
+    async def start(self) -> None:
+        """Connects, reads the model, and ranks nothing once: Greenlane imports what it needs at its first call."""
+        self._items = PackedItems(self._given.addresses.shards)
+        await self._items.start()
+        self._forest = load_forest(ModelFiles(Path(self._given.addresses.model)))
+        await self._placed([], unknown(0), 0)
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        self._items.close()
+
+    def pids(self) -> list[int]:
+        """No process of its own."""
+        return []
+
+    def candidates(self, job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
+        """As every variant, with a quicker parser."""
+        answers: dict[str, Named] = {}
+        for model, body in bodies.items():
+            try:
+                answers[model] = named(body, orjson.loads)
+            except ValueError as error:
+                job.degraded("models", f"{model}: {said(error)}", "its candidates are missing")
+        return chosen(answers, user)
+
+    def encoded(self, answer: Mapping[str, Any]) -> bytes:
+        """The answer as JSON."""
+        return orjson.dumps(answer)
+
+    async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked | NativeRanked:
+        """Fetch, then one native call."""
+        order, values = await self._items.fetched(job, ids, job.until(RECORDS_UNTIL))
+        async with job.stages.running("placement"):
+            try:
+                async with asyncio.timeout_at(job.until(RANKED_UNTIL)):
+                    ranking, here = await job.stages.measured("placement", self._placed(values, user, job.now_s))
+            except (TimeoutError, greenlane.Overloaded) as error:
+                job.degraded("ranking", said(error), "the first level's order")
+                return unranked(ids)
+        _count(job, ranking, here)
+        _say(job, ranking)
+        if not len(ranking):
+            return unranked(ids)
+        return NativeRanked(ranking, _lacking(ids, order, ranking))
+
+    async def _placed(self, values: Values, user: User, now_s: int) -> tuple[native.Ranking, bool]:
+        """The ranking, and whether this thread made it."""
+        found, thread = await greenlane.run(_ranked, values, user.packed(), now_s, self._forest)
+        return found, thread == threading.get_ident()
+
+
+def _ranked(values: Values, user: bytes, now_s: int, forest: native.Forest) -> tuple[native.Ranking, int]:
+    """What is placed: about 1 ms for 3,000 items, without the GIL. The ranking, and the thread that made it."""
+    return native.rank(values, user, now_s, forest), threading.get_ident()
+
+
+def _count(job: Job, ranking: native.Ranking, here: bool) -> None:
+    """The native parts' time in stages of their own."""
+    parts = {"features": ranking.features_ns, "predict": ranking.predict_ns, "sort": ranking.sort_ns}
+    for stage, took_ns in parts.items():
+        job.stages.add(stage, wall_ns=took_ns, cpu_ns=took_ns if here else 0, elsewhere_ns=0 if here else took_ns)
+        job.stages.add("placement", wall_ns=-took_ns, cpu_ns=-took_ns if here else 0)
+
+
+def _say(job: Job, ranking: native.Ranking) -> None:
+    """Notes what the records lack."""
+    if ranking.unreadable:
+        effect = "those items are shown unranked, at the end"
+        job.degraded("records", f"{ranking.unreadable} are unreadable", effect)
+    if ranking.older:
+        job.degraded("records", f"{ranking.older} are of an older version", "what they lack counts as not known")
+    if not len(ranking):
+        job.degraded("ranking", "no records", "the first level's order")
+
+
+def _lacking(ids: Sequence[int], order: Sequence[int], ranking: native.Ranking) -> list[int]:
+    """The ids that were not ranked, as the candidates have them."""
+    if len(ranking) == len(ids):
+        return []
+    there = {order[place] for place in memoryview(ranking.places).tolist()}
+    return [item_id for item_id in ids if item_id not in there]
+
+
+def ranking(given: Given) -> Packed:
+    """The variant."""
+    return Packed(given)
