@@ -122,7 +122,9 @@ def _make(part: Part) -> None:
         raise BuildError(f"building {part.name}: {tool} not found, expected it on PATH\nhint: {hint}")
     sys.stderr.write(f"building {part.name} …\n")
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET), "PYO3_PYTHON": sys.executable}
-    ended = subprocess.run(part.command, env=environment, cwd=part.folder, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(
+        part.command, env=environment, cwd=part.folder, stderr=subprocess.PIPE, text=True, check=False
+    )
     if ended.returncode:
         raise BuildError(
             f"building {part.name}: {tool} ended with {ended.returncode}\n{ended.stderr.rstrip()}\nhint: {hint}"

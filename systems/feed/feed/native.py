@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     Forest = _native.Forest
     Matrix = _native.Matrix
     Ranking = _native.Ranking
+    candidates = _native.candidates
     features = _native.features
     rank = _native.rank
+    ranked = _native.ranked
 
 
 def _loaded() -> ModuleType:
@@ -33,5 +35,5 @@ def _loaded() -> ModuleType:
 
 
 _module = _loaded()
-for _name in ("Array", "Forest", "Matrix", "Ranking", "features", "rank"):
+for _name in ("Array", "Forest", "Matrix", "Ranking", "candidates", "features", "rank", "ranked"):
     globals()[_name] = getattr(_module, _name)

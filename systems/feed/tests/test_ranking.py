@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from catboost import CatBoost, Pool
 from feed import native
+from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
 from feed.fingerprint import NOW_S, items_of
 from feed.model import ModelFiles, load_catboost
@@ -213,3 +214,56 @@ def test_rules_arrange_as_their_twin(shown: list[Any], source: int, lacking: lis
     )
     assert np.asarray(ranking.arranged(lacking)).tolist() == wanted
     assert np.asarray(ranking.sellers).tolist() == [item["seller_id"] for item in best]
+
+
+@pytest.mark.slow
+def test_an_order_by_given_scores_is_that_of_the_ranking(world: World, forest: native.Forest) -> None:
+    user = world.people.user(4).packed()
+    values: list[bytes | None] = [pack(world.catalogue.item(number)) for number in range(300)]
+    values[7], values[9] = None, b"no record"
+    wanted = native.rank(values, user, NOW_S, forest)
+    matrix = native.features(values, user, NOW_S)
+    scores = forest.predict(matrix.columns)
+    found = matrix.ranked(scores)
+    names = ("ids", "scores", "places", "boosts", "sellers", "categories")
+    assert len(matrix) == len(found) == 298 and found.unreadable == 1
+    assert all(np.array_equal(np.asarray(getattr(found, name)), np.asarray(getattr(wanted, name))) for name in names)
+    rows = np.argsort(np.asarray(wanted.places))
+    columns = {name: np.asarray(getattr(wanted, name))[rows] for name in ("sellers", "categories", "boosts")}
+    again = native.ranked(matrix.ids, scores, **columns)
+    assert np.array_equal(np.asarray(again.arranged()), np.asarray(wanted.arranged()))
+    with pytest.raises(ValueError, match="297 scores, expected 298"):
+        matrix.ranked(np.zeros(297))
+    with pytest.raises(ValueError, match="2 scores, expected 298"):
+        native.ranked(matrix.ids, np.zeros(2), **columns)
+
+
+_NAMED = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10_000)), max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    answers=st.lists(st.none() | _NAMED, min_size=4, max_size=4),
+    seen=st.lists(st.integers(0, 30)),
+    active=st.booleans(),
+)
+def test_native_candidates_are_those_of_the_twin(answers: list[Any], seen: list[int], active: bool) -> None:
+    named = {
+        model: ([one for one, _ in answer], [score / 10_000 for _, score in answer])
+        for model, answer in zip(MODELS, answers, strict=True)
+        if answer is not None
+    }
+    user = User(1, CITIES[0], 0.0, 0.0, 1.0, 0.0, {}, [0] * TOPICS, seen=seen, active=active)
+    bodies = [_body(*named[model]) if model in named else None for model in MODELS]
+    assert native.candidates(bodies, seen, MOST_ACTIVE if active else MOST) == (chosen(named, user), [])
+
+
+def test_answers_that_are_none_are_told_and_left_out() -> None:
+    bodies = [b"{}", _body([1, 2], [0.5, 0.75]), None, b'{"ids": [1], "scores": []}']
+    assert native.candidates(bodies, [], 10) == ([2, 1], [0, 3])
+    assert native.candidates(bodies, [2], 10) == ([1], [0, 3])
+    assert native.candidates(bodies, [], 1) == ([2], [0, 3])
+
+
+def _body(ids: list[int], scores: list[float]) -> bytes:
+    return json.dumps({"ids": ids, "scores": scores}).encode()

@@ -1,5 +1,6 @@
 //! What decides a feed's order, once: the features of an item and the model's evaluator. Knows no Python and no network.
 
+pub mod candidates;
 pub mod features;
 pub mod forest;
 pub mod item;

@@ -41,12 +41,10 @@ impl Row for Line<'_> {
 
 /// Features of items, and which items they are.
 pub struct Matrix {
-    /// FEATURE_COUNT columns of `ids.len()` values.
+    /// FEATURE_COUNT columns of `items.len()` values.
     pub columns: Vec<f32>,
-    /// Item of each row.
-    pub ids: Vec<u32>,
-    /// Which of the given values each row is.
-    pub places: Vec<u32>,
+    /// The item of each row.
+    pub items: Vec<Found>,
     /// Values that were no item.
     pub unreadable: usize,
 }
@@ -56,8 +54,7 @@ impl Matrix {
     pub fn new(form: Form, values: &[Option<&[u8]>], viewer: &Viewer) -> Self {
         let mut matrix = Self {
             columns: vec![0.0; values.len() * FEATURE_COUNT],
-            ids: Vec::with_capacity(values.len()),
-            places: Vec::with_capacity(values.len()),
+            items: Vec::with_capacity(values.len()),
             unreadable: 0,
         };
         each_block(
@@ -66,7 +63,7 @@ impl Matrix {
             viewer,
             &mut matrix.unreadable,
             |block, rows| {
-                let first = matrix.ids.len();
+                let first = matrix.items.len();
                 for (column, to) in block
                     .0
                     .iter()
@@ -74,8 +71,7 @@ impl Matrix {
                 {
                     to[first..first + rows.len()].copy_from_slice(&column[..rows.len()]);
                 }
-                matrix.ids.extend(rows.iter().map(|row| row.item_id));
-                matrix.places.extend(rows.iter().map(|row| row.place));
+                matrix.items.extend_from_slice(rows);
             },
         );
         matrix.close_up(values.len());
@@ -84,7 +80,7 @@ impl Matrix {
 
     /// Takes out the room that was left in each column for values that turned out to be no items.
     fn close_up(&mut self, stride: usize) {
-        let rows = self.ids.len();
+        let rows = self.items.len();
         if rows < stride {
             for feature in 1..FEATURE_COUNT {
                 self.columns

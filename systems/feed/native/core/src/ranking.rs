@@ -18,6 +18,9 @@ pub struct Ranking {
     pub spent: Spent,
 }
 
+/// A score that rises as scores fall, the item's id, where it was found.
+type Key = (u64, u32, u32);
+
 /// Time that a ranking took, ns.
 #[derive(Clone, Copy, Default)]
 pub struct Spent {
@@ -47,16 +50,33 @@ impl Ranking {
             spent.predict_ns += elapsed_ns(predicts);
         });
         spent.features_ns = elapsed_ns(began) - spent.predict_ns;
-        let sorts = Instant::now();
+        Self {
+            unreadable,
+            ..Self::sorted(&found, keys, spent)
+        }
+    }
+
+    /// Of items whose scores somebody else has computed, in the order of the items.
+    pub fn of_scores(found: &[Found], scores: &[f64]) -> Self {
+        let key = |(at, (item, &score)): (usize, (&Found, &f64))| {
+            (falling(score), item.item_id, at as u32)
+        };
+        let keys = found.iter().zip(scores).enumerate().map(key).collect();
+        Self::sorted(found, keys, Spent::default())
+    }
+
+    fn sorted(found: &[Found], mut keys: Vec<Key>, mut spent: Spent) -> Self {
+        let began = Instant::now();
         keys.sort_unstable();
         let items = keys.iter().map(|key| found[key.2 as usize]).collect();
         let scores = keys.iter().map(|key| score_of(key.0)).collect();
-        spent.sort_ns = elapsed_ns(sorts);
+        spent.sort_ns = elapsed_ns(began);
+        let older = found.iter().filter(|item| item.is_older).count();
         Self {
             items,
             scores,
-            unreadable,
-            older: found.iter().filter(|item| item.is_older).count(),
+            unreadable: 0,
+            older,
             spent,
         }
     }

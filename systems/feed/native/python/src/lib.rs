@@ -3,9 +3,12 @@
 mod array;
 mod values;
 
+use feed_core::candidates::{chosen, Named};
 use feed_core::{forest, item, layout, matrix, ranking, rules, viewer};
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use array::Array;
 use values::Values;
@@ -16,7 +19,7 @@ mod _native {
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
-    use super::{features, rank, Forest, Matrix, Ranking};
+    use super::{candidates, features, rank, ranked, Forest, Matrix, Ranking};
     #[pymodule_export]
     const FEATURES: [&str; super::layout::FEATURE_COUNT] = super::layout::FEATURES;
     #[pymodule_export]
@@ -24,12 +27,40 @@ mod _native {
 }
 
 /// Features of items: what `features` gives.
-#[pyclass(frozen, get_all)]
+#[pyclass(frozen)]
 struct Matrix {
+    #[pyo3(get)]
     columns: Py<Array>,
-    ids: Py<Array>,
-    places: Py<Array>,
+    items: Vec<matrix::Found>,
+    #[pyo3(get)]
     unreadable: usize,
+}
+
+#[pymethods]
+impl Matrix {
+    #[getter]
+    fn ids(&self) -> Array {
+        column(&self.items, |item| item.item_id)
+    }
+
+    #[getter]
+    fn places(&self) -> Array {
+        column(&self.items, |item| item.place)
+    }
+
+    fn __len__(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The order that these scores give.
+    fn ranked(&self, py: Python<'_>, scores: PyBuffer<f64>) -> PyResult<Ranking> {
+        let scores = numbers(py, "scores", &scores, self.items.len())?;
+        let made = ranking::Ranking::of_scores(&self.items, &scores);
+        Ok(Ranking(ranking::Ranking {
+            unreadable: self.unreadable,
+            ..made
+        }))
+    }
 }
 
 /// Items by falling score: what `rank` gives.
@@ -40,7 +71,7 @@ struct Ranking(ranking::Ranking);
 impl Ranking {
     #[getter]
     fn ids(&self) -> Array {
-        self.column(|item| item.item_id)
+        column(&self.0.items, |item| item.item_id)
     }
 
     #[getter]
@@ -50,22 +81,22 @@ impl Ranking {
 
     #[getter]
     fn places(&self) -> Array {
-        self.column(|item| item.place)
+        column(&self.0.items, |item| item.place)
     }
 
     #[getter]
     fn boosts(&self) -> Array {
-        self.column(|item| u32::from(item.boost))
+        column(&self.0.items, |item| u32::from(item.boost))
     }
 
     #[getter]
     fn sellers(&self) -> Array {
-        self.column(|item| item.seller_id)
+        column(&self.0.items, |item| item.seller_id)
     }
 
     #[getter]
     fn categories(&self) -> Array {
-        self.column(|item| u32::from(item.category))
+        column(&self.0.items, |item| u32::from(item.category))
     }
 
     #[getter]
@@ -113,10 +144,24 @@ impl Ranking {
     }
 }
 
-impl Ranking {
-    fn column(&self, of: impl Fn(&matrix::Found) -> u32) -> Array {
-        Array::from(self.0.items.iter().map(of).collect::<Vec<_>>())
+fn column(items: &[matrix::Found], of: impl Fn(&matrix::Found) -> u32) -> Array {
+    Array::from(items.iter().map(of).collect::<Vec<_>>())
+}
+
+/// A buffer's numbers; there must be `count`.
+fn numbers<T: pyo3::buffer::Element>(
+    py: Python<'_>,
+    name: &str,
+    buffer: &PyBuffer<T>,
+    count: usize,
+) -> PyResult<Vec<T>> {
+    if buffer.item_count() != count {
+        return Err(PyValueError::new_err(format!(
+            "ranking items: {} {name}, expected {count}",
+            buffer.item_count()
+        )));
     }
+    buffer.to_vec(py)
 }
 
 #[pyfunction]
@@ -131,12 +176,63 @@ fn features(
     let (form, viewer) = (form_called(form)?, viewer_of(user, now_s)?);
     let values = values.slices()?;
     let made = py.detach(|| matrix::Matrix::new(form, &values, &viewer));
-    let rows = made.ids.len();
     Ok(Matrix {
-        columns: Py::new(py, Array::columns(made.columns, rows))?,
-        ids: Py::new(py, Array::from(made.ids))?,
-        places: Py::new(py, Array::from(made.places))?,
+        columns: Py::new(py, Array::columns(made.columns, made.items.len()))?,
+        items: made.items,
         unreadable: made.unreadable,
+    })
+}
+
+/// The order of items that others computed: columns of one length.
+#[pyfunction]
+#[pyo3(signature = (ids, scores, *, sellers, categories, boosts))]
+fn ranked(
+    py: Python<'_>,
+    ids: PyBuffer<u32>,
+    scores: PyBuffer<f64>,
+    sellers: PyBuffer<u32>,
+    categories: PyBuffer<u32>,
+    boosts: PyBuffer<u32>,
+) -> PyResult<Ranking> {
+    let count = ids.item_count();
+    let ids = numbers(py, "ids", &ids, count)?;
+    let sellers = numbers(py, "sellers", &sellers, count)?;
+    let categories = numbers(py, "categories", &categories, count)?;
+    let boosts = numbers(py, "boosts", &boosts, count)?;
+    let item = |place: usize| matrix::Found {
+        item_id: ids[place],
+        place: place as u32,
+        seller_id: sellers[place],
+        category: categories[place] as u8,
+        boost: boosts[place] as u8,
+        is_older: false,
+    };
+    let items: Vec<_> = (0..count).map(item).collect();
+    let scores = numbers(py, "scores", &scores, count)?;
+    Ok(Ranking(ranking::Ranking::of_scores(&items, &scores)))
+}
+
+/// What candidates.py chooses, from the models' own JSON.
+#[pyfunction]
+fn candidates(
+    py: Python<'_>,
+    bodies: Vec<Option<Bound<'_, PyBytes>>>,
+    seen: Vec<u32>,
+    most: usize,
+) -> (Vec<u32>, Vec<usize>) {
+    let texts: Vec<Option<&[u8]>> = bodies
+        .iter()
+        .map(|body| body.as_ref().map(|body| body.as_bytes()))
+        .collect();
+    py.detach(|| {
+        let read = |text: &Option<&[u8]>| text.map(Named::from_json);
+        let answers: Vec<_> = texts.iter().map(read).collect();
+        let bad = |(at, answer): (usize, &Option<Result<_, _>>)| {
+            matches!(answer, Some(Err(_))).then_some(at)
+        };
+        let unreadable = answers.iter().enumerate().filter_map(bad).collect();
+        let answers: Vec<_> = answers.into_iter().map(|answer| answer?.ok()).collect();
+        (chosen(&answers, &seen, most), unreadable)
     })
 }
 

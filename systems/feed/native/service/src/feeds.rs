@@ -5,16 +5,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
+use feed_core::candidates::{chosen, Named};
 use feed_core::forest::Forest;
 use feed_core::item::Form;
-use feed_core::layout::KEPT_S;
+use feed_core::layout::{KEPT_S, MOST, MOST_ACTIVE};
 use feed_core::ranking::Ranking;
 use feed_core::rules::{arranged, Shown};
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, StatusCode};
 use hyper_util::client::legacy::{connect::HttpConnector, Client};
 
-use crate::candidates::{chosen, Named};
 use crate::items::Items;
 use crate::job::Job;
 use crate::options::Models;
@@ -59,7 +59,8 @@ impl Feeds {
     pub async fn feed(&self, job: &Job) -> Vec<u32> {
         let user = self.user(job).await;
         let answers = self.answers(job, &user).await;
-        let ids = job.computing("filter", || chosen(&answers, &user));
+        let most = if user.active { MOST_ACTIVE } else { MOST };
+        let ids = job.computing("filter", || chosen(&answers, &user.seen, most));
         if ids.is_empty() {
             job.degraded("models", "nobody named a candidate", "the feed is empty");
             return ids;
@@ -160,7 +161,7 @@ impl Feeds {
             .await
             .map_err(|error| error.to_string())?
             .to_bytes();
-        serde_json::from_slice(&body).map_err(|error| error.to_string())
+        Named::from_json(&body)
     }
 
     /// Every id once, best first; ids without a record come last, in the given order.
@@ -199,8 +200,7 @@ impl Feeds {
             // Nothing in it waits: its time is its CPU.
             job.took(stage, Duration::from_nanos(ns), Duration::from_nanos(ns));
         }
-        say_what_lacks(job, &ranking);
-        job.computing("sort", || with_lacking(&ranking, ids))
+        job.computing("sort", || with_lacking(job, &ranking, ids))
     }
 
     /// Keeps a feed for its later pages; false when the store does not take it.
@@ -256,24 +256,15 @@ impl Feeds {
     }
 }
 
-fn say_what_lacks(job: &Job, ranking: &Ranking) {
-    if ranking.unreadable > 0 {
-        job.degraded(
-            "records",
-            format!("{} unreadable", ranking.unreadable),
-            "they are shown unranked, at the end",
-        );
-    }
-    if ranking.older > 0 {
-        let reason = format!("{} of an older version", ranking.older);
-        job.degraded("records", reason, "what it lacks counts as not known");
-    }
-}
-
-fn with_lacking(ranking: &Ranking, ids: &[u32]) -> Vec<Shown> {
+/// The ranking, then what is not in it: ids without a record, and those whose record is none or another item's.
+fn with_lacking(job: &Job, ranking: &Ranking, ids: &[u32]) -> Vec<Shown> {
     let mut is_ranked = vec![false; ids.len()];
     let mut shown = Vec::with_capacity(ids.len());
-    for item in &ranking.items {
+    for item in ranking
+        .items
+        .iter()
+        .filter(|item| item.item_id == ids[item.place as usize])
+    {
         is_ranked[item.place as usize] = true;
         let (item_id, seller_id) = (item.item_id, item.seller_id);
         shown.push(Shown {
@@ -282,6 +273,15 @@ fn with_lacking(ranking: &Ranking, ids: &[u32]) -> Vec<Shown> {
             category: item.category,
             boost: item.boost,
         });
+    }
+    let unreadable = ranking.unreadable + ranking.items.len() - shown.len();
+    if unreadable > 0 {
+        let effect = "those items are shown unranked, at the end";
+        job.degraded("records", format!("{unreadable} are unreadable"), effect);
+    }
+    if ranking.older > 0 {
+        let reason = format!("{} are of an older version", ranking.older);
+        job.degraded("records", reason, "what they lack counts as not known");
     }
     let lacking = ids
         .iter()

@@ -2,7 +2,6 @@
 //!
 //! It is what a rewrite reaches: Tokio, hyper, Redis spoken by hand, the features and the evaluator of feed-core.
 
-mod candidates;
 mod feeds;
 mod items;
 mod job;
@@ -52,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 async fn serve(options: Options) -> Result<(), String> {
-    let path = options.model.join("model.json");
+    let path = options.addresses.model.join("model.json");
     let text = std::fs::read(&path)
         .map_err(|error| format!("reading the model: {}: {error}", path.display()))?;
     let forest = Forest::from_json(&text).map_err(|error| error.to_string())?;

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-pub const USAGE: &str = "feed-service --addresses site.json --model FOLDER --port 8000 \
-    [--deadline-ms 500] [--now-s 1763700000] [--threads 1]";
+pub const USAGE: &str =
+    "feed-service --addresses site.json --port 8000 [--deadline-ms 500] [--now-s 1763700000] [--threads 1]";
 
 pub struct Options {
     pub addresses: Addresses,
-    /// Folder with model.json.
-    pub model: PathBuf,
     pub port: u16,
     /// Of requests that bring none.
     pub deadline_ms: f64,
@@ -25,6 +23,8 @@ pub struct Addresses {
     pub shards: Vec<u16>,
     pub history: u16,
     pub models: Models,
+    /// Folder with model.json.
+    pub model: PathBuf,
 }
 
 /// Base URLs of the first-level models.
@@ -39,7 +39,7 @@ pub struct Models {
 impl Options {
     /// Of the command line's arguments; an error says what was found and expected.
     pub fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let (mut addresses, mut model, mut port) = (None, None, None);
+        let (mut addresses, mut port) = (None, None);
         let (mut deadline_ms, mut now_s, mut threads) = (500.0, feed_core::layout::NOW_S as i64, 1);
         while let Some(flag) = arguments.next() {
             let value = arguments
@@ -47,7 +47,6 @@ impl Options {
                 .ok_or_else(|| format!("reading options: {flag} without a value"))?;
             match flag.as_str() {
                 "--addresses" => addresses = Some(read_addresses(&value)?),
-                "--model" => model = Some(PathBuf::from(value)),
                 "--port" => port = Some(number(&flag, &value)?),
                 "--deadline-ms" => deadline_ms = number(&flag, &value)?,
                 "--now-s" => now_s = number(&flag, &value)?,
@@ -57,7 +56,6 @@ impl Options {
         }
         Ok(Self {
             addresses: addresses.ok_or("reading options: no --addresses")?,
-            model: model.ok_or("reading options: no --model")?,
             port: port.ok_or("reading options: no --port")?,
             deadline_ms,
             now_s,

@@ -26,11 +26,6 @@ impl super::Tree {
         for (level, (&start, &threshold)) in self.starts.iter().zip(&self.thresholds).enumerate() {
             leaf |= usize::from(below[start as usize / BLOCK] > threshold) << level;
         }
-        u32::from_le_bytes([
-            self.planes[0][leaf],
-            self.planes[1][leaf],
-            self.planes[2][leaf],
-            0,
-        ])
+        u32::from_le_bytes(self.planes.each_ref().map(|plane| plane[leaf]))
     }
 }

@@ -3,33 +3,45 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use feed_core::layout::{MOST, MOST_ACTIVE};
 use serde::Deserialize;
 
-use crate::user::User;
-
-/// What one first-level model answered.
+/// What one first-level model answered: a score for each id.
 #[derive(Clone, Default, Deserialize)]
 pub struct Named {
     pub ids: Vec<u32>,
     pub scores: Vec<f64>,
 }
 
-/// The ids to rank: most of them, by the sum of the models' scores, highest first, ties by id. `answers` are in the
-/// order of the models: sums of floats depend on it.
-pub fn chosen(answers: &[Option<Named>], user: &User) -> Vec<u32> {
+impl Named {
+    /// Of a model's JSON; an error says what is wrong with it.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+        let named: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if named.ids.len() != named.scores.len() {
+            return Err(format!(
+                "{} ids, {} scores",
+                named.ids.len(),
+                named.scores.len()
+            ));
+        }
+        Ok(named)
+    }
+}
+
+/// The ids to rank: the first `most` by the sum of the models' scores, highest first, ties by id, without those that
+/// were `seen`. `answers` are in the order of the models: sums of floats depend on it.
+pub fn chosen(answers: &[Option<Named>], seen: &[u32], most: usize) -> Vec<u32> {
     let mut scores: HashMap<u32, f64, BuildHasherDefault<Spread>> = HashMap::default();
     for named in answers.iter().flatten() {
         for (id, score) in named.ids.iter().zip(&named.scores) {
             *scores.entry(*id).or_insert(0.0) += score;
         }
     }
-    for id in &user.seen {
+    for id in seen {
         scores.remove(id);
     }
     let mut found: Vec<(u32, f64)> = scores.into_iter().collect();
     found.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-    found.truncate(if user.active { MOST_ACTIVE } else { MOST });
+    found.truncate(most);
     found.into_iter().map(|item| item.0).collect()
 }
 
