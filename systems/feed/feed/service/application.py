@@ -66,6 +66,7 @@ class Totals:
     requests: int = 0
     tasks: int = 0
     bytes_moved: int = 0
+    path_ns: int = 0
     problems: Counter[str] = field(default_factory=Counter)
     stages: dict[str, Stage] = field(default_factory=dict)
 
@@ -74,6 +75,7 @@ class Totals:
         self.requests += 1
         self.tasks += job.stages.tasks
         self.bytes_moved += job.bytes_moved
+        self.path_ns += job.path_ns
         self.problems.update(problem.part for problem in job.problems)
         for name, stage in job.stages.stages.items():
             total = self.stages.setdefault(name, Stage())
@@ -134,6 +136,8 @@ class Service:
             "requests": self._totals.requests,
             "tasks": self._totals.tasks,
             "bytes_moved": self._totals.bytes_moved,
+            # Of this process; exact when requests came one at a time.
+            "path_cpu_ms": self._totals.path_ns / 1e6,
             "problems": dict(self._totals.problems),
             "stages": {name: stage.row() for name, stage in self._totals.stages.items()},
             "cpu_ms": time.process_time() * 1000,

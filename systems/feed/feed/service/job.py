@@ -37,6 +37,8 @@ class Job:
         problems: what went wrong so far; the answer says it.
         wants_ranked: somebody wants to know `ranked`.
         ranked: the ids before the business rules.
+        path_ns: CPU of this process from the first to the last step of the ranking path, the loop's own included. Other
+            requests' too: it means something when requests come one at a time.
         bytes_moved: between the service and processes that compute for it, both ways, as far as somebody counts them.
     """
 
@@ -48,6 +50,7 @@ class Job:
     problems: list[Problem] = field(default_factory=list)
     wants_ranked: bool = False
     ranked: Sequence[int] = ()
+    path_ns: int = 0
     bytes_moved: int = 0
 
     def until(self, share: float) -> float:
