@@ -7,7 +7,7 @@ from typing import Final
 
 from .ranking import Given, Ranking
 
-VARIANTS: Final = ("hashes", "inline", "pool", "split", "greenlane")
+VARIANTS: Final = ("hashes", "inline", "pool", "split", "shared-memory", "greenlane")
 
 
 def ranking(name: str, given: Given) -> Ranking:
