@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeGuard
 
 from .user import User
 
@@ -17,17 +17,21 @@ MOST_ACTIVE: Final = 11_000
 Named = tuple[Sequence[int], Sequence[float]]
 
 
-def named(body: bytes, loads: Callable[[bytes], Any] = json.loads) -> Named:
+def named(body: bytes) -> Named:
     """What a model's answer says.
 
     Raises:
         ValueError: it is not what a model answers.
     """
-    answer = loads(body)
-    try:
-        return answer["ids"], answer["scores"]
-    except (KeyError, TypeError):
-        raise ValueError("reading a model's answer: no ids and scores in it") from None
+    answer = json.loads(body)
+    ids, scores = (answer.get("ids"), answer.get("scores")) if isinstance(answer, dict) else (None, None)
+    if not (_all(ids, int) and _all(scores, int, float) and len(ids) == len(scores)):
+        raise ValueError("reading a model's answer: expected as many scores as ids")
+    return ids, scores
+
+
+def _all(values: Any, *types: type) -> TypeGuard[Sequence[Any]]:
+    return isinstance(values, list) and set(map(type, values)) <= set(types)
 
 
 def chosen(answers: Mapping[str, Named], user: User) -> list[int]:
@@ -42,5 +46,9 @@ def chosen(answers: Mapping[str, Named], user: User) -> list[int]:
             scores[item_id] = scores.get(item_id, 0.0) + score
     for item_id in user.seen:
         scores.pop(item_id, None)
-    ids = sorted(scores, key=lambda item_id: (-scores[item_id], item_id))
-    return ids[: MOST_ACTIVE if user.active else MOST]
+    return sorted(scores, key=lambda item_id: (-scores[item_id], item_id))[: most(user)]
+
+
+def most(user: User) -> int:
+    """How many candidates are ranked for a user, at most."""
+    return MOST_ACTIVE if user.active else MOST

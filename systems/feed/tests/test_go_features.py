@@ -65,13 +65,19 @@ def test_what_is_absent_or_unreadable_is_left_out(worker: ProcessPoolExecutor) -
     _same(worker, [b"", None, b"{}", b"null", b"[1]"], SOMEBODY, "json")
     whole = to_json(items_of(Random(8), 1)[0])
     broken: list[bytes | None] = [whole[:end] for end in range(0, len(whole), 7)]
-    broken += [whole + b"x", whole.replace(b'"price":', b'"price":-'), whole.replace(b'"quality":', b'"quality":nan,"x":')]
+    broken += [
+        whole + b"x",
+        whole.replace(b'"price":', b'"price":-'),
+        whole.replace(b'"quality":', b'"quality":nan,"x":'),
+    ]
     _same(worker, broken, SOMEBODY, "json")
 
 
 def test_json_in_other_dress_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
     item = items_of(Random(9), 1)[0]
-    spelt = json.dumps({"new": [1, {"a": "]}"}, "\\"], "latitude": 0, **item, "more": "x", "n": -1.5e3, "t": True}, indent=1)
+    spelt = json.dumps(
+        {"new": [1, {"a": "]}"}, "\\"], "latitude": 0, **item, "more": "x", "n": -1.5e3, "t": True}, indent=1
+    )
     as_written = spelt.replace('"quality": ', '"quality": 0.12345678901234567e0, "quality_": ')
     _same(worker, [spelt.encode(), as_written.encode(), as_written.replace("e0,", "e-1,").encode()], SOMEBODY, "json")
     _same(worker, [], SOMEBODY, "packed")

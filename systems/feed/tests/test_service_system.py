@@ -20,6 +20,7 @@ from feed.record import pack, to_hash, to_json
 from feed.running import Running
 from feed.service.rules import Ranked, arranged
 from feed.site import Site
+from feed.stores.history import entries, interests_key
 from feed.stores.slots import SLOTS, hash_key, json_key, packed_key, shard_of, slot
 from feed.variants.table import VARIANTS
 from feed.world.catalogue import FIRST_ID, NOW_S
@@ -216,6 +217,16 @@ def test_a_history_store_that_hangs_costs_the_personal_and_the_paging(site: Site
     assert answer["next"] is None
     assert answer["total"] > 500
     feed_until(inline, lambda answer: not answer["degraded"])
+
+
+@pytest.mark.parametrize("stored", [b"", b"{", b"[1]", b'{"user_id": 17}'])
+def test_an_unreadable_history_is_as_good_as_none(site: Site, inline: Running, stored: bytes) -> None:
+    with redis.Redis(port=site.history.port) as client:
+        client.set(interests_key(17), stored)
+        answer = inline.feed(17)
+        client.mset(entries(site.world.people.user(17)))
+    assert parts(answer) == {"history": "what is stored of the user is unreadable"}
+    assert inline.feed(17)["degraded"] == []
 
 
 @pytest.fixture

@@ -39,7 +39,11 @@ def _user(job: Job, interests: bytes | None, seen: bytes | None, sellers: bytes 
     if interests is None:
         job.degraded("history", "the user has no history", "the feed of somebody whom nobody knows")
         return unknown(job.user_id)
-    return User(**json.loads(interests), seen=json.loads(seen or b"[]"), sellers=json.loads(sellers or b"[]"))
+    try:
+        return User(**json.loads(interests), seen=json.loads(seen or b"[]"), sellers=json.loads(sellers or b"[]"))
+    except (TypeError, ValueError):
+        job.degraded("history", "what is stored of the user is unreadable", "the feed of somebody whom nobody knows")
+        return unknown(job.user_id)
 
 
 async def _get(store: Redis, key: str) -> bytes | None:

@@ -20,7 +20,7 @@ from feed.candidates import Named, chosen, named
 from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
 from feed.record import Item, OlderItem, from_hash, from_json
-from feed.service.job import Job, said
+from feed.service.job import Job
 from feed.service.pace import Pace
 from feed.service.rules import Ranked
 from feed.stores.items import Read, connected, fetched, hashes, values
@@ -60,8 +60,8 @@ def candidates(job: Job, bodies: Mapping[str, bytes], user: User) -> list[int]:
     for model, body in bodies.items():
         try:
             answers[model] = named(body)
-        except ValueError as error:
-            job.degraded("models", f"{model}: {said(error)}", "its candidates are missing")
+        except ValueError:
+            job.degraded("models", f"{model}: its answer is unreadable", "its candidates are missing")
     return chosen(answers, user)
 
 
@@ -83,8 +83,11 @@ class Plain:
 
     async def start(self) -> None:
         """Connects, and loads the model."""
-        self._client = connected(self._given.addresses.shards)
+        self._connect()
         loaded(self._model)
+
+    def _connect(self) -> None:
+        self._client = connected(self._given.addresses.shards)
 
     async def close(self) -> None:
         """Ends the connections."""

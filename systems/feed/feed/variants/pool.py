@@ -29,7 +29,7 @@ class Pool(Plain):
         await asyncio.gather(
             *(loop.run_in_executor(self._pool, _warm, self._model) for _ in range(self._given.workers))
         )
-        await super().start()
+        self._connect()
 
     async def close(self) -> None:
         """Ends connections and workers."""

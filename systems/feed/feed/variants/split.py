@@ -37,7 +37,7 @@ class Split(Plain):
         for process, port in self._rankers:
             await asyncio.to_thread(process.wait_for_port, port)
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        await super().start()
+        self._connect()
 
     async def close(self) -> None:
         """Ends them."""
