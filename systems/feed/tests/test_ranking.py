@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from catboost import CatBoost, Pool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from feed import native
 from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
@@ -18,12 +22,11 @@ from feed.fingerprint import NOW_S, items_of
 from feed.model import ModelFiles, load_catboost
 from feed.record import CATEGORIES, CITIES, TOPICS, pack, to_json, unpack
 from feed.service.rules import Ranked, arranged
+from feed.stores.slots import BUCKETS
 from feed.train import train
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import World, made
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TOLERANCE = 1e-5
 
@@ -267,3 +270,60 @@ def test_answers_that_are_none_are_told_and_left_out() -> None:
 
 def _body(ids: list[int], scores: list[float]) -> bytes:
     return json.dumps({"ids": ids, "scores": scores}).encode()
+
+
+@settings(max_examples=30, deadline=None)
+@given(source=st.integers(0, 1000), pieces=st.integers(1, 5_000), lost=st.sets(st.integers(0, 2)))
+def test_fetched_replies_rank_as_the_values_in_them(
+    source: int, pieces: int, lost: set[int], forest: native.Forest
+) -> None:
+    random = Random(source)
+    shard_of_bucket = [random.randrange(3) for _ in range(BUCKETS)]
+    items = [item | {"item_id": number * 7} for number, item in enumerate(items_of(random, 90))]
+    stored = {item["item_id"]: None if random.random() < 0.1 else pack(item) for item in items}
+    ids = random.sample(list(stored), len(stored))
+    asking = native.Asking(ids, shard_of_bucket, 3)
+    replies: list[native.Replies | None] = []
+    for shard in range(3):
+        answer = b"".join(map(_reply, _mgets(asking.command(shard)), itertools.repeat(stored)))
+        replies.append(None if shard in lost else _fed(answer, asking.count(shard), pieces))
+    fetched = native.Fetched(asking, replies)
+    values = [None if shard_of_bucket[one % BUCKETS] in lost else stored[one] for one in ids]
+    found, wanted = (native.rank(given, SOMEBODY, NOW_S, forest) for given in (fetched, values))
+    for name in ("ids", "places", "scores"):
+        assert np.asarray(getattr(found, name)).tolist() == np.asarray(getattr(wanted, name)).tolist()
+
+
+def test_replies_that_are_refused_or_not_whole_are_told() -> None:
+    with pytest.raises(ConnectionError, match="MOVED 3 127"):
+        native.Replies(2).feed(b"-MOVED 3 127.0.0.1:7\r\n")
+    some = native.Replies(2)
+    assert some.feed(b"*2\r\n$1\r\na\r\n$") is None
+    with pytest.raises(ValueError, match="each whole or None"):
+        native.Fetched(native.Asking([1, 2], [0] * BUCKETS, 1), [some])
+    assert some.feed(b"-1\r\n*1\r\n") == len(b"*1\r\n")
+    with pytest.raises(ValueError, match="expected 48 numbers below 1"):
+        native.Asking([1], [1] * BUCKETS, 1)
+
+
+def _mgets(command: bytes) -> Iterator[list[bytes]]:
+    """The keys of each MGET in a shard's command."""
+    parts = command.split(b"\r\n")
+    while parts[0]:
+        count = int(parts[0][1:])
+        yield parts[4 : 2 * count + 1 : 2]
+        del parts[: 2 * count + 1]
+
+
+def _reply(keys: list[bytes], stored: dict[int, bytes | None]) -> bytes:
+    values = [stored[int(key.partition(b"}")[2])] for key in keys]
+    assert len({key.partition(b"}")[0] for key in keys}) == 1, "one slot"
+    spelt = (b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value) for value in values)
+    return b"*%d\r\n" % len(values) + b"".join(spelt)
+
+
+def _fed(answer: bytes, count: int, pieces: int) -> native.Replies:
+    replies = native.Replies(count)
+    ends = [replies.feed(answer[at : at + pieces]) for at in range(0, len(answer), pieces)]
+    assert all(end is None for end in ends[:-1]) and (not ends or ends[-1] == 0)
+    return replies

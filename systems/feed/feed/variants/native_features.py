@@ -8,14 +8,13 @@ import numpy as np
 
 from feed import native
 from feed.service.job import Job
-from feed.service.rules import Ranked
 from feed.stores.items import fetched, values
 from feed.stores.slots import json_key
 from feed.user import User
 
 from .native_ranked import NativeRanked, lacking, say
 from .plain import Plain, loaded
-from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
+from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 
 
 class NativeFeatures(Plain):
@@ -24,7 +23,7 @@ class NativeFeatures(Plain):
     def __init__(self, given: Given) -> None:
         super().__init__(given, "json")
 
-    async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked | NativeRanked:
+    async def ranked(self, job: Job, user: User, ids: list[int]) -> Arrangeable:
         """Fetch, features, predict, sort."""
         found = await fetched(job, self._client, values, json_key, ids, job.until(RECORDS_UNTIL))
         loop = asyncio.get_running_loop()

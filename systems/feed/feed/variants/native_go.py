@@ -20,14 +20,13 @@ from feed.build import GO_LIBRARY, build
 from feed.children import die_with_parent
 from feed.go_features import Matrix, Values
 from feed.service.job import Job, said
-from feed.service.rules import Ranked
 from feed.stores.items import fetched, values
 from feed.stores.slots import json_key
 from feed.user import User, unknown
 
 from .native_ranked import NativeRanked, lacking, say
 from .plain import Plain, loaded
-from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
+from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class NativeGo(Plain):
         """The workers."""
         return [process.pid for process in (self._pool._processes or {}).values() if process.pid]
 
-    async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked | NativeRanked:
+    async def ranked(self, job: Job, user: User, ids: list[int]) -> Arrangeable:
         """Fetch here; features and predict in a worker; sort here."""
         stored = await fetched(job, self._client, values, json_key, ids, job.until(RECORDS_UNTIL))
         with job.stages.computing("transport"):
@@ -115,7 +114,7 @@ def go_scored(model: str, sent: Values, user: bytes, now_s: int) -> GoScored:
 _KEPT = ("ids", "sellers", "categories", "boosts", "older", "places")
 
 
-def _sorted(job: Job, scored: GoScored, ids: list[int], stored: int) -> Ranked | NativeRanked:
+def _sorted(job: Job, scored: GoScored, ids: list[int], stored: int) -> Arrangeable:
     found = scored.found
     # Another item's value is as good as none.
     own = found.ids == np.array(ids, np.uint32)[found.places]
