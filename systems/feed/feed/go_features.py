@@ -1,8 +1,8 @@
 """The features in Go, through ctypes: the step that Avito took before their rewrite. `native/go` is features.rs's twin.
 
-Only for workers that were spawned: a Go runtime starts threads when its library is loaded and does not survive a fork (a
-child that calls it may hang for ever, golang/go#15538), and it takes over signals. So it never enters the process that
-serves.
+Only for workers that were spawned: a Go runtime starts threads when its library is loaded and does not survive a fork
+(a child that calls it may hang for ever, golang/go#15538), and it takes over signals. So it never enters the process
+that serves.
 """
 
 from __future__ import annotations

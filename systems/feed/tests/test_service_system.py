@@ -263,7 +263,7 @@ def test_old_records_are_ranked_and_broken_ones_shown_last(variant: str, site: S
     assert sorted(answer["ids"]) == sorted(ids)
 
 
-@pytest.mark.parametrize("variant", ["pool", "split"])
+@pytest.mark.parametrize("variant", ["pool", "split", "shared-memory"])
 def test_a_killed_worker_costs_one_ranking_at_most_and_is_replaced(variant: str, serve: Serve) -> None:
     asked = serve(variant)
     service, *workers = asked.get("/totals")["pids"]

@@ -41,7 +41,7 @@ class Cluster:
             shard.folder.mkdir(parents=True)
             (shard.folder / "nodes.conf").write_text(self._nodes(number))
             if kept is not None:
-                (shard.folder / "dump.rdb").symlink_to(kept / f"shard-{number}.rdb")
+                (shard.folder / "dump.rdb").symlink_to((kept / f"shard-{number}.rdb").resolve())
 
     @property
     def ports(self) -> list[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,8 @@ from feed.service.rules import Ranked
 from feed.stores.packed import PackedItems, Values
 from feed.user import User, unknown
 
+from .native_ranked import NativeRanked, lacking, say
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
-
-
-class NativeRanked:
-    """A ranking that native code made, with the ids that it knows nothing of."""
-
-    def __init__(self, ranking: native.Ranking, lacking: list[int]) -> None:
-        self._ranking = ranking
-        self._lacking = lacking
-
-    @property
-    def ids(self) -> list[int]:
-        """Best first; what could not be ranked last."""
-        found: list[int] = memoryview(self._ranking.ids).tolist()
-        return found + self._lacking
-
-    def arranged(self) -> list[int]:
-        """The business rules, in native code too."""
-        found: list[int] = memoryview(self._ranking.arranged(self._lacking)).tolist()
-        return found
 
 
 class Packed:
@@ -87,10 +69,10 @@ class Packed:
                 job.degraded("ranking", said(error), "the first level's order")
                 return unranked(ids)
         _count(job, ranking, here)
-        _say(job, ranking)
+        say(job, ranking.unreadable, ranking.older, len(ranking))
         if not len(ranking):
             return unranked(ids)
-        return NativeRanked(ranking, _lacking(ids, order, ranking))
+        return NativeRanked(ranking, lacking(ids, order, memoryview(ranking.places).tolist()))
 
     async def _placed(self, values: Values, user: User, now_s: int) -> tuple[native.Ranking, bool]:
         """The ranking, and whether this thread made it."""
@@ -109,25 +91,6 @@ def _count(job: Job, ranking: native.Ranking, here: bool) -> None:
     for stage, took_ns in parts.items():
         job.stages.add(stage, wall_ns=took_ns, cpu_ns=took_ns if here else 0, elsewhere_ns=0 if here else took_ns)
         job.stages.add("placement", wall_ns=-took_ns, cpu_ns=-took_ns if here else 0)
-
-
-def _say(job: Job, ranking: native.Ranking) -> None:
-    """Notes what the records lack."""
-    if ranking.unreadable:
-        effect = "those items are shown unranked, at the end"
-        job.degraded("records", f"{ranking.unreadable} are unreadable", effect)
-    if ranking.older:
-        job.degraded("records", f"{ranking.older} are of an older version", "what they lack counts as not known")
-    if not len(ranking):
-        job.degraded("ranking", "no records", "the first level's order")
-
-
-def _lacking(ids: Sequence[int], order: Sequence[int], ranking: native.Ranking) -> list[int]:
-    """The ids that were not ranked, as the candidates have them."""
-    if len(ranking) == len(ids):
-        return []
-    there = {order[place] for place in memoryview(ranking.places).tolist()}
-    return [item_id for item_id in ids if item_id not in there]
 
 
 def ranking(given: Given) -> Packed:

@@ -7,7 +7,9 @@ from typing import Final
 
 from .ranking import Given, Ranking
 
-VARIANTS: Final = ("hashes", "inline", "pool", "split", "shared-memory", "greenlane")
+VARIANTS: Final = (
+    "hashes", "inline", "pool", "split", "shared-memory", "native-features", "native-go", "greenlane",
+)  # fmt: skip
 
 
 def ranking(name: str, given: Given) -> Ranking:

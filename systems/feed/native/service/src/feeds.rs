@@ -66,6 +66,8 @@ impl Feeds {
             return ids;
         }
         let ranked = self.ranked(job, &user, &ids).await;
+        *job.ranked.lock().expect("no thread died with it") =
+            ranked.iter().map(|item| item.item_id).collect();
         job.computing("rules", || arranged(&ranked))
     }
 

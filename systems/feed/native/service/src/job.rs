@@ -15,6 +15,8 @@ pub struct Job {
     deadline: Duration,
     pub stages: Mutex<Stages>,
     pub problems: Mutex<Vec<Problem>>,
+    /// The ids before the business rules; empty when nothing was ranked.
+    pub ranked: Mutex<Vec<u32>>,
 }
 
 /// Why an answer is less than it could be.
@@ -83,6 +85,7 @@ impl Job {
             deadline,
             stages: Mutex::default(),
             problems: Mutex::default(),
+            ranked: Mutex::default(),
         }
     }
 

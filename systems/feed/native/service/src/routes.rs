@@ -51,6 +51,8 @@ struct Answer<'a> {
     stages: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     coroutines: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranked: Option<&'a [u32]>,
 }
 
 type Reply = Response<Full<Bytes>>;
@@ -168,10 +170,12 @@ impl Service {
             degraded: &problems,
             stages: None,
             coroutines: None,
+            ranked: None,
         };
         let mut body = job.computing("answer", || {
             serde_json::to_string(&answer).expect("an answer is JSON")
         });
+        let ranked = job.ranked.lock().expect("no thread died with it");
         let stages = job.stages.lock().expect("no thread died with it");
         self.totals
             .lock()
@@ -179,6 +183,7 @@ impl Service {
             .count(&problems, &stages);
         if parameter(request, "stages").is_some_and(|value| !value.is_empty()) {
             (answer.stages, answer.coroutines) = (Some(stages.rows()), Some(TASKS));
+            answer.ranked = Some(&ranked);
             body = serde_json::to_string(&answer).expect("an answer is JSON");
         }
         Ok(as_json(StatusCode::OK, body))
