@@ -16,6 +16,7 @@ _PYTHON_MS: Final = 300.0
 _NUMPY_MS: Final = 5.0
 NAP_MS: Final = 20.0
 _TRIAL: Final = 200_000
+_MORE: Final = 10
 #: Time that the fastest try is looked for: longer than a neighbour's burst.
 _LOOK_S: Final = 0.4
 
@@ -73,16 +74,20 @@ FUNCTIONS: Final[Mapping[str, Function]] = {function.name: function for function
 
 
 def measured_amounts(model: str = "") -> Amounts:
-    """How much work makes 300 ms of Python and 5 ms of numpy here, by the fastest of many tries; about 0.8 s."""
+    """How much work makes 300 ms of Python and 5 ms of numpy here, by the fastest of many tries; about 1.2 s."""
     values = work.table()
-    pass_ms = _fastest_ms(lambda: work.standardised(values, 1))
+    one_ms = _fastest_ms(lambda: work.standardised(values, 1))
+    more_ms = _fastest_ms(lambda: work.standardised(values, _MORE))
+    # A call costs more than its passes: the memory of its result is new each time.
+    pass_ms = (more_ms - one_ms) / (_MORE - 1)
     trial_ms = _fastest_ms(lambda: work.squares(_TRIAL))
-    return Amounts(round(_TRIAL * _PYTHON_MS / trial_ms), max(1, round(_NUMPY_MS / pass_ms)), model)
+    return Amounts(round(_TRIAL * _PYTHON_MS / trial_ms), max(1, 1 + round((_NUMPY_MS - one_ms) / pass_ms)), model)
 
 
 def _fastest_ms(once: Callable[[], object]) -> float:
     """In CPU time, which a neighbour inflates less."""
-    found, until_s = [], time.monotonic() + _LOOK_S
+    found: list[float] = []
+    until_s = time.monotonic() + _LOOK_S
     while not found or time.monotonic() < until_s:
         begun_ns = time.thread_time_ns()
         once()

@@ -32,7 +32,7 @@ def opened(contender: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Cal
             sys.setswitchinterval(0.0005)
         pool = gevent.get_hub().threadpool
         return lambda: pool.apply(fn, args)
-    placed = pinned("auto" if contender == "greenlane" else contender, fn)
+    placed = pinned(contender, fn)
     return lambda: placed(*args)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from greenlane.lab.environment import usable_cores
 from greenlane.lab.placement import work
-from greenlane.lab.placement.programs.ours import pinned
+from greenlane.lab.placement.programs.ours import PLACEMENTS, pinned
 
 __all__ = ["opened"]
 
@@ -22,6 +22,9 @@ Call = Callable[[], Awaitable[Any]]
 
 async def opened(contender: str, fn: Function, args: tuple[Any, ...]) -> Call:
     """Start what the contender needs; gives what makes one call of `fn(*args)`, again and again."""
+    if contender in PLACEMENTS:
+        placed = pinned(contender, fn)
+        return lambda: placed(*args)
     return await _OPENED[contender](fn, args)
 
 
@@ -88,15 +91,6 @@ async def _ray(fn: Function, args: tuple[Any, ...]) -> Call:
     return call
 
 
-async def _ours(placement: str, fn: Function, args: tuple[Any, ...]) -> Call:
-    placed = pinned(placement, fn)
-    return lambda: placed(*args)
-
-
-def _of_ours(placement: str) -> Callable[[Function, tuple[Any, ...]], Awaitable[Call]]:
-    return lambda fn, args: _ours(placement, fn, args)
-
-
 _OPENED: Final[Mapping[str, Callable[[Function, tuple[Any, ...]], Awaitable[Call]]]] = {
     "inline": _inline,
     "to-thread": _to_thread,
@@ -105,7 +99,4 @@ _OPENED: Final[Mapping[str, Callable[[Function, tuple[Any, ...]], Awaitable[Call
     "process-pool-tuned": _process_pool_tuned,
     "loky": _loky,
     "ray": _ray,
-    "thread": _of_ours("thread"),
-    "process": _of_ours("process"),
-    "greenlane": _of_ours("auto"),
 }
