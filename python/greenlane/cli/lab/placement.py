@@ -28,6 +28,7 @@ _CONTENDERS: Final = (
     "inline, to-thread, to-thread-0.5ms, process-pool, process-pool-tuned, loky, dirty, ray, thread, process, greenlane"
 )
 _LEAST_CALLS: Final = 20
+#: Told of a result.
 _PACKAGES: Final = ("greenlane", "numpy", "catboost", "loky", "ray", "gunicorn", "uvloop", "gevent")
 
 

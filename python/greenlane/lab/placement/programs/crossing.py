@@ -20,12 +20,13 @@ def crossing_bytes(contender: str, fn: Any, args: tuple[Any, ...], result: objec
         parcels = [pack_call(None, args, {}, contender), pack(result)]
         return sum(one.in_band_bytes for one in parcels), sum(one.out_of_band_bytes for one in parcels)
     if contender == "ray":
-        return _five(args, result)
+        there, back = _five(args), _five(result)
+        return there[0] + back[0], there[1] + back[1]
     return len(pickle.dumps((fn, args), 5)) + len(pickle.dumps(result, 5)), 0
 
 
-def _five(*values: object) -> tuple[int, int]:
+def _five(message: object) -> tuple[int, int]:
     """With pickle 5's buffers beside it, as Ray has it in its store."""
     buffers: list[pickle.PickleBuffer] = []
-    pickled = len(pickle.dumps(values, 5, buffer_callback=buffers.append))
+    pickled = len(pickle.dumps(message, 5, buffer_callback=buffers.append))
     return pickled, sum(buffer.raw().nbytes for buffer in buffers)

@@ -14,7 +14,7 @@ from greenlane.lab.environment import usable_cores
 from greenlane.lab.placement import work
 from greenlane.lab.placement.programs.ours import PLACEMENTS, pinned
 
-__all__ = ["opened"]
+__all__ = ["OPENED", "opened"]
 
 Function = Callable[..., Any]
 Call = Callable[[], Awaitable[Any]]
@@ -25,7 +25,7 @@ async def opened(contender: str, fn: Function, args: tuple[Any, ...]) -> Call:
     if contender in PLACEMENTS:
         placed = pinned(contender, fn)
         return lambda: placed(*args)
-    return await _OPENED[contender](fn, args)
+    return await OPENED[contender](fn, args)
 
 
 async def _inline(fn: Function, args: tuple[Any, ...]) -> Call:
@@ -91,7 +91,8 @@ async def _ray(fn: Function, args: tuple[Any, ...]) -> Call:
     return call
 
 
-_OPENED: Final[Mapping[str, Callable[[Function, tuple[Any, ...]], Awaitable[Call]]]] = {
+#: By contender; those of ours are placed by `ours`, and `dirty` has a program of its own.
+OPENED: Final[Mapping[str, Callable[[Function, tuple[Any, ...]], Awaitable[Call]]]] = {
     "inline": _inline,
     "to-thread": _to_thread,
     "to-thread-0.5ms": _to_thread_short,
