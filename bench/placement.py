@@ -39,8 +39,8 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     """Runs everything; gives verdicts as they can be stored."""
     every = _cells(quick)
     with tempfile.TemporaryDirectory(prefix="gl-prove-") as folder:
-        asked = any(cell.function is FUNCTIONS["catboost"] for cell in every)
-        amounts = measured_amounts(str(model.trained(Path(folder))) if asked else "")
+        asked = {cell.function.name for cell in every if cell.function is not None}
+        amounts = measured_amounts(asked, str(model.trained(Path(folder))) if "catboost" in asked else "")
         measured = cells.measure(
             every, amounts, loop="asyncio", repetitions=_repetitions(quick), progress=_progress(every, quick)
         )

@@ -118,6 +118,7 @@ def test_a_killed_lab_leaves_no_process(start_process, tmp_path: Path) -> None:
 def _started(start_process, out: Path, temporary: Path):
     command = "import sys; from greenlane.cli.main import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["--functions", "sleep", "--contenders", "process-pool", "--calls", "100000", "--out", str(out)]
+    arguments += ["--repetitions", "1"]
     child = start_process(
         [sys.executable, "-c", command, "lab", "placement", *arguments], env={**os.environ, "TMPDIR": str(temporary)}
     )
@@ -140,6 +141,7 @@ def test_the_command_prints_rows_and_verdicts_and_leaves_its_folder(tmp_path: Pa
     from greenlane.cli.main import main
 
     asked = ["--functions", "sleep", "--contenders", "inline,thread", "--callers", "2", "--calls", "3"]
+    asked += ["--repetitions", "1"]
     assert main(["lab", "placement", *asked, "--json", "--out", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     document = json.loads(captured.out)

@@ -40,7 +40,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add("--loop", metavar="NAME", help="asyncio, uvloop or gevent (asyncio)")
     add("--seconds", metavar="S", help=f"of calls per cell, over all repetitions; at least {_LEAST_CALLS} calls (3)")
     add("--calls", metavar="N", help="calls of a repetition, in place of --seconds; the same for every contender")
-    add("--repetitions", metavar="N", help="runs of each cell, in turns; pooled (1)")
+    add("--repetitions", metavar="N", help="runs of each cell, in turns; pooled (3)")
     add("--seed", metavar="N", help="of the order of the runs (1)")
     add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
     add(
@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     with needed("lab", _ATTEMPT):
         from greenlane.lab.interruption import checkpoint, ended_by_signals
         from greenlane.lab.placement import cells, functions, model
-    loop, repetitions = _loop(arguments.loop), _whole("--repetitions", arguments.repetitions, 1, 1, 100)
+    loop, repetitions = _loop(arguments.loop), _whole("--repetitions", arguments.repetitions, 3, 1, 100)
     seed = _whole("--seed", arguments.seed, 1, 0, 2**31)
     every = _cells(arguments, loop, repetitions)
     _make(arguments.out)
@@ -71,9 +71,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
     try:
         with ended_by_signals():
-            asked = any(cell.function is not None and cell.function.name == "catboost" for cell in there)
-            file = str(model.trained(arguments.out)) if asked else ""
-            amounts = functions.measured_amounts(file)
+            asked = {cell.function.name for cell in there if cell.function is not None}
+            file = str(model.trained(arguments.out)) if "catboost" in asked else ""
+            amounts = functions.measured_amounts(asked, file)
             measured = cells.measure(
                 every, amounts, loop=loop, repetitions=repetitions, seed=seed, progress=progress
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,15 +73,27 @@ _ALL: Final = (
 FUNCTIONS: Final[Mapping[str, Function]] = {function.name: function for function in _ALL}
 
 
-def measured_amounts(model: str = "") -> Amounts:
-    """How much work makes 300 ms of Python and 5 ms of numpy here, by the fastest of many tries; about 1.2 s."""
+def measured_amounts(functions: Collection[str], model: str = "") -> Amounts:
+    """How much work makes 300 ms of `python` and 5 ms of `numpy` here, by the fastest of many tries; about 1 s.
+
+    Args:
+        functions: names; of others nothing is counted.
+    """
+    iterations = _iterations() if "python" in functions else 1
+    return Amounts(iterations, _passes() if "numpy" in functions else 1, model)
+
+
+def _iterations() -> int:
+    return round(_TRIAL * _PYTHON_MS / _fastest_ms(lambda: work.squares(_TRIAL)))
+
+
+def _passes() -> int:
     values = work.table()
     one_ms = _fastest_ms(lambda: work.standardised(values, 1))
     more_ms = _fastest_ms(lambda: work.standardised(values, _MORE))
     # A call costs more than its passes: the memory of its result is new each time.
     pass_ms = (more_ms - one_ms) / (_MORE - 1)
-    trial_ms = _fastest_ms(lambda: work.squares(_TRIAL))
-    return Amounts(round(_TRIAL * _PYTHON_MS / trial_ms), max(1, 1 + round((_NUMPY_MS - one_ms) / pass_ms)), model)
+    return max(1, 1 + round((_NUMPY_MS - one_ms) / pass_ms))
 
 
 def _fastest_ms(once: Callable[[], object]) -> float:

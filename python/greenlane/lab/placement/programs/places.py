@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from greenlane.lab.environment import usable_cores
 from greenlane.lab.placement import work
+from greenlane.lab.placement.programs.job import end_all
 from greenlane.lab.placement.programs.ours import PLACEMENTS, pinned
 
 __all__ = ["OPENED", "opened"]
@@ -83,6 +85,7 @@ async def _ray(fn: Function, args: tuple[Any, ...]) -> Call:
         num_cpus=usable_cores(), include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
         _temp_dir=str(Path.cwd() / "ray"),
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, end_all)  # Ray has put its own in its place, which leaves daemons behind.
     task = ray.remote(fn)
 
     async def call() -> Any:
