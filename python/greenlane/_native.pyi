@@ -542,7 +542,7 @@ class Chooser:
         """(place, why, settled, weight, calls, expected ns)."""
 
     def seen(self) -> list[tuple[int, int, int]]:
-        """(calls remembered, median ns that callers waited, median ns that a loop was kept), inline, thread, process."""
+        """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
     def costs(self) -> tuple[int, int, int]:
         """(median CPU ns, median share without the GIL of 1000, ns that pickling keeps the caller)."""
