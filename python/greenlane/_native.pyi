@@ -544,6 +544,9 @@ class Chooser:
     def seen(self) -> list[tuple[int, int, int]]:
         """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
+    def weighed(self) -> list[tuple[int, int]]:
+        """(median ns that callers waited, that a loop was kept) of thread and process when they were last compared."""
+
     def costs(self) -> tuple[int, int, int]:
         """(median CPU ns, median share without the GIL of 1000, ns that pickling keeps the caller)."""
 

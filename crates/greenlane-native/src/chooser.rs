@@ -133,6 +133,10 @@ impl Chooser {
         Place::ALL.map(|place| chooser.seen(place)).to_vec()
     }
 
+    fn weighed(&self) -> Vec<(u64, u64)> {
+        self.locked().weighed().to_vec()
+    }
+
     fn costs(&self) -> (u64, u64, u64) {
         self.locked().costs()
     }

@@ -123,6 +123,8 @@ pub struct Chooser {
     why: Why,
     settled: bool,
     trial: Option<Trial>,
+    /// What the thread and the processes took, and kept a loop, when they were last compared.
+    weighed: [(u64, u64); 2],
     /// Median of the calls when it settled, when that was, and how many there were since.
     settled_took_ns: u64,
     settled_ns: u64,
@@ -160,6 +162,11 @@ impl Chooser {
         (self.cpu.median(), self.released.median(), kept_ns)
     }
 
+    /// (ns that callers waited, ns that a loop was kept) on the thread and in a process, when they were last compared.
+    pub fn weighed(&self) -> [(u64, u64); 2] {
+        self.weighed
+    }
+
     /// Whether it has come to a conclusion.
     pub fn settled(&self) -> bool {
         self.settled && self.trial.is_none()
@@ -194,12 +201,12 @@ impl Chooser {
         if self.place == Place::Inline {
             self.doubt(Why::Surprised);
         }
+        if self.is_due(now_ns) {
+            self.look_again(rule);
+        }
         let thread = &self.took[Place::Thread as usize];
         if thread.len < LEARN && self.place == Place::Thread {
             return measured();
-        }
-        if self.is_due(now_ns) {
-            self.look_again(rule);
         }
         if let Some(next) = self.next_try(now_ns, rule) {
             return next;
@@ -419,6 +426,10 @@ impl Chooser {
             (took_ns + lag_ns.saturating_sub(bears_ns), lag_ns)
         };
         let (thread, process) = (cost(Place::Thread), cost(Place::Process));
+        self.weighed = [Place::Thread, Place::Process].map(|place| {
+            let (_, took_ns, lag_ns) = self.seen(place);
+            (took_ns, lag_ns)
+        });
         let near_ns = thread.0.min(process.0) / NEAR;
         let (place, why) = if thread.0 + near_ns < process.0 {
             (Place::Thread, Why::Faster)

@@ -121,6 +121,26 @@ fn what_runs_without_the_gil_stays_on_the_thread_and_no_process_is_made() {
 }
 
 #[test]
+fn what_runs_without_the_gil_is_measured_again_when_it_changes() {
+    let mut world = World::new();
+    let native = Function {
+        took_ns: [5 * MS; 3],
+        lag_ns: [5 * MS, MS / 10, MS / 10],
+        released: 950,
+        ..PYTHON
+    };
+    world.calls(&native, 40);
+    assert_eq!(world.calls(&PYTHON, 40).0, Place::Process);
+    let longer = Function {
+        took_ns: [15 * MS; 3],
+        ..native
+    };
+    let mut world = World::new();
+    world.calls(&native, 40);
+    assert_eq!(world.calls(&longer, 40), (Place::Thread, Why::Released));
+}
+
+#[test]
 fn a_sleep_that_holds_the_gil_goes_to_a_process_whatever_that_takes() {
     let mut world = World::new();
     let sleep = Function {

@@ -138,7 +138,7 @@ class Choice:
         return PlacedRow(
             name=self.name,
             placement=placement,
-            reason="pinned" if pinned else reason(place, why, seen, costs, self.crossing),
+            reason="pinned" if pinned else reason(place, why, seen, self.chooser.weighed(), costs, self.crossing),
             calls=calls,
             expected_ms=round((seen[at][1] or expected_ns) / 1e6, 3),
             weight=weight,

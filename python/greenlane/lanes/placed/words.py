@@ -13,19 +13,26 @@ Seen = Sequence[tuple[int, int, int]]
 _RELEASED: Final = 700
 
 
-def reason(place: str, why: str, seen: Seen, costs: tuple[int, int, int], crossing: Crossing) -> str:
+def reason(
+    place: str,
+    why: str,
+    seen: Seen,
+    weighed: Sequence[tuple[int, int]],
+    costs: tuple[int, int, int],
+    crossing: Crossing,
+) -> str:
     """Say it.
 
     Args:
         place: where it runs.
         why: core's word for the reason.
         seen: (calls, median ns waited, median ns that a loop was kept), inline, thread, process.
+        weighed: likewise without calls, thread and process, when they were last compared.
         costs: (median CPU ns, share without the GIL of 1000, ns that pickling keeps the caller).
         crossing: what was found out about crossing to another process.
     """
-    inline, thread, process = seen
+    inline, thread, _ = seen
     work = _work(thread, costs)
-    in_process = f"{_ms(process[1])} in a process" if process[0] else ""
     bytes_ = f"{crossing.in_band / 1e6:.2f} MB in band"
     if why == "new":
         return f"new: {thread[0]} calls measured"
@@ -47,10 +54,15 @@ def reason(place: str, why: str, seen: Seen, costs: tuple[int, int, int], crossi
         return f"{work}; what may be spent on trying (explore_ms) is spent"
     if why == "trying":
         return f"{work}; a process is being tried"
-    told = {"faster": "slower", "calmer": "as fast, and keeps the loop more", "equal": "as fast"}[why]
-    if place == "process":
-        return f"{work}, {bytes_}; {_ms(process[1])} there, on the thread {_ms(thread[1])}: {told}"
-    return f"{work}; {in_process or 'a process'}, {bytes_}: {told}"
+    (thread_ns, thread_lag_ns), (process_ns, process_lag_ns) = weighed
+    if not thread_ns:
+        return f"{work}, {bytes_}; compared by an earlier process"
+    there = f"{_ms(process_ns)} in a process, {_ms(thread_ns)} on the thread"
+    if why == "calmer":
+        there += f", where the loop waits {_ms(thread_lag_ns)} for the GIL"
+        if place == "thread":
+            there = f"{_ms(process_ns)} in a process, whose answers keep the loop for {_ms(process_lag_ns)}"
+    return f"{work}, {bytes_}; {there}"
 
 
 def _work(thread: tuple[int, int, int], costs: tuple[int, int, int]) -> str:
@@ -63,6 +75,8 @@ def _work(thread: tuple[int, int, int], costs: tuple[int, int, int]) -> str:
         return f"{_ms(took_ns)} {kind}, {released / 10:.0f} % without the GIL"
     if cpu_ns * 8 < took_ns and lag_ns * 2 > took_ns:
         return f"{_ms(took_ns)} that waits with the GIL in its hands"
+    if released >= 200:
+        return f"{_ms(took_ns)} that hold the GIL for {100 - released / 10:.0f} % of it"
     return f"{_ms(took_ns)} of Python that holds the GIL"
 
 
