@@ -52,16 +52,23 @@ class Call:
         "active",
         "args",
         "arrival_ns",
+        "begun_ns",
         "context",
+        "cost",
         "deadline_ns",
         "expected_ns",
         "fn",
         "home",
+        "in_band",
         "job",
+        "kept_ns",
         "kwargs",
         "name",
+        "out_of_band",
         "state",
+        "submitted_ns",
         "ticket",
+        "width",
     )
 
     def __init__(
@@ -97,6 +104,15 @@ class Call:
         self.expected_ns = expected_ns
         self.job = job
         self.arrival_ns = time.monotonic_ns()
+        # When it was handed to its executor, and when it began; 0 = not yet.
+        self.submitted_ns = self.begun_ns = 0
+        # Bytes that crossed to another process and back: pickled, and as they lie; how long the reading of its answer
+        # kept the caller's thread.
+        self.in_band = self.out_of_band = self.kept_ns = 0
+        # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.
+        self.width = 1
+        # What is to be measured of it, for whoever learns from it.
+        self.cost: Any = None
         # Of the executor that has it, and nobody else's.
         self.ticket = 0
         # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
@@ -116,7 +132,8 @@ class Call:
             if self.state is not State.WAITING:
                 return False
             self.state = State.RUNNING
-            return True
+        self.begun_ns = time.monotonic_ns()
+        return True
 
     def finish(self, result: object) -> bool:
         """End it with what its function gave. False = it has ended before; nobody will see the result."""

@@ -23,6 +23,7 @@ def wait(executor: Executor, call: Call, hub: Any) -> None:
     try:
         call.add_done_callback(waker.wake)
         executor.submit(call)
+        call.submitted_ns = time.monotonic_ns()
         if call.deadline_ns:
             timer = hub.loop.timer(max(call.deadline_ns - time.monotonic_ns(), 0) / 1e9)
             timer.start(call.expire)

@@ -21,6 +21,7 @@ async def wait(executor: Executor, call: Call, loop: Any) -> None:
     future = _ending(call, loop)
     try:
         executor.submit(call)
+        call.submitted_ns = time.monotonic_ns()
         if call.deadline_ns:
             timer = loop.call_later(max(call.deadline_ns - time.monotonic_ns(), 0) / 1e9, call.expire)
         await future

@@ -19,6 +19,7 @@ def wait(executor: Executor, call: Call) -> None:
     try:
         call.add_done_callback(lambda _: ended.release())
         executor.submit(call)
+        call.submitted_ns = time.monotonic_ns()
         phase.leave(phase.Kind.FUTURE)
         try:
             _acquire(ended, call)

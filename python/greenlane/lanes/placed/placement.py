@@ -16,20 +16,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from greenlane import deadline
-from greenlane._native import CallProfile, Recorder, Steps
-from greenlane.errors import PlacementError
+from greenlane._native import CallProfile, GilLooks, Recorder, Steps
+from greenlane.errors import GreenlaneError, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.arena import inside
 from greenlane.lanes.permits import Permits
-from greenlane.lanes.placed import here, on_hub, on_loop, on_thread
+from greenlane.lanes.placed import here, on_hub, on_loop, on_thread, remarks
 from greenlane.lanes.placed.call import Call
+from greenlane.lanes.placed.choice import INLINE, INSPECT, MEASURE, PREPARE, PROCESS, THREAD, Choice, Cost, PlacedRow
+from greenlane.lanes.placed.choice import place_of as _place_of
+from greenlane.lanes.placed.crossing import Crossing, inspected
 from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.lanes.placed.native_threads import NativeThreads
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
+from greenlane.lanes.placed.preparing import prepare
 from greenlane.lanes.placed.real import RLock, in_forked_child
-from greenlane.policy import CallRule, QueueRule
+from greenlane.policy import CallRule, ChoiceRule, QueueRule
 from greenlane.settings import Settings
 
 __all__ = ["Placement"]
@@ -40,6 +44,8 @@ _ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
+#: How often a call that is measured is looked at: each look interrupts it.
+_LOOK_NS: Final = 1_000_000
 
 
 class Placement:
@@ -62,6 +68,10 @@ class Placement:
         self.threads = settings.threads
         self._permits = permits
         self._rule = CallRule.of(settings)
+        self._choice_rule = ChoiceRule.of(settings)
+        self._choices: dict[tuple[str, str], Choice] = {}
+        self._kept: Mapping[str, tuple[str, str, int]] = {}
+        self._interval_ns = round(settings.interval_ms * 1e6)
         self._most_names = settings.max_routes
         self._profiles: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
@@ -107,10 +117,14 @@ class Placement:
             self._run_here(call, loop)
             if hub is not None and not nested and self._kept_long():
                 on_hub.turn()
-        elif hub is not None:
-            on_hub.wait(executor, call, hub)
         else:
-            on_thread.wait(executor, call)
+            wait = on_thread.wait if hub is None else functools.partial(on_hub.wait, hub=hub)
+            try:
+                wait(executor, call)
+            except BaseException as error:
+                call = self._again(call, error)
+                wait(self.lane, call)
+            self._ended(call)
         return _result(call)
 
     def belongs_on_lane(self, name: str) -> bool:
@@ -161,6 +175,8 @@ class Placement:
 
     def _begin_anew(self) -> None:
         self._lock = RLock()
+        for choice in self._choices.values():
+            choice.forked()
 
     async def _awaitable(
         self,
@@ -179,7 +195,12 @@ class Placement:
                 if self._kept_long():
                     await on_loop.turn()
             else:
-                await on_loop.wait(executor, call, loop)
+                try:
+                    await on_loop.wait(executor, call, loop)
+                except BaseException as error:
+                    call = self._again(call, error)
+                    await on_loop.wait(self.lane, call, loop)
+                self._ended(call)
             return _result(call)
         except BaseException as error:
             raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
@@ -201,16 +222,103 @@ class Placement:
         """Give what runs a call; None = it runs where its caller is."""
         if inside.WORKER:
             return None
-        pin = AUTO if function is None else function.pin(self._default, self._pins)
-        if pin in _ELSEWHERE and not self.lane.closed:
-            if self._permits().mode(call.name) == "off":
-                return None if nested else self.lane
-            with self._lock:
-                self._sent[pin] += 1
-            return self._executors(pin)
+        if function is None:
+            return None if nested or self.lane.closed or self._stays(call) else self.lane
+        choice = self._choice(function)
+        if choice.pin != AUTO:
+            return self._as_pinned(call, choice, nested)
+        if nested or self.lane.closed:
+            return None
+        return self._as_chosen(call, choice)
+
+    def _as_pinned(self, call: Call, choice: Choice, nested: bool) -> Executor | None:
+        pin = choice.pin
+        off = self._permits().mode(call.name) == "off"
+        if pin in _ELSEWHERE and not off and not self.lane.closed:
+            remarks.at_first_sight(choice)
+            remarks.before(choice, pin, call.args, call.kwargs)
+            return self._elsewhere(call, choice, pin, PROCESS)
         if nested or self.lane.closed or pin == "inline":
             return None
-        return self.lane if pin == "thread" or not self._stays(call) else None
+        if not off:
+            call.cost = Cost(choice, THREAD)
+        return self.lane
+
+    def _as_chosen(self, call: Call, choice: Choice) -> Executor | None:
+        mode = self._permits().mode(call.name)
+        if mode == "off":
+            return self.lane
+        next_ = choice.chooser.next(time.monotonic_ns()) if mode == "on" else THREAD | MEASURE
+        place = next_ & 3
+        if place == INLINE:
+            call.cost = Cost(choice, INLINE)
+            return None
+        if place == PROCESS:
+            return self._elsewhere(call, choice, "process", next_)
+        call.cost = Cost(choice, next_)
+        call.width = choice.width
+        return self.lane
+
+    def _elsewhere(self, call: Call, choice: Choice, name: str, next_: int) -> Executor:
+        executor = self._executors(name)
+        call.cost = Cost(choice, next_)
+        with self._lock:
+            self._sent[name] += 1
+        return executor
+
+    def _again(self, call: Call, error: BaseException) -> Call:
+        """Give a call for the lane in the place of one that could not even be sent; else raise why."""
+        cost = call.cost
+        if cost is not None:
+            cost.choice.chooser.lost(cost.next)
+        unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
+        if not unsent or cost is None or cost.choice.pin != AUTO or _place_of(cost) != PROCESS:
+            raise error
+        if isinstance(error, PlacementError):
+            cost.choice.refuse(error.rule or str(error))
+        with self._lock:
+            self._sent["process"] -= 1
+        return self._made(call.fn, call.args, call.kwargs, call.name)
+
+    def _ended(self, call: Call) -> None:
+        """Learn from a call that has ended somewhere else."""
+        cost = call.cost
+        if cost is None:
+            return
+        choice = cost.choice
+        choice.ended(call, cost)
+        if _place_of(cost) == PROCESS:
+            if call.begun_ns:
+                with self._lock:
+                    self._waited_ns += max(call.begun_ns - call.submitted_ns, 0)
+        if choice.pin != AUTO and choice.pin != "inline":
+            remarks.after(choice, choice.pin, call, self._interval_ns)
+
+    def _choice(self, function: PlacedFunction) -> Choice:
+        owner, found = function.known
+        if owner is not self:
+            found = self._known(function)
+            function.known = (self, found)
+        choice: Choice = found
+        return choice
+
+    def _known(self, function: PlacedFunction) -> Choice:
+        pin = function.pin(self._default, self._pins)
+        key = (function.name, pin)
+        with self._lock:
+            found = self._choices.get(key)
+            if found is None:
+                found = Choice(function, pin, self._choice_rule)
+                kept = self._kept.get(function.name)
+                if kept is not None and pin == AUTO:
+                    found.chooser.restore(*kept, time.monotonic_ns())
+                if len(self._choices) < self._most_names:
+                    self._choices[key] = found
+        return found
+
+    def placed(self) -> list[PlacedRow]:
+        """Give what is known of each function under `@placed`."""
+        return [choice.row() for choice in list(self._choices.values())]
 
     def _stays(self, call: Call) -> bool:
         """Whether a call runs where its caller is: said or learned to be light."""
@@ -228,7 +336,9 @@ class Placement:
         self._kept_ns += took_ns
         with self._lock:
             self._inline += 1
-        if self._permits().mode(call.name) != "off":
+        if call.cost is not None:
+            call.cost.choice.chooser.ran_inline(took_ns)
+        elif self._permits().mode(call.name) != "off":
             self._profile(call.name).update(took_ns)
 
     def _run_on_lane(self, call: Call) -> None:
@@ -240,6 +350,8 @@ class Placement:
         permits = self._permits_for(call.name)
         opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
         try:
+            if call.cost is not None:
+                call.fn = functools.partial(_measured, call.cost, call.fn)
             begun = call.run()
         finally:
             took_ns = time.monotonic_ns() - from_ns
@@ -250,6 +362,10 @@ class Placement:
             self._waited_ns += from_ns - call.arrival_ns
         if begun and spent is not None:
             self._learn(call.name, took_ns, spent)
+        if call.cost is not None:
+            remarks.at_first_sight(call.cost.choice)
+            if call.cost.next & PREPARE:
+                prepare(call.cost.choice, self._executors)
 
     def _run_on_thread(self, fn: Callable[..., Any], name: str, arrival_ns: int, due_ns: int, *args: Any) -> Any:
         from_ns = time.monotonic_ns()
@@ -300,7 +416,36 @@ def _none(name: str) -> Executor:
     raise PlacementError("place a function", name="placement", value=name, rule="one that there is here")
 
 
+def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a function on this thread, and note in `cost` what it costs, itself and others."""
+    if cost.next & INSPECT:
+        cost.crossing = Crossing()
+        return inspected(fn, args, kwargs, cost.crossing)
+    looks = GilLooks(_LOOK_NS) if cost.next & MEASURE else None
+    from_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        cost.ran_ns, cost.cpu_ns = time.monotonic_ns() - from_ns, time.thread_time_ns() - cpu_ns
+        cost.computed = cost.cpu_ns * _LEAST_CPU >= cost.ran_ns
+        if looks is not None:
+            seen, free, cost.lag_ns = looks.end()
+            if seen:
+                cost.released = free * 1000 // seen
+
+
 def _result(call: Call) -> Any:
-    result = call.result()
+    try:
+        result = call.result()
+    except (WorkerDied, PlacementError) as error:
+        # A process has died of it, or cannot give back what it gave: it is not sent there again. It has run: no repeat.
+        if call.cost is not None and _place_of(call.cost) == PROCESS:
+            call.cost.choice.refuse(_short(error))
+        raise
     refuse_result(result, call.name)
     return result
+
+
+def _short(error: GreenlaneError) -> str:
+    died = isinstance(error, WorkerDied)
+    return f"a worker process died of it ({error})".partition("\n")[0] if died else error.rule or str(error)
