@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from greenlane.bootstrap_placement import placed, placement
-from greenlane.lanes.placed.functions import name_of
 
 __all__ = ["PLACEMENTS", "chosen", "pinned"]
 
@@ -19,7 +18,7 @@ def pinned(contender: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return placed(placement=PLACEMENTS[contender])(fn)
 
 
-def chosen(fn: Callable[..., Any]) -> tuple[str, str]:
-    """Where calls of `fn` go by now, and why."""
-    weight, expected_ms, calls = placement().learned()[name_of(fn)]
-    return ("inline" if weight == "light" else "thread"), f"{weight}: {expected_ms:.3g} ms after {calls} calls"
+def chosen() -> tuple[str, str]:
+    """Where calls of the one function that this process places go by now, and why."""
+    (row,) = placement().placed()
+    return row.placement, row.reason

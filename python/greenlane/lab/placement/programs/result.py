@@ -17,7 +17,7 @@ def left(job: Job, count: Count, fn: Callable[..., Any] | None = None, args: tup
     """Leave the result where the job says."""
     result, where = count.result, job.contender
     if fn is not None and where == "greenlane":
-        result.chosen, result.reason = chosen(fn)
+        result.chosen, result.reason = chosen()
         where = result.chosen
     if fn is not None and result.took_ms:
         result.bytes_in_band, result.bytes_out_of_band = crossing_bytes(where, fn, args, count.given)
