@@ -16,9 +16,9 @@ __all__ = ["left"]
 def left(job: Job, count: Count, fn: Callable[..., Any] | None = None, args: tuple[Any, ...] = ()) -> None:
     """Leave the result where the job says."""
     result, where = count.result, job.contender
-    if fn is not None and where == "greenlane":
-        result.chosen, result.reason = chosen()
-        where = result.chosen
     if fn is not None and result.took_ms:
+        if where == "greenlane":
+            where, result.reason = chosen()
+            result.chosen = where
         result.bytes_in_band, result.bytes_out_of_band = crossing_bytes(where, fn, args, count.given)
     result.leave(job.result)
