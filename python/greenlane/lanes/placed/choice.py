@@ -19,24 +19,13 @@ from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.words import reason
 from greenlane.policy import ChoiceRule
 
-__all__ = [
-    "INSPECT",
-    "MEASURE",
-    "PLACES",
-    "PREPARE",
-    "PROCESS",
-    "TRIED",
-    "Choice",
-    "Cost",
-    "PlacedRow",
-    "code_of",
-    "place_of",
-]
+__all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow", "code_of"]
+__all__ += ["place_of"]
 
 #: See `_native.Chooser`.
 _PLACES: Final = ("inline", "thread", "process")
 INLINE, THREAD, PROCESS = range(3)
-TRIED, MEASURE, INSPECT, PREPARE = 4, 8, 16, 32
+MEASURE, INSPECT, PREPARE = 8, 16, 32
 _PLACE: Final = 3
 #: Of 1000: calls that are without the GIL for this share may run beside each other, on threads of their own.
 _RELEASED: Final = 700

@@ -24,7 +24,7 @@ from greenlane.lanes.arena import inside
 from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import here, on_hub, on_loop, on_thread, remarks
-from greenlane.lanes.placed.call import Call
+from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.choice import (
     INLINE,
     INSPECT,
@@ -41,7 +41,7 @@ from greenlane.lanes.placed.choice import place_of as _place_of
 from greenlane.lanes.placed.crossing import Crossing, inspected
 from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.frames import without_ours
-from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
+from greenlane.lanes.placed.functions import ROUTE_PREFIX, name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.lanes.placed.native_threads import NativeThreads
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.preparing import prepare
@@ -301,11 +301,24 @@ class Placement:
         choice = cost.choice
         choice.ended(call, cost)
         if _place_of(cost) == PROCESS:
-            if call.begun_ns:
-                with self._lock:
-                    self._waited_ns += max(call.begun_ns - call.submitted_ns, 0)
+            self._note(call, "worker process" if choice.pin != "cluster" else "cluster")
         if choice.pin != AUTO and choice.pin != "inline":
             remarks.after(choice, choice.pin, call, self._interval_ns)
+
+    def _note(self, call: Call, where: str) -> None:
+        """Count a call that ran elsewhere, and write down in a recording what its caller waited for, by name."""
+        begun_ns, now_ns = call.begun_ns, time.monotonic_ns()
+        from_ns = min(call.submitted_ns or now_ns, begun_ns) if begun_ns else call.submitted_ns
+        waited_ns = max((begun_ns or now_ns) - from_ns, 0)
+        with self._lock:
+            self._waited_ns += waited_ns
+        if self._recorder.recording():
+            if waited_ns:
+                self._recorder.waited("pool", from_ns, begun_ns or now_ns)
+            if begun_ns:
+                name = call.name.removeprefix(ROUTE_PREFIX)
+                failed = call.state is not State.FINISHED
+                self._recorder.call(begun_ns, now_ns, now_ns, call.deadline_ns, where, name, int(failed))
 
     def _choice(self, function: PlacedFunction) -> Choice:
         owner, found = function.known
