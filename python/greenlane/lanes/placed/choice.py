@@ -8,21 +8,24 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import zlib
 from typing import Any, Final
 
 from greenlane._native import Chooser
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.crossing import Crossing
+from greenlane.lanes.placed.functions import plain
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.words import reason
 from greenlane.policy import ChoiceRule
 
-__all__ = ["INSPECT", "MEASURE", "PLACES", "PREPARE", "PROCESS", "TRIED", "Choice", "Cost", "PlacedRow"]
+__all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow", "code_of"]
+__all__ += ["place_of"]
 
 #: See `_native.Chooser`.
-PLACES: Final = ("inline", "thread", "process")
+_PLACES: Final = ("inline", "thread", "process")
 INLINE, THREAD, PROCESS = range(3)
-TRIED, MEASURE, INSPECT, PREPARE = 4, 8, 16, 32
+MEASURE, INSPECT, PREPARE = 8, 16, 32
 _PLACE: Final = 3
 #: Of 1000: calls that are without the GIL for this share may run beside each other, on threads of their own.
 _RELEASED: Final = 700
@@ -59,9 +62,11 @@ class PlacedRow:
     weight: str
     pinned: bool
     released_frac: float
-    # For keeping: core's word for the reason, and the median of what its callers waited.
+    # For keeping: core's word for the reason, the median of what its callers waited, a checksum of its code.
     why: str
     took_ns: int
+    code: int
+    settled: bool
 
 
 class Choice:
@@ -129,12 +134,12 @@ class Choice:
 
     def row(self) -> PlacedRow:
         """Give what people read."""
-        place, why, _, weight, calls, expected_ns = self.chooser.chosen()
+        place, why, settled, weight, calls, expected_ns = self.chooser.chosen()
         seen = self.chooser.seen()
         costs = self.chooser.costs()
         pinned = self.pin != AUTO
         placement = self.pin if pinned else place
-        at = PLACES.index(placement) if placement in PLACES else THREAD
+        at = _PLACES.index(placement) if placement in _PLACES else THREAD
         return PlacedRow(
             name=self.name,
             placement=placement,
@@ -146,6 +151,8 @@ class Choice:
             released_frac=round(costs[1] / 1000, 3),
             why=why,
             took_ns=seen[at][1] or expected_ns,
+            code=code_of(self.function),
+            settled=settled,
         )
 
     def _inspected(self, found: Crossing) -> None:
@@ -161,6 +168,12 @@ class Choice:
             return 1
         took_ns = self.chooser.seen()[THREAD][1]
         return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else _cores()
+
+
+def code_of(function: PlacedFunction) -> int:
+    """Give a checksum of a function's code: it tells one version from the next."""
+    code = getattr(plain(function.fn), "__code__", None)
+    return 0 if code is None else zlib.crc32(repr((code.co_code, code.co_names, code.co_varnames)).encode())
 
 
 def _cores() -> int:

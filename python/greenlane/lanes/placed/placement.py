@@ -10,6 +10,7 @@ changed. `off`: likewise, and nothing is learned. A loop is never made to do the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -20,15 +21,27 @@ from greenlane._native import CallProfile, GilLooks, Recorder, Steps
 from greenlane.errors import GreenlaneError, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.arena import inside
+from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import here, on_hub, on_loop, on_thread, remarks
-from greenlane.lanes.placed.call import Call
-from greenlane.lanes.placed.choice import INLINE, INSPECT, MEASURE, PREPARE, PROCESS, THREAD, Choice, Cost, PlacedRow
+from greenlane.lanes.placed.call import Call, State
+from greenlane.lanes.placed.choice import (
+    INLINE,
+    INSPECT,
+    MEASURE,
+    PREPARE,
+    PROCESS,
+    THREAD,
+    Choice,
+    Cost,
+    PlacedRow,
+    code_of,
+)
 from greenlane.lanes.placed.choice import place_of as _place_of
 from greenlane.lanes.placed.crossing import Crossing, inspected
 from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.frames import without_ours
-from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
+from greenlane.lanes.placed.functions import ROUTE_PREFIX, name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.lanes.placed.native_threads import NativeThreads
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.preparing import prepare
@@ -70,7 +83,7 @@ class Placement:
         self._rule = CallRule.of(settings)
         self._choice_rule = ChoiceRule.of(settings)
         self._choices: dict[tuple[str, str], Choice] = {}
-        self._kept: Mapping[str, tuple[str, str, int]] = {}
+        self._kept: Mapping[str, StoredChoice] = {}
         self._interval_ns = round(settings.interval_ms * 1e6)
         self._most_names = settings.max_routes
         self._profiles: dict[str, CallProfile] = {}
@@ -288,11 +301,24 @@ class Placement:
         choice = cost.choice
         choice.ended(call, cost)
         if _place_of(cost) == PROCESS:
-            if call.begun_ns:
-                with self._lock:
-                    self._waited_ns += max(call.begun_ns - call.submitted_ns, 0)
+            self._note(call, "worker process" if choice.pin != "cluster" else "cluster")
         if choice.pin != AUTO and choice.pin != "inline":
             remarks.after(choice, choice.pin, call, self._interval_ns)
+
+    def _note(self, call: Call, where: str) -> None:
+        """Count a call that ran elsewhere, and write down in a recording what its caller waited for, by name."""
+        begun_ns, now_ns = call.begun_ns, time.monotonic_ns()
+        from_ns = min(call.submitted_ns or now_ns, begun_ns) if begun_ns else call.submitted_ns
+        waited_ns = max((begun_ns or now_ns) - from_ns, 0)
+        with self._lock:
+            self._waited_ns += waited_ns
+        if self._recorder.recording():
+            if waited_ns:
+                self._recorder.waited("pool", from_ns, begun_ns or now_ns)
+            if begun_ns:
+                name = call.name.removeprefix(ROUTE_PREFIX)
+                failed = call.state is not State.FINISHED
+                self._recorder.call(begun_ns, now_ns, now_ns, call.deadline_ns, where, name, int(failed))
 
     def _choice(self, function: PlacedFunction) -> Choice:
         owner, found = function.known
@@ -310,11 +336,16 @@ class Placement:
             if found is None:
                 found = Choice(function, pin, self._choice_rule)
                 kept = self._kept.get(function.name)
-                if kept is not None and pin == AUTO:
-                    found.chooser.restore(*kept, time.monotonic_ns())
+                if kept is not None and pin == AUTO and kept.code == code_of(function):
+                    with contextlib.suppress(ValueError):  # of another version of Greenlane
+                        found.chooser.restore(kept.placement, kept.why, kept.took_ns, time.monotonic_ns())
                 if len(self._choices) < self._most_names:
                     self._choices[key] = found
         return found
+
+    def restore(self, kept: Mapping[str, StoredChoice]) -> None:
+        """Begin with what an earlier process has chosen, for functions that have not changed since."""
+        self._kept = kept
 
     def placed(self) -> list[PlacedRow]:
         """Give what is known of each function under `@placed`."""

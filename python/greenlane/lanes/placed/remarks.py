@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final
@@ -89,4 +88,4 @@ def _warn(choice: Choice, what: str, remedy: str) -> None:
     try:
         warnings.warn_explicit(text, PlacementWarning, file, line, module=name.rpartition(".")[0] or name)
     except PlacementWarning:  # Warnings are errors here; a call must not fail for one.
-        sys.stderr.write(f"{file}:{line}: PlacementWarning: {text}\n")
+        warnings.showwarning(text, PlacementWarning, file, line)
