@@ -9,6 +9,7 @@ It runs `greenlane.lab.placement` (docs/placement-lab.md): 4 callers, no rivals.
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -51,12 +52,17 @@ def claims(verdicts: Sequence[Mapping[str, Any]]) -> list[Claim]:
     """What is claimed of them."""
     return [
         Claim(
-            "placement", f"{one['function']}: {one['text']}", one["measured"], one["low"], one["high"],
+            "placement", f"{one['function']}: {one['text']}", one["measured"], *_interval(one),
             "≤" if one["relation"] == "<=" else "≥", one["target"], digits=2, unit=one["unit"],
         )
         for one in verdicts
         if not (one["function"] == _KEEPS_GIL and one["text"].startswith("thread: heartbeat"))
     ]  # fmt: skip
+
+
+def _interval(one: Mapping[str, Any]) -> tuple[float, float]:
+    """One repetition has none: the value itself."""
+    return (one["measured"], one["measured"]) if math.isnan(one["low"]) else (one["low"], one["high"])
 
 
 def _cells(quick: bool) -> list[cells.Cell]:
