@@ -169,15 +169,16 @@ class _Own:
     """The permits of a process that no host of ours has given any."""
 
     def __init__(self, settings: Settings) -> None:
+        from greenlane import bootstrap
+
+        self._running = bootstrap.running
         self._settings = settings
         self._permits: Permits | None = None
         self.placement: Placement | None = None
 
     def permits(self) -> Permits:
         """Give the permits of this process as it is now."""
-        from greenlane import bootstrap
-
-        running = bootstrap.running()
+        running = self._running()
         if running is not None:
             return running.permits
         return self._permits or self._make()

@@ -22,7 +22,7 @@ from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.real import allocate_lock
 
-__all__ = ["Call", "State"]
+__all__ = ["Call", "Inline", "State"]
 
 
 class State(enum.Enum):
@@ -229,3 +229,21 @@ class Call:
         for callback in callbacks:
             callback(self)
         return True
+
+
+class Inline:
+    """A placed function that runs where its caller is: what a `Call` is to what the function calls, and no more."""
+
+    __slots__ = ("active", "home")
+
+    def __init__(self, home: object) -> None:
+        """Run now.
+
+        Args:
+            home: the event loop in which it runs; None = there is none.
+        """
+        self.home = home
+        self.active = True
+
+    def check(self) -> None:
+        """Nothing: nobody can leave while it runs. Its deadline stands in its context."""

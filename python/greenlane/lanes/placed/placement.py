@@ -11,20 +11,22 @@ changed. `off`: likewise, and nothing is learned. A loop is never made to do the
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import time
 from collections.abc import Callable, Mapping
+from types import CoroutineType, GeneratorType
 from typing import Any, Final
 
 from greenlane import deadline
 from greenlane._native import CallProfile, GilLooks, Recorder, Steps
-from greenlane.errors import GreenlaneError, Overloaded, PlacementError, WorkerDied
+from greenlane.errors import DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.arena import inside
 from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import here, on_hub, on_loop, on_thread, remarks
-from greenlane.lanes.placed.call import Call, State
+from greenlane.lanes.placed.call import Call, Inline, State
 from greenlane.lanes.placed.choice import (
     INLINE,
     INSPECT,
@@ -52,6 +54,9 @@ from greenlane.settings import Settings
 __all__ = ["Placement"]
 
 _OTHER: Final = "run (other)"
+#: What runs in this process as a placed call, and results that are no results yet.
+_RUNNING: Final = (Call, Inline)
+_DRIVEN: Final = (CoroutineType, GeneratorType)
 #: Placements outside this process.
 _ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
@@ -114,18 +119,26 @@ class Placement:
     ) -> Any:
         outer = deadline.CURRENT.get()
         # A placed function calls another one: it has its place already, and the lane must not wait for itself.
-        nested = isinstance(outer, Call) and outer.active
+        nested = isinstance(outer, _RUNNING) and outer.active
         if outer is not None:
             outer.check()
         loop = here.loop()
-        if loop is not None and not (isinstance(outer, Call) and nested and outer.home is loop):
+        if loop is not None and not (isinstance(outer, _RUNNING) and nested and outer.home is loop):
             return self._awaitable(loop, nested, fn, args, kwargs, function)
-        call = self._made(fn, args, kwargs, function.name if function is not None else "")
         hub = here.hub()
-        if loop is not None or (hub is not None and here.in_hub(hub)):
-            self._run_here(call, loop)  # Nobody can wait here.
+        # In neither can anybody wait.
+        bound = loop is not None or (hub is not None and here.in_hub(hub))
+        next_ = 0 if function is None else INLINE if bound else self._next(function, nested)
+        if function is not None and next_ == INLINE:
+            result = self._run_inline(function, fn, args, kwargs, loop)
+            if hub is not None and not bound and not nested and self._kept_long():
+                on_hub.turn()
+            return result
+        call = self._made(fn, args, kwargs, function.name if function is not None else "")
+        if bound:
+            self._run_here(call, loop)
             return _result(call)
-        executor = self._where(call, function, nested)
+        executor = self._where(call, function, nested, next_)
         if executor is None:
             self._run_here(call, loop)
             if hub is not None and not nested and self._kept_long():
@@ -201,8 +214,14 @@ class Placement:
         function: PlacedFunction | None,
     ) -> Any:
         try:
+            next_ = 0 if function is None else self._next(function, nested)
+            if function is not None and next_ == INLINE:
+                result = self._run_inline(function, fn, args, kwargs, loop)
+                if self._kept_long():
+                    await on_loop.turn()
+                return result
             call = self._made(fn, args, kwargs, function.name if function is not None else "")
-            executor = self._where(call, function, nested)
+            executor = self._where(call, function, nested, next_)
             if executor is None:
                 self._run_here(call, loop)
                 if self._kept_long():
@@ -231,42 +250,30 @@ class Placement:
             job=self._recorder.job(),
         )
 
-    def _where(self, call: Call, function: PlacedFunction | None, nested: bool) -> Executor | None:
-        """Give what runs a call; None = it runs where its caller is."""
-        if inside.WORKER:
-            return None
-        if function is None:
-            return None if nested or self.lane.closed or self._stays(call) else self.lane
+    def _next(self, function: PlacedFunction, nested: bool) -> int:
+        """Say what to do with the next call of a placed function; `INLINE` = run it here, else see `_where`."""
         choice = self._choice(function)
+        if inside.WORKER or choice.pin == "inline":
+            return INLINE
         if choice.pin != AUTO:
-            return self._as_pinned(call, choice, nested)
+            return INLINE if self.lane.closed or (nested and choice.pin == "thread") else THREAD
         if nested or self.lane.closed:
-            return None
-        return self._as_chosen(call, choice)
+            return INLINE
+        mode = self._permits().mode(choice.name)
+        return choice.chooser.next(time.monotonic_ns()) if mode == "on" else THREAD | MEASURE
 
-    def _as_pinned(self, call: Call, choice: Choice, nested: bool) -> Executor | None:
-        pin = choice.pin
-        off = self._permits().mode(call.name) == "off"
-        if pin in _ELSEWHERE and not off and not self.lane.closed:
+    def _where(self, call: Call, function: PlacedFunction | None, nested: bool, next_: int) -> Executor | None:
+        """Give what runs a call; None = it runs where its caller is."""
+        if function is None:
+            return None if nested or self.lane.closed or inside.WORKER or self._stays(call) else self.lane
+        choice = self._choice(function)
+        if self._permits().mode(call.name) == "off":
+            return None if nested else self.lane
+        if choice.pin in _ELSEWHERE:
             remarks.at_first_sight(choice)
-            remarks.before(choice, pin, call.args, call.kwargs)
-            return self._elsewhere(call, choice, pin, PROCESS)
-        if nested or self.lane.closed or pin == "inline":
-            return None
-        if not off:
-            call.cost = Cost(choice, THREAD)
-        return self.lane
-
-    def _as_chosen(self, call: Call, choice: Choice) -> Executor | None:
-        mode = self._permits().mode(call.name)
-        if mode == "off":
-            return self.lane
-        next_ = choice.chooser.next(time.monotonic_ns()) if mode == "on" else THREAD | MEASURE
-        place = next_ & 3
-        if place == INLINE:
-            call.cost = Cost(choice, INLINE)
-            return None
-        if place == PROCESS:
+            remarks.before(choice, choice.pin, call.args, call.kwargs)
+            return self._elsewhere(call, choice, choice.pin, PROCESS)
+        if next_ & 3 == PROCESS:
             return self._elsewhere(call, choice, "process", next_)
         call.cost = Cost(choice, next_)
         call.width = choice.width
@@ -367,10 +374,34 @@ class Placement:
         self._kept_ns += took_ns
         with self._lock:
             self._inline += 1
-        if call.cost is not None:
-            call.cost.choice.chooser.ran_inline(took_ns)
-        elif self._permits().mode(call.name) != "off":
+        if self._permits().mode(call.name) != "off":
             self._profile(call.name).update(took_ns)
+
+    def _run_inline(
+        self,
+        function: PlacedFunction,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        loop: Any,
+    ) -> Any:
+        """Run a placed function where its caller is, as `Call.run` would, for less."""
+        due_ns, from_ns = deadline.surrounding_ns(), time.monotonic_ns()
+        if due_ns and from_ns >= due_ns:
+            raise DeadlineExceeded("run a placed function", name="function", value=function.name)
+        running = Inline(loop)
+        try:
+            result = contextvars.copy_context().run(_entered, running, due_ns, fn, args, kwargs)
+        finally:
+            running.active = False
+            took_ns = time.monotonic_ns() - from_ns
+            self._kept_ns += took_ns
+            with self._lock:
+                self._inline += 1
+            self._choice(function).chooser.ran_inline(took_ns)
+        if isinstance(result, _DRIVEN):
+            refuse_result(result, function.name)
+        return result
 
     def _run_on_lane(self, call: Call) -> None:
         """Run a call on this native thread, for the job of its caller."""
@@ -445,6 +476,11 @@ class Placement:
 
 def _none(name: str) -> Executor:
     raise PlacementError("place a function", name="placement", value=name, rule="one that there is here")
+
+
+def _entered(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    deadline.enter(running, due_ns)
+    return fn(*args, **kwargs)
 
 
 def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
