@@ -15,7 +15,7 @@ from greenlane.page.axis import LogAxis
 from greenlane.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane.page.document import document
 from greenlane.page.html import Html, element
-from greenlane.page.quantities import milliseconds
+from greenlane.page.quantities import amount, milliseconds
 
 __all__ = ["page"]
 
@@ -52,8 +52,8 @@ def _verdicts(choices: Sequence[Choice], verdicts: Sequence[Verdict]) -> Html:
     lines = [
         blocks.Row(
             [
-                place(one), one.text, f"{one.measured:.3g}{one.unit}",
-                "-" if one.low != one.low else f"{one.low:.3g} to {one.high:.3g}",
+                place(one), one.text, f"{amount(one.measured)}{one.unit}",
+                "-" if one.low != one.low else f"{amount(one.low)} to {amount(one.high)}",
                 f"{'≤' if one.relation == '<=' else '≥'} {one.target:g}{one.unit}", one.word,
             ],
             "" if one.holds else "late",

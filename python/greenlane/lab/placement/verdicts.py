@@ -14,6 +14,7 @@ from greenlane.lab.placement.functions import Function
 from greenlane.lab.placement.run import Run
 from greenlane.lab.statistics import quantile
 from greenlane.lab.students_t import critical
+from greenlane.page.quantities import amount
 
 __all__ = ["Choice", "Verdict", "choices_of", "verdicts_of"]
 
@@ -57,9 +58,11 @@ class Verdict:
 
     def said(self) -> str:
         """One line."""
-        between = "" if math.isnan(self.low) else f" [{self.low:.3g}, {self.high:.3g}]"
+        between = "" if math.isnan(self.low) else f" [{amount(self.low)}, {amount(self.high)}]"
         sign = "≤" if self.relation == "<=" else "≥"
-        return f"{self.text}: {self.measured:.3g}{self.unit}{between} {sign} {self.target:g}{self.unit}: {self.word}"
+        return (
+            f"{self.text}: {amount(self.measured)}{self.unit}{between} {sign} {self.target:g}{self.unit}: {self.word}"
+        )
 
 
 @dataclass(frozen=True)
