@@ -237,9 +237,11 @@ impl Chooser {
         let thread = Place::Thread as usize;
         let (took_ns, lag_ns) = (self.took[thread].median(), self.lag[thread].median());
         let bears_ns = bears(rule);
-        let why = if took_ns <= rule.call.heavy_ns {
+        let why = if took_ns <= rule.call.heavy_ns && rule.inline {
             self.why = Why::Surprised;
             return plain(Place::Thread);
+        } else if took_ns <= rule.call.heavy_ns {
+            Why::Light
         } else if !rule.process {
             Why::Alone
         } else if self.released.median() >= RELEASED && lag_ns <= bears_ns {
@@ -311,7 +313,7 @@ impl Chooser {
             if !self.settled {
                 self.why = Why::Budget;
             }
-            return Some(here);
+            return Some(plain(self.place));
         }
         trial.open_ns = now_ns.max(1);
         self.trial = Some(trial);
@@ -380,9 +382,7 @@ impl Chooser {
         if let Crossing::Ready(kept_ns) = self.crossing {
             self.crossing = Crossing::Inspected(kept_ns);
         }
-        if let Some(trial) = self.trial.as_mut() {
-            trial.open_ns = 0;
-        }
+        self.trial = None;
     }
 
     fn remember(&mut self, place: Place, cost: &Measured) {

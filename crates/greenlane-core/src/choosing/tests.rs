@@ -309,6 +309,39 @@ fn a_light_function_is_measured_again_after_a_restart() {
 }
 
 #[test]
+fn a_forked_child_gets_its_workers_ready_and_goes_on_trying() {
+    let mut world = World::new();
+    while !world.call(&PYTHON).tried {}
+    world.chooser.forked();
+    assert!(world.call(&PYTHON).prepare);
+    assert_eq!(world.calls(&PYTHON, 25).0, Place::Process);
+    world.chooser.forked();
+    let next = world.call(&PYTHON);
+    assert_eq!((next.place, next.prepare), (Place::Thread, true));
+    assert_eq!(world.call(&PYTHON).place, Place::Process);
+}
+
+#[test]
+fn a_light_function_that_must_not_run_inline_stays_on_the_thread() {
+    let rule = ChoiceRule {
+        inline: false,
+        ..RULE
+    };
+    let mut chooser = Chooser::default();
+    for now_ns in 1..20 {
+        let next = chooser.next(now_ns, &rule);
+        assert_eq!(next.place, Place::Thread);
+        let cost = Measured {
+            took_ns: MS / 10,
+            ran_ns: MS / 10,
+            ..Measured::default()
+        };
+        chooser.observe(next, &cost, now_ns, &rule);
+    }
+    assert_eq!(chooser.chosen(), (Place::Thread, Why::Light));
+}
+
+#[test]
 fn names_are_told_apart() {
     for place in Place::ALL {
         assert_eq!(Place::named(place.name()), Some(place));

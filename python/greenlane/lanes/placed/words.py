@@ -36,6 +36,8 @@ def reason(
     bytes_ = f"{crossing.in_band / 1e6:.2f} MB in band"
     if why == "new":
         return f"new: {thread[0]} calls measured"
+    if why == "light" and place == "thread":
+        return f"{_ms(thread[1])}: short, but it is not to run where its caller is"
     if why == "light":
         return f"{_ms(inline[1] or thread[1])}: a loop bears it"
     if why == "surprised":
