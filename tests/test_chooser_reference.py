@@ -19,7 +19,7 @@ RULES = st.fixed_dictionaries(
     }
 )
 NS = st.one_of(st.sampled_from([0, MS // 10, MS, 2 * MS, 50 * MS, 51 * MS, 300 * MS]), st.integers(0, 1_000 * MS))
-#: How the function behaves for a while: what a call takes at each place, what it keeps a loop, its share without the GIL.
+#: How a function behaves for a while: what a call takes and keeps a loop at each place, its share without the GIL.
 STRETCH = st.fixed_dictionaries(
     {
         "took": st.tuples(NS, NS, NS),

@@ -1,4 +1,4 @@
-"""What was chosen for placed functions: on the control socket, in `greenlane top`, among metrics, and after a restart."""
+"""What was chosen for placed functions: on the control socket, in `greenlane top`, in metrics, after a restart."""
 
 from __future__ import annotations
 

@@ -58,6 +58,7 @@ class Call:
         "deadline_ns",
         "expected_ns",
         "fn",
+        "handed_ns",
         "home",
         "in_band",
         "job",
@@ -65,6 +66,7 @@ class Call:
         "kwargs",
         "name",
         "out_of_band",
+        "ran_ns",
         "state",
         "submitted_ns",
         "ticket",
@@ -104,11 +106,12 @@ class Call:
         self.expected_ns = expected_ns
         self.job = job
         self.arrival_ns = time.monotonic_ns()
-        # When it was handed to its executor, and when it began; 0 = not yet.
+        # When it had been handed to its executor, and when it began; 0 = not yet, or nobody learns from it.
         self.submitted_ns = self.begun_ns = 0
-        # Bytes that crossed to another process and back: pickled, and as they lie; how long the reading of its answer
-        # kept the caller's thread.
-        self.in_band = self.out_of_band = self.kept_ns = 0
+        # CPU of the caller's thread for the handing over, and for reading the answer; how long a process had it.
+        self.handed_ns = self.kept_ns = self.ran_ns = 0
+        # Bytes that crossed to another process and back: pickled, and as they lie.
+        self.in_band = self.out_of_band = 0
         # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.
         self.width = 1
         # What is to be measured of it, for whoever learns from it.

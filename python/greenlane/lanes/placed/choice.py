@@ -32,6 +32,8 @@ _RELEASED: Final = 700
 #: One whose thread computes for less than one part in so many of its time sleeps, or waits: cores do not bound those.
 _LEAST_CPU: Final = 8
 _MOST_SLEEPERS: Final = 32
+#: What copying costs beyond the two ends, a megabyte.
+_COPY_NS: Final = 100_000
 
 
 class Cost:
@@ -113,17 +115,19 @@ class Choice:
         if cost.crossing is not None:
             self._inspected(cost.crossing)
             return
-        handed_ns = min(call.submitted_ns or call.begun_ns, call.begun_ns) - call.arrival_ns
-        took_ns = now_ns - call.begun_ns + max(handed_ns, 0)
+        # Neither its turn in a queue nor the loop's own lag is counted: others make those.
+        ran_ns = cost.ran_ns or call.ran_ns or now_ns - call.begun_ns
+        took_ns = call.handed_ns + ran_ns + call.kept_ns
         lag_ns = cost.lag_ns
         if cost.next & _PLACE == PROCESS:
-            lag_ns = max(handed_ns, call.kept_ns)
+            lag_ns = max(call.handed_ns, call.kept_ns)
+            took_ns += call.out_of_band * _COPY_NS // 1_000_000
             self.crossing.in_band, self.crossing.out_of_band = call.in_band, call.out_of_band
         self.chooser.observe(
             cost.next,
             now_ns,
             took_ns=took_ns,
-            ran_ns=cost.ran_ns or took_ns,
+            ran_ns=ran_ns,
             cpu_ns=cost.cpu_ns,
             lag_ns=lag_ns,
             released=cost.released,
