@@ -160,7 +160,6 @@ def _made() -> Placement:
     if settings.learned_file:
         Keeper(made, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
-    atexit.register(elsewhere.close, _EXIT_S)
     atexit.register(made.lane.close, _EXIT_S)
     return made
 
