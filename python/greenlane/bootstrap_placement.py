@@ -92,6 +92,7 @@ def _made() -> Placement:
     made = Placement(settings, own.permits)
     own.counted = made.counters
     bootstrap.count_besides(made.counters)
+    own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
     atexit.register(made.lane.close, _EXIT_S)
     return made
