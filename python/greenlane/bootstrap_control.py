@@ -39,7 +39,7 @@ class Recorded(Protocol):
 def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
     """Let this process be seen and switched through a socket in `directory`.
 
-    `start_thread`: what starts the socket's thread; None = one that `threading` knows, of a recording one that it does not.
+    `start_thread`: what starts the socket's thread; None = one that `threading` knows, but for a recording.
 
     Raises:
         SettingsError, ControlError: the socket cannot be made.
