@@ -39,7 +39,9 @@ mod _native {
     #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]
-    use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    use super::calls::python::{
+        calls_install, calls_rescan, calls_state, calls_uninstall, guard_endings,
+    };
     #[pymodule_export]
     use super::gevent::Switches;
     #[pymodule_export]
@@ -60,4 +62,9 @@ mod _native {
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::calls::python::guard_endings_at_exit(module)
+    }
 }
