@@ -34,6 +34,7 @@ __all__ = [
     "calls_rescan",
     "calls_state",
     "calls_uninstall",
+    "guard_endings",
     "die_with_parent",
     "load_run",
     "locks_held",
