@@ -179,6 +179,6 @@ def _reason(error: BaseException) -> str:
 
 def _refused(error: BaseException) -> PlacementError:
     return PlacementError(
-        "send a call to the cluster", name="Ray", value=_reason(error), rule="that it takes the arguments, and the answer",
+        "send a call to the cluster", name="Ray", value=_reason(error), rule="that it takes arguments and answer",
         hint="send less at once, or give Ray a larger object store",
     )  # fmt: skip

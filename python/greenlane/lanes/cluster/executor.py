@@ -19,7 +19,7 @@ import logging
 import time
 import weakref
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from greenlane.errors import Overloaded, PlacementError, WorkerDied
 from greenlane.lanes.arena import inside
@@ -370,7 +370,8 @@ class RayExecutor:
 
 
 def _died(attempted: str, pid: int, reason: str) -> WorkerDied:
-    return WorkerDied(attempted, pid=pid, code=None, ended=reason, hint="look at it with `ray list actors`, and Ray's logs")
+    hint = "look at it with `ray list actors`, and at Ray's logs"
+    return WorkerDied(attempted, pid=pid, code=None, ended=f"is gone ({reason})", hint=hint)
 
 
 def _closed_error() -> PlacementError:

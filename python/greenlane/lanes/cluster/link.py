@@ -21,7 +21,7 @@ from greenlane._native import Poll
 from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.start import main_module
 from greenlane.lanes.cluster.options import ClusterOptions
-from greenlane.lanes.cluster.wire import Frame, Kind, Wire, pair
+from greenlane.lanes.cluster.wire import Frame, Kind, pair
 from greenlane.lanes.placed.real import allocate_lock, start_new_thread
 
 __all__ = ["Link"]
@@ -44,7 +44,10 @@ class Link:
     """A bridge that is being started, runs, or has ended. Nothing blocks but `end`."""
 
     def __init__(
-        self, options: ClusterOptions, heard: Callable[[Link, Frame], object], ended: Callable[[Link, int | None], object]
+        self,
+        options: ClusterOptions,
+        heard: Callable[[Link, Frame], object],
+        ended: Callable[[Link, int | None], object],
     ) -> None:
         """Start it.
 

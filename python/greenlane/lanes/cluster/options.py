@@ -19,8 +19,8 @@ _ATTEMPTED: Final = "place functions on a cluster"
 class ClusterOptions:
     """Checked when made. Raises SettingsError."""
 
-    # Which Ray: "host:port" of its head; "auto" = what RAY_ADDRESS says, or the one that runs on this machine; "local" =
-    # one of its own on this machine, which ends with this process. "" = nobody has said which: refused.
+    # Which Ray: "host:port" of its head; "auto" = what RAY_ADDRESS says, or the one that runs on this machine;
+    # "local" = one of its own on this machine, which ends with this process. "" = nobody has said which: refused.
     address: str = ""
     # Calls that may wait for a worker; one more is refused. Default arbitrary: what waits behind so many has lost.
     queue: int = 256
