@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tasks",),
     ("export",),
     ("control",),
-    ("bootstrap", "bootstrap_control", "bootstrap_placement", "bootstrap_recording"),
+    ("bootstrap", "bootstrap_control", "bootstrap_executors", "bootstrap_placement", "bootstrap_recording"),
     ("hosts",),
     ("fleet",),
     ("page",),

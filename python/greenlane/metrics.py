@@ -175,6 +175,8 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "placed_inline": Counter(_PLACED, labels={"placement": "inline"}),
     "placed_thread": Counter(_PLACED, labels={"placement": "thread"}),
     "placed_pool": Counter(_PLACED, labels={"placement": "pool"}),
+    "placed_process": Counter(_PLACED, labels={"placement": "process"}),
+    "placed_cluster": Counter(_PLACED, labels={"placement": "cluster"}),
     "placed_refused": Counter(_counter("placed_refused", "Placed calls refused because the queue was full.")),
     "placed_cancelled": Counter(_counter("placed_cancelled", "Placed calls whose callers left before their end.")),
     "placed_wait_ns": Counter(

@@ -17,13 +17,17 @@ from typing import Any, Final
 
 from greenlane import deadline
 from greenlane._native import CallProfile, Recorder, Steps
+from greenlane.errors import PlacementError
 from greenlane.job import WEIGHT_MARK
+from greenlane.lanes.arena import inside
 from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import here, on_hub, on_loop, on_thread
 from greenlane.lanes.placed.call import Call
+from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.lanes.placed.native_threads import NativeThreads
+from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.real import RLock, in_forked_child
 from greenlane.policy import CallRule, QueueRule
 from greenlane.settings import Settings
@@ -31,6 +35,8 @@ from greenlane.settings import Settings
 __all__ = ["Placement"]
 
 _OTHER: Final = "run (other)"
+#: Placements outside this process.
+_ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
@@ -39,13 +45,18 @@ _LEAST_CPU: Final = 8
 class Placement:
     """The placement of one process. Cost: a call inline about 7 us, on the native thread about 50 us and its wait."""
 
-    def __init__(self, settings: Settings, permits: Callable[[], Permits]) -> None:
+    def __init__(
+        self, settings: Settings, permits: Callable[[], Permits], executors: Callable[[str], Executor] | None = None
+    ) -> None:
         """Make it; the thread is started by the first call that needs it.
 
         Args:
             settings: the rules.
             permits: gives the permits of the process now; they may come later than the first call.
+            executors: gives what runs calls in other processes: "process" or "cluster". None = there are none.
         """
+        self._executors = executors or _none
+        self._default, self._pins = settings.placement, settings.placements
         self.lane = NativeThreads(QueueRule.of(settings), self._run_on_lane, refuses=lambda: permits().mode() == "on")
         #: How many threads blocking functions may have, where a host of ours provides them.
         self.threads = settings.threads
@@ -57,6 +68,7 @@ class Placement:
         self._begin_anew()
         in_forked_child(self._begin_anew)
         self._inline = self._on_lane = self._on_pool = self._waited_ns = 0
+        self._sent = dict.fromkeys(_ELSEWHERE, 0)
         # Time that calls have taken on loops and hubs since one of those was last let turn.
         self._kept_ns = 0
         self._recorder = Recorder()
@@ -64,6 +76,19 @@ class Placement:
     def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Place a call: gives an awaitable on an event loop, elsewhere the result."""
         refuse_unplaceable(fn)
+        return self._run(fn, args, kwargs, None)
+
+    def run_placed(self, function: PlacedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Place a call of a function that says where: as `run`."""
+        return self._run(function.fn, args, kwargs, function)
+
+    def _run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        function: PlacedFunction | None,
+    ) -> Any:
         outer = deadline.CURRENT.get()
         # A placed function calls another one: it has its place already, and the lane must not wait for itself.
         nested = isinstance(outer, Call) and outer.active
@@ -71,19 +96,21 @@ class Placement:
             outer.check()
         loop = here.loop()
         if loop is not None and not (isinstance(outer, Call) and nested and outer.home is loop):
-            return self._awaitable(loop, nested, fn, args, kwargs)
-        call = self._made(fn, args, kwargs)
-        hub = None if nested else here.hub()
-        if nested or (hub is not None and here.in_hub(hub)):
+            return self._awaitable(loop, nested, fn, args, kwargs, function)
+        call = self._made(fn, args, kwargs, function.name if function is not None else "")
+        hub = here.hub()
+        if loop is not None or (hub is not None and here.in_hub(hub)):
+            self._run_here(call, loop)  # Nobody can wait here.
+            return _result(call)
+        executor = self._where(call, function, nested)
+        if executor is None:
             self._run_here(call, loop)
-        elif self._stays(call):
-            self._run_here(call, loop)
-            if hub is not None and self._kept_long():
+            if hub is not None and not nested and self._kept_long():
                 on_hub.turn()
         elif hub is not None:
-            on_hub.wait(self.lane, call, hub)
+            on_hub.wait(executor, call, hub)
         else:
-            on_thread.wait(self.lane, call)
+            on_thread.wait(executor, call)
         return _result(call)
 
     def belongs_on_lane(self, name: str) -> bool:
@@ -119,6 +146,7 @@ class Placement:
             "placed_inline": self._inline,
             "placed_thread": self._on_lane,
             "placed_pool": self._on_pool,
+            **{f"placed_{name}": count for name, count in self._sent.items()},
             "placed_refused": stats.shed,
             "placed_cancelled": stats.cancelled,
             "placed_wait_ns": self._waited_ns,
@@ -135,16 +163,23 @@ class Placement:
         self._lock = RLock()
 
     async def _awaitable(
-        self, loop: Any, nested: bool, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        loop: Any,
+        nested: bool,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        function: PlacedFunction | None,
     ) -> Any:
         try:
-            call = self._made(fn, args, kwargs)
-            if nested or self._stays(call):
+            call = self._made(fn, args, kwargs, function.name if function is not None else "")
+            executor = self._where(call, function, nested)
+            if executor is None:
                 self._run_here(call, loop)
                 if self._kept_long():
                     await on_loop.turn()
             else:
-                await on_loop.wait(self.lane, call, loop)
+                await on_loop.wait(executor, call, loop)
             return _result(call)
         except BaseException as error:
             raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
@@ -162,10 +197,23 @@ class Placement:
             job=self._recorder.job(),
         )
 
+    def _where(self, call: Call, function: PlacedFunction | None, nested: bool) -> Executor | None:
+        """Give what runs a call; None = it runs where its caller is."""
+        if inside.WORKER:
+            return None
+        pin = AUTO if function is None else function.pin(self._default, self._pins)
+        if pin in _ELSEWHERE and not self.lane.closed:
+            if self._permits().mode(call.name) == "off":
+                return None if nested else self.lane
+            with self._lock:
+                self._sent[pin] += 1
+            return self._executors(pin)
+        if nested or self.lane.closed or pin == "inline":
+            return None
+        return self.lane if pin == "thread" or not self._stays(call) else None
+
     def _stays(self, call: Call) -> bool:
-        """Whether a call runs where its caller is: said or learned to be light, or the process is about to end."""
-        if self.lane.closed:
-            return True
+        """Whether a call runs where its caller is: said or learned to be light."""
         mark = getattr(plain(call.fn), WEIGHT_MARK, "")
         if mark:
             return bool(mark == "light")
@@ -246,6 +294,10 @@ class Placement:
             return False
         self._kept_ns = 0
         return True
+
+
+def _none(name: str) -> Executor:
+    raise PlacementError("place a function", name="placement", value=name, rule="one that there is here")
 
 
 def _result(call: Call) -> Any:
