@@ -88,7 +88,8 @@ class _Bridge:
         )(Worker)
         main = {main_key: main_value} if main_key else {}
         node = "" if options.runtime_env else ray.get_runtime_context().get_node_id()
-        self._program = (main, options.payload_max_bytes, sys.path, node)
+        path = [entry or os.getcwd() for entry in sys.path]
+        self._program = (main, options.payload_max_bytes, path, node)
         self._workers: dict[int, Any] = {}
         self._answers: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._say(Frame(Kind.CONNECTED))

@@ -35,6 +35,7 @@ from greenlane.lanes.placed.real import RLock, allocate_lock, in_forked_child, s
 __all__ = ["RayExecutor"]
 
 _ATTEMPTED: Final = "place a call on the cluster"
+_HINT_BRIDGE: Final = "look at what Ray has said on stderr, and whether the cluster runs: ray status"
 _LOG: Final = logging.getLogger("greenlane")
 #: How often idle and starting workers are looked at, at least; at most a quarter of `idle_s`.
 _LOOK_S: Final = 1.0
@@ -255,7 +256,9 @@ class RayExecutor:
                 ]
             for worker in late:
                 link.send(Frame(Kind.STOP, worker.number))
-                self._lost(worker, f"the cluster had no room for it within {self.options.start_timeout_s:g} s")
+                self._lost(
+                    worker, f"it did not come within {self.options.start_timeout_s:g} s: no room there, or no answer"
+                )
 
     def _lost(self, worker: _Worker, reason: str) -> None:
         """A worker is gone: its call fails by name; if there is no other, so does what waits."""
@@ -341,10 +344,11 @@ class RayExecutor:
             order.fail(error)
 
     def _link_ended(self, link: Link, code: int | None) -> None:
+        # Ray ends its driver when it cannot reach the cluster any more, and says so on stderr.
+        told = {} if code is None or code < 0 else {"ended": f"exited with status {code}", "hint": _HINT_BRIDGE}
         for order in self._forget(link):
-            order.fail(
-                WorkerDied(f"run {order.name} on the cluster, by way of a bridge process", pid=link.pid, code=code)
-            )
+            attempted = f"run {order.name} on the cluster, by way of a bridge process"
+            order.fail(WorkerDied(attempted, pid=link.pid, code=code, **told))
 
     def _forget(self, link: Link) -> list[_Order]:
         """A bridge is gone, and with it its workers: give the calls that it had, and those that waited for it."""

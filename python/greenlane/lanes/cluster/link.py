@@ -63,6 +63,8 @@ class Link:
         self._ended = ended
         self._wire, self._other = pair()
         self._frames: Any = _queue.SimpleQueue()
+        # Taken while the sending thread, and while anything of it, is there.
+        self._sent = allocate_lock()
         self._gone = allocate_lock()
         self._gone.acquire()
         self.send(Frame(Kind.BEGIN, text=pickle.dumps((options, *main_module()))))
@@ -94,6 +96,7 @@ class Link:
             self.pid = _spawn(self._other)
             self._other.close()
             self._pidfd = os.pidfd_open(self.pid)
+            self._sent.acquire()
             start_new_thread(self._send, ())
             while (frame := self._wire.receive()) is not None:
                 self._heard(self, frame)
@@ -103,6 +106,8 @@ class Link:
         finally:
             code = self._reaped()
             self._frames.put(None)
+            self._sent.acquire(timeout=_END_S)
+            self._wire.close()
             self._gone.release()
             self._ended(self, code)
 
@@ -112,7 +117,7 @@ class Link:
             with contextlib.suppress(OSError):  # it has ended: the other thread knows
                 self._wire.send(frame)
             del frame
-        self._wire.close()
+        self._sent.release()
 
     def _reaped(self) -> int | None:
         """Wait for the process to end, as it does once its wire has ended; give its status."""

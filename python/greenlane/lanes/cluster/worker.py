@@ -107,10 +107,11 @@ class Worker:
 
     def _know_main(self) -> None:
         """Import the program's main module under another name, where its file is here too."""
-        if self._main and "__mp_main__" not in sys.modules:
+        main, self._main = self._main, {}
+        if main:
             from multiprocessing import spawn
 
-            spawn.prepare(dict(self._main))
+            spawn.prepare(dict(main))
 
 
 def _called(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
