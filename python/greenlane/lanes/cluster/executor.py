@@ -169,7 +169,8 @@ class RayExecutor:
         for order in running:
             order.fail(_closed_error())
         if link is not None:
-            link.end()
+            # Ray ends this job's workers with their driver, however it ends; asked nicely, it waits for what runs.
+            link.end(at_once=bool(running))
 
     # -- A call's way
 
@@ -270,15 +271,18 @@ class RayExecutor:
             order, worker.order = worker.order, None
             nobody = not self._workers
             waiting = [*self._waiting] if not worker.pid and nobody else []
-            self._tell_drained()
         if order is not None:
             order.fail(_died(f"run {order.name} on the cluster", worker.pid, reason))
         for other in waiting:
             other.fail(_died("start a worker on the cluster", 0, reason))
+        self._tell_drained()
         self._dispatch()
 
     def _tell_drained(self) -> None:
-        if self._closed and all(worker.order is None for worker in self._workers.values()):
+        """Let `close` go on if no call runs any more, the last one's end included: call it after that."""
+        with self._lock:
+            drained = self._closed and all(worker.order is None for worker in self._workers.values())
+        if drained:
             with contextlib.suppress(RuntimeError):
                 self._drained.release()
 
@@ -308,10 +312,10 @@ class RayExecutor:
                 return
             worker.order = None
             self._rest(worker)
-            self._tell_drained()
         self._dispatch()
         if order.call.state is State.RUNNING:
             self._settle(order, frame)
+        self._tell_drained()
 
     def _settle(self, order: _Order, frame: Frame) -> None:
         try:

@@ -59,6 +59,7 @@ class Link:
         """
         self.pid = 0
         self._pidfd = -1
+        self._patience_s = _END_S
         self._heard = heard
         self._ended = ended
         self._wire, self._other = pair()
@@ -74,8 +75,10 @@ class Link:
         """Send a frame when those before it are through."""
         self._frames.put(frame)
 
-    def end(self) -> None:
-        """Let it end, in the end by force. Blocks for up to some seconds; idempotent."""
+    def end(self, *, at_once: bool = False) -> None:
+        """Let it leave the cluster and end, after some seconds by force, or by force at once. Blocks; idempotent."""
+        if at_once:
+            self._patience_s = 0.0
         self._wire.end()
         if self._gone.acquire(timeout=2 * _END_S):
             self._gone.release()
@@ -126,7 +129,7 @@ class Link:
         if not self.pid:
             return None
         if self._pidfd >= 0:
-            if not _ends_within(self._pidfd, _END_S):
+            if not _ends_within(self._pidfd, self._patience_s):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             fd, self._pidfd = self._pidfd, -1
             os.close(fd)
