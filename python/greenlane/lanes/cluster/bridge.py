@@ -4,7 +4,7 @@ Why a process of its own: connecting brings some twenty threads, a SIGTERM handl
 does it, cannot be done under gevent's monkey patch, does not survive a fork, and ends the process when the cluster's
 head is gone for a minute. Here all of that meets the bridge: its calls fail by name, and the next call starts another.
 
-It does as its parent says (`wire.Kind`), keeps no queue and decides nothing. It ends with its parent or its wire.
+It does as its parent says (`wire.Kind`), keeps no queue and decides nothing. It ends with its wire: with its parent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import re
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane._native import die_with_parent
 from greenlane.errors import PlacementError
 from greenlane.lanes.arena.answers import error_parcel
 from greenlane.lanes.cluster.options import ClusterOptions
@@ -32,6 +32,10 @@ __all__ = ["WIRE_FD", "main"]
 
 #: The descriptor that it begins with.
 WIRE_FD: Final = 3
+#: How often it is looked whether the parent lives; it tells of its end itself, by the wire, if anybody reads that.
+_LOOK_S: Final = 1.0
+#: What leaving the cluster may take then.
+_LEAVE_S: Final = 10.0
 # The kernel keeps 15 bytes.
 _NAME: Final = b"greenlane-ray"
 #: The last line of a traceback.
@@ -40,8 +44,7 @@ _EXCEPTION: Final = re.compile(r"[\w.]*(Error|Exception): ")
 
 def main(parent: int) -> None:
     """Be the bridge of the process `parent`."""
-    if not die_with_parent(parent):
-        return
+    threading.Thread(target=_outlive_shortly, args=(parent,), name="parent", daemon=True).start()
     _close_strangers()
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_bytes(_NAME)
@@ -58,6 +61,17 @@ def main(parent: int) -> None:
         wire.send(Frame(Kind.REFUSED, text=error_parcel(error).pickle))
         return
     bridge.serve()
+
+
+def _outlive_shortly(parent: int) -> None:
+    """End this process some seconds after its parent, whatever it is doing then.
+
+    Not at once, as the kernel could: a Ray of our own, if it is not shut down, leaves processes behind.
+    """
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    time.sleep(_LEAVE_S)
+    os._exit(0)
 
 
 def _close_strangers() -> None:

@@ -95,7 +95,6 @@ class Link:
         mark_thread()
         code: int | None = None
         try:
-            # Here, since the kernel ends the bridge with the thread that started it.
             self.pid = _spawn(self._other)
             self._other.close()
             self._pidfd = os.pidfd_open(self.pid)
