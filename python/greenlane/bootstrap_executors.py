@@ -100,4 +100,17 @@ def _process(settings: Settings) -> Executor:
     return ArenaExecutor(arena_options(settings))
 
 
-_MAKERS: Final[Mapping[str, Callable[[Settings], Executor]]] = {"process": _process}
+def _cluster(settings: Settings) -> Executor:
+    from greenlane.lanes.cluster.executor import RayExecutor
+    from greenlane.lanes.cluster.options import ClusterOptions
+
+    options = ClusterOptions(
+        address=settings.cluster_address,
+        queue=settings.cluster_queue,
+        workers=settings.cluster_workers,
+        num_cpus=settings.cluster_cpus,
+    )
+    return RayExecutor(options)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Settings], Executor]]] = {"process": _process, "cluster": _cluster}

@@ -156,6 +156,7 @@ def _made() -> Placement:
     made = Placement(settings, own.permits, elsewhere)
     own.placement = made
     bootstrap.count_besides(made.counters)
+    own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
     bootstrap.learn_besides(lambda: learned_rows(made.placed()))
     if settings.learned_file:
         Keeper(made, Path(settings.learned_file), settings.learned_save_s)
