@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "shape",
         "enqueued",
         "fork_warning",
+        "real",
     ),  # shared nouns
     ("record",),
     ("probes",),

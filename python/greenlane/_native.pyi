@@ -36,6 +36,7 @@ __all__ = [
     "calls_rescan",
     "calls_state",
     "calls_uninstall",
+    "guard_endings",
     "die_with_parent",
     "load_run",
     "locks_held",
@@ -206,6 +207,14 @@ def calls_rescan() -> None:
 
 def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
+
+def guard_endings() -> int:
+    """Let threads that want the GIL after the interpreter's end hang, where unwinding them would break the process.
+
+    Those with frames of ours or of greenlet's on their stack; others end as ever. Registered with `atexit` at import,
+    on CPython before 3.14, which does so by itself. Gives how many of the interpreter's calls lead to us; 0 = none was
+    found, and all is as before. Cost: some 0.2 ms at the exit.
+    """
 
 def calls_state() -> dict[str, Any]:
     """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.

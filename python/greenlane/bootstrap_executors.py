@@ -5,6 +5,7 @@ A forked child has worker processes of its own; the executors see to that themse
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from greenlane.lanes.arena.options import ArenaOptions
 
 __all__ = ["Elsewhere", "arena_options"]
+
+#: How long the exit of the process waits for calls that run elsewhere. Arbitrary: as for those on the native thread.
+_EXIT_S: Final = 5.0
 
 
 class Elsewhere:
@@ -44,6 +48,9 @@ class Elsewhere:
                 raise PlacementError("place a function", name="placement", value=name, rule=rule)
             with self._lock:
                 found = self._made.get(name) or _MAKERS[name](self._settings)
+                if name not in self._made:
+                    # After what the executor has registered itself, so run before: calls that run may end.
+                    atexit.register(found.close, _EXIT_S)
                 self._made[name] = found
         return found
 
@@ -93,4 +100,17 @@ def _process(settings: Settings) -> Executor:
     return ArenaExecutor(arena_options(settings))
 
 
-_MAKERS: Final[Mapping[str, Callable[[Settings], Executor]]] = {"process": _process}
+def _cluster(settings: Settings) -> Executor:
+    from greenlane.lanes.cluster.executor import RayExecutor
+    from greenlane.lanes.cluster.options import ClusterOptions
+
+    options = ClusterOptions(
+        address=settings.cluster_address,
+        queue=settings.cluster_queue,
+        workers=settings.cluster_workers,
+        num_cpus=settings.cluster_cpus,
+    )
+    return RayExecutor(options)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Settings], Executor]]] = {"process": _process, "cluster": _cluster}

@@ -156,11 +156,11 @@ def _made() -> Placement:
     made = Placement(settings, own.permits, elsewhere)
     own.placement = made
     bootstrap.count_besides(made.counters)
+    own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
     bootstrap.learn_besides(lambda: learned_rows(made.placed()))
     if settings.learned_file:
         Keeper(made, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
-    atexit.register(elsewhere.close, _EXIT_S)
     atexit.register(made.lane.close, _EXIT_S)
     return made
 

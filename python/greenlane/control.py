@@ -23,8 +23,8 @@ Why files and connections, not process ids, decide what is alive: containers tha
 other's processes. A socket is made under a private name, listens, and is renamed into place; so a socket in place that
 refuses connections belongs to nobody and may be removed.
 
-Why `_socket` and names taken at import: the sockets are the operating system's, also in a
-process whose modules gevent replaces later. A green one would answer only when the loop has time.
+Why `_socket` and `greenlane.real`: sockets, polls and the thread are the operating system's, also in a process whose
+modules gevent replaces, before or later. Green ones would answer only when the loop has time.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from select import POLLIN, poll
+from select import POLLIN
 from typing import Any, Final, Protocol
 
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
 from greenlane.fork_warning import mark_thread
 from greenlane.metrics import Learned
+from greenlane.real import poll, start_new_thread, threads_are_green
 
 __all__ = ["Controlled", "Process", "Server", "ask", "check_directory", "processes"]
 
@@ -104,8 +105,8 @@ class Server:
     Args:
         controlled: what to show and switch.
         control_dir: directory of the sockets; made with mode 0700 where it is missing.
-        start_thread: called with a function and its arguments. `_thread.start_new_thread` makes a thread that
-            `threading` does not know, for processes whose threads gevent may replace.
+        start_thread: called with a function and its arguments. `real.start_new_thread` makes a thread that `threading`
+            does not know; None = one that it knows, unless those are greenlets.
     """
 
     def __init__(
@@ -365,7 +366,10 @@ def _connecting(path: Path) -> int:
 
 
 def _start_named(function: Callable[..., None], args: tuple[Any, ...]) -> None:
-    threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
+    if threads_are_green():
+        start_new_thread(function, args)
+    else:
+        threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
 
 
 def _serve(listening: _Listening, controlled: Controlled) -> None:

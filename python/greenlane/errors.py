@@ -163,12 +163,17 @@ class WorkerDied(GreenlaneError):
         pid: of the process.
         code: its exit status, negative = killed by that signal; None = unknown.
         last_line: the last that it said on stderr; "" = nothing.
+        ended: how it ended, where that is known otherwise; "" = as `code` says.
+        hint: one action; "" = as `code` suggests.
     """
 
     code: ClassVar[str] = "worker-died"
 
-    def __init__(self, attempted: str, *, pid: int, code: int | None, last_line: str = "") -> None:
-        ended, hint = _ending(code)
+    def __init__(
+        self, attempted: str, *, pid: int, code: int | None, last_line: str = "", ended: str = "", hint: str = ""
+    ) -> None:
+        if not ended:
+            ended, hint = _ending(code)
         said = f"; its last line: {last_line}" if last_line else ""
         super().__init__(attempted, name="worker", value=pid, rule=f"an answer; it {ended}{said}", hint=hint)
         self.pid = pid

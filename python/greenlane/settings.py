@@ -35,6 +35,7 @@ _URL_PATH: Final[Pattern] = (r"(/[^\s?#]*)?", "a path that starts with '/' and h
 _HEADER: Final[Pattern] = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "an HTTP header name")
 _PLACEMENT: Final[Pattern] = ("auto|inline|thread|process|cluster", "one of auto, inline, thread, process, cluster")
 _AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, process")
+_CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
 _CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
 _LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
 _GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
@@ -205,6 +206,22 @@ class Settings:
     process_kill_s: float = declare(
         0.0, "Time that a call whose caller has left may go on before its worker is killed; 0 = to its own end.",
         unit="s", low=0, high=86_400, reason="Only the program knows whether what it does may be cut off.",
+    )  # fmt: skip
+    cluster_address: str = declare(
+        "", "Ray of placement `cluster`: host:port, `auto` (RAY_ADDRESS, or this machine's), `local` (one of its own).",
+        pattern=_CLUSTER, reason="Nobody is connected to, and nothing started, that was not asked for; '' = refused.",
+    )  # fmt: skip
+    cluster_queue: int = declare(
+        256, "Calls that may wait for a worker on the cluster; the next one is refused (Overloaded).",
+        low=0, high=1_000_000, reason="Arbitrary: what waits behind so many has lost.",
+    )  # fmt: skip
+    cluster_workers: int = declare(
+        8, "Most workers (Ray actors) of a process on the cluster; they start when needed, and go when idle for 60 s.",
+        low=1, high=10_000, reason="Arbitrary: on a shared cluster, little.",
+    )  # fmt: skip
+    cluster_cpus: float = declare(
+        1.0, "CPUs that Ray reserves for each worker while it is there.",
+        low=0, high=1024, reason="A call computes on one core unless its function says otherwise.",
     )  # fmt: skip
     learned_file: str = declare(
         "", "File in which learned bursts survive a restart; '' = none.",

@@ -41,7 +41,9 @@ mod _native {
     #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]
-    use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    use super::calls::python::{
+        calls_install, calls_rescan, calls_state, calls_uninstall, guard_endings,
+    };
     #[pymodule_export]
     use super::chooser::Chooser;
     #[pymodule_export]
@@ -66,4 +68,9 @@ mod _native {
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::calls::python::guard_endings_at_exit(module)
+    }
 }

@@ -307,3 +307,14 @@ def test_a_child_of_a_fork_asks_for_its_own_workers(make: Any) -> None:
     if not child:
         os._exit(choice.chooser.next(time.monotonic_ns()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1 | 8 | 32
+
+
+@pytest.mark.slow
+def test_a_queue_for_nobody_is_nothing_against_it(make: Any) -> None:
+    run = make(habits.plain, process_queue=0, explore_ms=60_000.0)
+    for number in range(MANY):
+        assert run(number)[1] == number
+        if run.in_processes >= 2:
+            break
+    assert run.in_processes >= 2
+    assert run.row.why != "refused"

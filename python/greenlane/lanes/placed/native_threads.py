@@ -10,7 +10,6 @@ thread. So a placed function may wait for another one. A thread that has died is
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import sys
 import threading
@@ -25,6 +24,7 @@ from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
 from greenlane.lanes.placed.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread
 from greenlane.policy import QueueRule
+from greenlane.real import threads_are_green
 
 __all__ = ["NativeThreads"]
 
@@ -312,7 +312,7 @@ def _cpu_ns(thread: int) -> int | None:
 
 def _look_like_a_thread() -> None:
     """Give this thread a name, and the tracers that `threading` gives its own (coverage, debuggers)."""
-    if start_new_thread is _thread.start_new_thread:  # Else `threading` speaks of gevent's, which this is none of.
+    if not threads_are_green():  # Else `threading` speaks of gevent's, which this is none of.
         threading.current_thread().name = _NAME
         sys.settrace(threading.gettrace())
         sys.setprofile(threading.getprofile())

@@ -270,7 +270,7 @@ class Placement:
         if self._permits().mode(call.name) == "off":
             return None if nested else self.lane
         if choice.pin in _ELSEWHERE:
-            remarks.at_first_sight(choice)
+            remarks.at_first_sight(choice, choice.pin)
             remarks.before(choice, choice.pin, call.args, call.kwargs)
             return self._elsewhere(call, choice, choice.pin, PROCESS)
         if next_ & 3 == PROCESS:
@@ -425,7 +425,7 @@ class Placement:
         if begun and spent is not None:
             self._learn(call.name, took_ns, spent)
         if call.cost is not None:
-            remarks.at_first_sight(call.cost.choice)
+            remarks.at_first_sight(call.cost.choice, "thread", call.args, call.kwargs)
             if call.cost.next & PREPARE:
                 prepare(call.cost.choice, self._executors)
 

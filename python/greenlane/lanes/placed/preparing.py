@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from greenlane.errors import GreenlaneError
+from greenlane.errors import GreenlaneError, Overloaded
 from greenlane.lanes.arena.names import found, shipped
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.choice import Choice
@@ -41,6 +41,8 @@ def prepare(choice: Choice, executors: Callable[[str], Executor]) -> None:
         call.add_done_callback(waiting.one_ended)
         try:
             executor.submit(call)
+        except Overloaded:  # Nobody may wait, and nobody is idle yet: its first call there imports it.
+            call.finish(None)
         except GreenlaneError as error:
             call.fail(error)
 

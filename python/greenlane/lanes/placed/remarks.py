@@ -19,13 +19,15 @@ _MANY: Final = 100
 _MUCH_BYTES: Final = 256 << 10
 #: Calls of a pinned function after which they count as short.
 _KNOWN: Final = 30
+_NONE: Final[Mapping[str, Any]] = {}
 
 
-def at_first_sight(choice: Choice) -> None:
-    """Warn of what stands in the source. Reads it once, some milliseconds."""
+def at_first_sight(choice: Choice, place: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> None:
+    """Warn of what stands in the source, and of the first call's arguments. Reads it once, some milliseconds."""
     if choice.read:
         return
     choice.read = True
+    before(choice, place, args, kwargs)
     for what, remedy in remarks(choice.function.fn):
         _warn(choice, what, remedy)
 

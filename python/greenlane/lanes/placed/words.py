@@ -60,10 +60,10 @@ def reason(
     if not thread_ns:
         return f"{work}, {bytes_}; compared by an earlier process"
     there = f"{_ms(process_ns)} in a process, {_ms(thread_ns)} on the thread"
-    if why == "calmer":
+    if place == "process" and (why == "calmer" or thread_ns < process_ns):
         there += f", where the loop waits {_ms(thread_lag_ns)} for the GIL"
-        if place == "thread":
-            there = f"{_ms(process_ns)} in a process, whose answers keep the loop for {_ms(process_lag_ns)}"
+    if place == "thread" and why == "calmer":
+        there = f"{_ms(process_ns)} in a process, whose answers keep the loop for {_ms(process_lag_ns)}"
     return f"{work}, {bytes_}; {there}"
 
 
