@@ -8,7 +8,7 @@ computations, and what Greenlane raises. Hosts are imported by name: `greenlane.
 from greenlane._native import __version__
 from greenlane.bootstrap_placement import placed, run
 from greenlane.deadline import checkpoint, within_ms
-from greenlane.errors import Cancelled, DeadlineExceeded, GreenlaneError, Overloaded, PlacementError
+from greenlane.errors import Cancelled, DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, PlacementWarning
 from greenlane.job import heavy, light
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "run",
     "Overloaded",
     "PlacementError",
+    "PlacementWarning",
     # Deadlines
     "checkpoint",
     "within_ms",

@@ -82,7 +82,7 @@ def arena_options(settings: Settings) -> ArenaOptions:
         # A function that was chosen to run there must not fail for what it, or its caller, may do with an array here.
         writable=True,
         max_calls=settings.process_max_calls,
-        kill_after_s=settings.process_kill_after_s,
+        kill_after_s=settings.process_kill_s,
         warm_up=function,
     )
 

@@ -11,11 +11,12 @@ import atexit
 import functools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 # What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
 if TYPE_CHECKING:
-    from greenlane.lanes import Permits
+    from greenlane.lanes import LearnedRow, Permits
     from greenlane.lanes.placed import Placement
     from greenlane.lanes.placed.placed_function import PlacementName
     from greenlane.settings import Settings
@@ -143,6 +144,7 @@ _the_placement: Final = placement
 def _made() -> Placement:
     from greenlane import bootstrap
     from greenlane.bootstrap_executors import Elsewhere
+    from greenlane.bootstrap_kept import Keeper, learned_rows
     from greenlane.lanes.placed import Placement
     from greenlane.settings import load
 
@@ -152,8 +154,12 @@ def _made() -> Placement:
     own = _Own(settings)
     elsewhere = Elsewhere(settings)
     made = Placement(settings, own.permits, elsewhere)
-    own.counted = made.counters
+    own.placement = made
     bootstrap.count_besides(made.counters)
+    own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
+    bootstrap.learn_besides(lambda: learned_rows(made.placed()))
+    if settings.learned_file:
+        Keeper(made, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
     atexit.register(elsewhere.close, _EXIT_S)
     atexit.register(made.lane.close, _EXIT_S)
@@ -164,15 +170,16 @@ class _Own:
     """The permits of a process that no host of ours has given any."""
 
     def __init__(self, settings: Settings) -> None:
+        from greenlane import bootstrap
+
+        self._running = bootstrap.running
         self._settings = settings
         self._permits: Permits | None = None
-        self.counted: Callable[[], dict[str, int]] = dict
+        self.placement: Placement | None = None
 
     def permits(self) -> Permits:
         """Give the permits of this process as it is now."""
-        from greenlane import bootstrap
-
-        running = bootstrap.running()
+        running = self._running()
         if running is not None:
             return running.permits
         return self._permits or self._make()
@@ -187,7 +194,7 @@ class _Own:
                 permits = Permits(self._settings, mode=self._settings.mode)
                 os.register_at_fork(after_in_child=permits.forked)
                 if self._settings.control_dir:
-                    shown = _Shown(permits, self.counted)
+                    shown = _Shown(permits, self)
                     folder = self._settings.control_dir
                     bootstrap_control.serve(folder, "permits", shown, start_thread=start_new_thread)
                 self._permits = permits
@@ -197,12 +204,20 @@ class _Own:
 class _Shown:
     """What the control socket shows of a process that only places calls."""
 
-    def __init__(self, permits: Permits, counted: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, permits: Permits, own: _Own) -> None:
         self.mode = permits.mode
         self.set_mode = permits.set_mode
-        self.learned = permits.learned
-        self._counters = permits.counters
-        self._counted = counted
+        self._permits = permits
+        self._own = own
 
     def counters(self) -> dict[str, int]:
-        return {**self._counters(), **self._counted()}
+        placement = self._own.placement
+        return {**self._permits.counters(), **({} if placement is None else placement.counters())}
+
+    def learned(self) -> list[LearnedRow]:
+        from greenlane.bootstrap_kept import learned_rows
+
+        placement = self._own.placement
+        placed = [] if placement is None else learned_rows(placement.placed())
+        names = {row.route for row in placed}
+        return [row for row in self._permits.learned() if row.route not in names] + placed

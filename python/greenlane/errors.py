@@ -16,6 +16,8 @@
 Outside the tree, as asyncio's: `Cancelled`, a BaseException, so that `except Exception` does not keep a cancelled
 function going.
 
+`PlacementWarning` is no error: a Python warning about what a placed function does that never pays.
+
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
 
@@ -221,3 +223,10 @@ def _shown(value: object) -> str:
     if len(text) > _VALUE_CHARACTERS:
         return f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
     return text
+
+
+class PlacementWarning(UserWarning):
+    """Something in a placed function never pays: names the function, what it is, and the one remedy.
+
+    Given once for a function and reason, where the function is defined. `warnings.filterwarnings` switches it off.
+    """

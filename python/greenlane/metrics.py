@@ -203,6 +203,8 @@ LEARNED: Final[Mapping[str, Metric]] = {
     "expected": _gauge("learned_burst_seconds", "Expected CPU burst of the phase.", "seconds"),
     "heavy": _gauge("learned_heavy", "1 = the phase needs a permit, 0 = it does not; absent while unknown."),
     "pinned": _gauge("learned_pinned", "1 = the weight was set by somebody, 0 = learned."),
+    # With the label placement: inline, thread, process or cluster.
+    "placement": _gauge("learned_placement", "1 for where the calls of a placed function run."),
     "released": _gauge("learned_released_ratio", "Share of the phase's CPU time with the GIL released.", "ratio"),
 }
 

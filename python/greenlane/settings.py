@@ -203,7 +203,7 @@ class Settings:
         0, "Calls after which a worker is replaced by a fresh one; 0 = never.",
         low=0, high=1_000_000_000, reason="For functions that leak; others gain nothing.",
     )  # fmt: skip
-    process_kill_after_s: float = declare(
+    process_kill_s: float = declare(
         0.0, "Time that a call whose caller has left may go on before its worker is killed; 0 = to its own end.",
         unit="s", low=0, high=86_400, reason="Only the program knows whether what it does may be cut off.",
     )  # fmt: skip

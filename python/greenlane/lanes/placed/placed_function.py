@@ -26,7 +26,7 @@ AUTO: Final = "auto"
 class PlacedFunction:
     """What `@placed` decorates, and what its owner has said."""
 
-    __slots__ = ("argument", "fn", "name", "wrapper")
+    __slots__ = ("argument", "fn", "known", "name", "wrapper")
 
     def __init__(self, fn: Callable[..., Any], placement: str = AUTO, name: str = "") -> None:
         """Take a function.
@@ -53,6 +53,8 @@ class PlacedFunction:
         self.name = f"{ROUTE_PREFIX}{name}" if name else name_of(fn)
         # What stands for it in its module; marks may have been put on either.
         self.wrapper: object = fn
+        # (placement, choice): what a `Placement` knows of it.
+        self.known: tuple[object, Any] = (None, None)
 
     @property
     def mark(self) -> str:
