@@ -7,7 +7,7 @@ from typing import Any
 
 from greenlane.lanes.cluster.executor import RayExecutor
 from greenlane.lanes.cluster.options import ClusterOptions
-from greenlane.lanes.placed import Call, ExecutorStats
+from greenlane.lanes.placed import Call, ExecutorStats, on_thread
 
 __all__ = ["Lender", "Lent"]
 
@@ -26,10 +26,16 @@ class Lender:
         """Make another one, with one worker unless said otherwise."""
         return RayExecutor(ClusterOptions(address=self.address, **{"workers": 1, "queue": USUAL, **options}))
 
+    def warm(self, **options: Any) -> RayExecutor:
+        """Make another one whose worker is there: on a busy machine that takes longer than tests wait."""
+        executor = self.make(**options)
+        on_thread.wait(executor, Call(int))
+        return executor
+
     def lend(self) -> Lent:
         """Give the one that is kept."""
         if self._kept is None:
-            self._kept = self.make()
+            self._kept = self.warm()
         return Lent(self, self._kept)
 
     def close(self, seconds: float = 0) -> None:
