@@ -38,11 +38,15 @@ class Lender:
             self._kept = self.warm()
         return Lent(self, self._kept)
 
-    def close(self, seconds: float = 0) -> None:
-        """Close it; the next one is another."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close(seconds)
+    def forget(self, executor: RayExecutor) -> None:
+        """It is being closed: the next one is another."""
+        if self._kept is executor:
+            self._kept = None
+
+    def close(self) -> None:
+        """Close what is kept."""
+        if self._kept is not None:
+            self._kept.close(0)
 
 
 class Lent:
@@ -64,5 +68,5 @@ class Lent:
         return dataclasses.replace(now, **{name: getattr(now, name) - getattr(self._before, name) for name in _EVER})
 
     def close(self, seconds: float) -> None:
+        self._lender.forget(self.executor)
         self.executor.close(seconds)
-        self._lender.close()
