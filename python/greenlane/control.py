@@ -5,6 +5,9 @@
 "io_ms", "wait_ms"}]}; counts and sums since the recording's start. `record` with "end": the
 recording of this process is over for good.
 
+`learned` has a row a (route, phase): {"route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac"};
+a placed function is one with "placement" and "reason" besides.
+
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
@@ -492,7 +495,13 @@ def _told(controlled: Controlled) -> dict[str, object]:
 
 def _rows(controlled: Controlled) -> list[dict[str, object]]:
     names = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
-    return [{name: getattr(row, name) for name in names} for row in controlled.learned()]
+    rows = []
+    for row in controlled.learned():
+        shown = {name: getattr(row, name) for name in names}
+        if getattr(row, "placement", ""):  # a placed function
+            shown |= {name: getattr(row, name) for name in ("placement", "reason")}
+        rows.append(shown)
+    return rows
 
 
 def _refused(error: str, hint: str) -> dict[str, object]:

@@ -3,11 +3,13 @@
 mod arena;
 mod asyncio;
 mod calls;
+mod chooser;
 mod clock;
 mod counters;
 mod forks;
 mod gate;
 mod gevent;
+mod gil_looks;
 mod interval;
 mod job;
 mod load;
@@ -43,7 +45,11 @@ mod _native {
         calls_install, calls_rescan, calls_state, calls_uninstall, guard_endings,
     };
     #[pymodule_export]
+    use super::chooser::Chooser;
+    #[pymodule_export]
     use super::gevent::Switches;
+    #[pymodule_export]
+    use super::gil_looks::GilLooks;
     #[pymodule_export]
     use super::load::load_run;
     #[pymodule_export]

@@ -134,8 +134,9 @@ class _Worker:
         running.call_id = letter.call_id
         running.deadline_ns = letter.extra
         self._control.store(BEGUN, letter.call_id)
+        from_ns = time.monotonic_ns()
         kind, parcel = self._outcome(letter)
-        self._answer(kind, letter.call_id, parcel)
+        self._answer(kind, letter.call_id, parcel, time.monotonic_ns() - from_ns)
 
     def _outcome(self, letter: Letter) -> tuple[Kind, Parcel]:
         name = "?"
@@ -151,9 +152,9 @@ class _Worker:
         except BaseException as error:
             return Kind.ERROR, error_parcel(_without_ours(error))
 
-    def _answer(self, kind: Kind, call_id: int, parcel: Parcel) -> None:
+    def _answer(self, kind: Kind, call_id: int, parcel: Parcel, ran_ns: int = 0) -> None:
         try:
-            message = self._outbox.message(kind, call_id, 0, parcel)
+            message = self._outbox.message(kind, call_id, ran_ns, parcel)
         except OSError as error:  # no memory file could be made
             message = self._outbox.message(Kind.ERROR, call_id, 0, error_parcel(error))
         # An array that is given back lies in its argument's block: free before the parent looks for room.

@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import itertools
 import os
+import time
 import weakref
 from collections import deque
 from typing import Any, Final
@@ -206,6 +207,8 @@ class ArenaExecutor:
             self._take_again(worker, order)
         elif call.state is not State.RUNNING:
             worker.tell_cancelled(order)
+        call.in_band += order.parcel.in_band_bytes
+        call.out_of_band += order.parcel.out_of_band_bytes
         with self._lock:
             self._in_band += order.parcel.in_band_bytes
             self._out_of_band += order.parcel.out_of_band_bytes
@@ -273,8 +276,13 @@ class ArenaExecutor:
             self._out_of_band += sum(map(len, letter.buffers))
         if late:
             return
+        call.in_band += len(letter.text)
+        call.out_of_band += sum(map(len, letter.buffers))
+        call.ran_ns = letter.extra
+        from_ns = time.thread_time_ns()
         try:
             outcome = letter.open()
+            call.kept_ns = time.thread_time_ns() - from_ns
         except Exception as error:
             problem = PlacementError(
                 "read a result from a worker process", name="function", value=order.name,

@@ -199,6 +199,8 @@ class NativeThreads:
         _look_like_a_thread()
         try:
             while self._lock is mine and (call := self._next(worker)) is not None:
+                if worker.lent:
+                    self._staff()
                 try:
                     self._run(call)
                 except BaseException as error:  # `run` ends its call: only an exception from outside comes here.
@@ -216,11 +218,19 @@ class NativeThreads:
                 if self._ready:
                     call = self._ready.popleft()
                     worker.call, worker.cpu_ns, worker.still, worker.lent = call, -1, 0, False
+                    self._share(worker, call)
                     return call
                 if self.closed or len(self._idle) >= self._rule.threads:
                     return None
                 self._idle.append(worker)
             worker.wake.acquire()
+
+    def _share(self, worker: _Worker, call: Call) -> None:
+        """Let others run beside a call that leaves the GIL to them. Holds the lock."""
+        running = sum(other.call is not None for other in self._workers)
+        if running < min(call.width, self._rule.threads + _MOST_LENT):
+            worker.lent = True
+            self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
 
     def _let_go(self, worker: _Worker) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
