@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import LearnedFileError
+from greenlane.real import sleep
 
 __all__ = ["SCHEMA", "LearnedRow", "StoredChoice", "StoredPhase", "load", "load_placed", "merge_into", "row_of"]
 
@@ -239,7 +240,7 @@ def _locked(path: Path) -> Iterator[None]:
         while not _taken(descriptor):
             if time.monotonic() >= until:
                 raise TimeoutError(f"another process keeps its lock for over {_LOCK_S:g} s")
-            time.sleep(0.02)
+            sleep(0.02)
         try:
             yield
         finally:
