@@ -1,4 +1,4 @@
-"""Threads, locks and polls of the operating system, also where gevent has replaced them by green ones.
+"""Threads, locks, polls and sleeps of the operating system, also where gevent has replaced them by green ones.
 
 A thread of ours must use no others. A green lock that it waits for, or a green poll, gives it a hub of its own; and a
 thread that stands in a hub when the interpreter ends breaks the process's memory: CPython before 3.14 unwinds such a
@@ -11,6 +11,7 @@ import _thread
 import os
 import select
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,6 +22,7 @@ __all__ = [
     "get_native_id",
     "in_forked_child",
     "poll",
+    "sleep",
     "start_new_thread",
     "threads_are_green",
 ]
@@ -37,6 +39,7 @@ RLock: Final = _real(_thread, "RLock")
 start_new_thread: Final = _real(_thread, "start_new_thread")
 get_native_id: Final = _thread.get_native_id
 poll: Final = _real(select, "poll")
+sleep: Final = _real(time, "sleep")
 
 
 def threads_are_green() -> bool:

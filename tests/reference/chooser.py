@@ -57,7 +57,7 @@ class Chooser:
             return trying
         if self.is_settled:
             unready = self.place == PROCESS and self.crossing != "ready"
-            return THREAD | MEASURE | PREPARE if unready else self.place
+            return self.watched(THREAD) | PREPARE if unready else self.place
         return self.next_unsettled(now)
 
     def next_unsettled(self, now):
@@ -82,7 +82,7 @@ class Chooser:
             why = "payload"
         elif self.crossing == "inspected":
             self.why = "preparing"
-            return THREAD | MEASURE | PREPARE
+            return self.watched(THREAD) | PREPARE
         else:
             self.why = "trying"
             self.begin_trial(PROCESS, TRIES, True)
@@ -95,10 +95,10 @@ class Chooser:
         if trial is None:
             return None
         if trial["open"] and now - trial["open"] < 30 * SECOND:
-            return self.place | MEASURE
+            return self.watched(self.place)
         if trial["yields"]:
             trial["yields"] = False
-            return self.place | MEASURE
+            return self.watched(self.place)
         if trial["place"] == PROCESS and self.crossing != "ready":
             return None
         if self.left(now) <= 0:
@@ -107,6 +107,9 @@ class Chooser:
             return self.place
         trial["open"] = max(now, 1)
         return trial["place"] | TRIED | MEASURE
+
+    def watched(self, place):
+        return place | MEASURE if len(self.lag[place]) < KEPT else place
 
     # -- what is told
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import LearnedFileError
-from greenlane.real import allocate_lock
+from greenlane.real import sleep
 
 __all__ = ["SCHEMA", "LearnedRow", "StoredChoice", "StoredPhase", "load", "load_placed", "merge_into", "row_of"]
 
@@ -237,12 +237,10 @@ def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         until = time.monotonic() + _LOCK_S
-        pause = allocate_lock()  # `time.sleep` may be gevent's, and the thread that writes is not
-        pause.acquire()
         while not _taken(descriptor):
             if time.monotonic() >= until:
                 raise TimeoutError(f"another process keeps its lock for over {_LOCK_S:g} s")
-            pause.acquire(timeout=0.02)
+            sleep(0.02)
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 from greenlane.lanes.cluster.executor import RayExecutor
 from greenlane.lanes.cluster.options import ClusterOptions
-from greenlane.lanes.placed import Call, ExecutorStats
+from greenlane.lanes.placed import Call, ExecutorStats, on_thread
 
 __all__ = ["Lender", "Lent"]
 
@@ -26,17 +26,27 @@ class Lender:
         """Make another one, with one worker unless said otherwise."""
         return RayExecutor(ClusterOptions(address=self.address, **{"workers": 1, "queue": USUAL, **options}))
 
+    def warm(self, **options: Any) -> RayExecutor:
+        """Make another one whose worker is there: on a busy machine that takes longer than tests wait."""
+        executor = self.make(**options)
+        on_thread.wait(executor, Call(int))
+        return executor
+
     def lend(self) -> Lent:
         """Give the one that is kept."""
         if self._kept is None:
-            self._kept = self.make()
+            self._kept = self.warm()
         return Lent(self, self._kept)
 
-    def close(self, seconds: float = 0) -> None:
-        """Close it; the next one is another."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close(seconds)
+    def forget(self, executor: RayExecutor) -> None:
+        """It is being closed: the next one is another."""
+        if self._kept is executor:
+            self._kept = None
+
+    def close(self) -> None:
+        """Close what is kept."""
+        if self._kept is not None:
+            self._kept.close(0)
 
 
 class Lent:
@@ -58,5 +68,5 @@ class Lent:
         return dataclasses.replace(now, **{name: getattr(now, name) - getattr(self._before, name) for name in _EVER})
 
     def close(self, seconds: float) -> None:
+        self._lender.forget(self.executor)
         self.executor.close(seconds)
-        self._lender.close()

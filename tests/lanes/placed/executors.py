@@ -22,7 +22,7 @@ def _process_workers(most_waiting: int) -> Executor:
 
 
 def _cluster_workers(most_waiting: int, lender: Lender) -> Executor:
-    return lender.lend() if most_waiting == USUAL else lender.make(queue=most_waiting)
+    return lender.lend() if most_waiting == USUAL else lender.warm(queue=most_waiting)
 
 
 #: name -> makes it, with one worker and room for so many waiting calls; further arguments are the fixtures that NEEDS

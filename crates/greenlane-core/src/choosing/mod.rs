@@ -264,10 +264,7 @@ impl Chooser {
                 }
                 Crossing::Inspected(_) => {
                     self.why = Why::Preparing;
-                    return Next {
-                        prepare: true,
-                        ..measured()
-                    };
+                    return self.preparing();
                 }
                 Crossing::Ready(_) => {
                     self.why = Why::Trying;
@@ -282,22 +279,32 @@ impl Chooser {
 
     fn as_settled(&self) -> Next {
         if self.place == Place::Process && !matches!(self.crossing, Crossing::Ready(_)) {
-            return Next {
-                prepare: true,
-                ..measured()
-            };
+            return self.preparing();
         }
         plain(self.place)
+    }
+
+    /// A call on the thread while the workers get ready.
+    fn preparing(&self) -> Next {
+        Next {
+            prepare: true,
+            ..self.watched(Place::Thread)
+        }
+    }
+
+    /// A call that is measured if too little is known of what such calls cost others: measuring costs something, too.
+    fn watched(&self, place: Place) -> Next {
+        Next {
+            measure: self.lag[place as usize].len < KEPT,
+            ..plain(place)
+        }
     }
 
     /// The next call of a trial; None = there is none, or it must wait.
     fn next_try(&mut self, now_ns: u64, rule: &ChoiceRule) -> Option<Next> {
         let mut trial = self.trial?;
         let ready = trial.place != Place::Process || matches!(self.crossing, Crossing::Ready(_));
-        let here = Next {
-            measure: true,
-            ..plain(self.place)
-        };
+        let here = self.watched(self.place);
         if trial.open_ns != 0 && now_ns.saturating_sub(trial.open_ns) < LOST_NS {
             return Some(here);
         }

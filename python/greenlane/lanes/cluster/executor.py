@@ -346,6 +346,7 @@ class RayExecutor:
         error.__cause__ = cause
         for order in self._forget(link):
             order.fail(error)
+        self._tell_drained()
 
     def _link_ended(self, link: Link, code: int | None) -> None:
         # Ray ends its driver when it cannot reach the cluster any more, and says so on stderr.
@@ -353,6 +354,7 @@ class RayExecutor:
         for order in self._forget(link):
             attempted = f"run {order.name} on the cluster, by way of a bridge process"
             order.fail(WorkerDied(attempted, pid=link.pid, code=code, **told))
+        self._tell_drained()
 
     def _forget(self, link: Link) -> list[_Order]:
         """A bridge is gone, and with it its workers: give the calls that it had, and those that waited for it."""
@@ -362,8 +364,6 @@ class RayExecutor:
             self._link = None
             self._workers.clear()
             self._idle.clear()
-            with contextlib.suppress(RuntimeError):
-                self._drained.release()
             return [*self._orders.values()]
 
     # -- Forks and the end
