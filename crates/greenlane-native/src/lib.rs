@@ -33,6 +33,10 @@ mod _native {
     #[pymodule_export]
     use super::arena::die_with_parent;
     #[pymodule_export]
+    use super::arena::inbox::Inbox;
+    #[pymodule_export]
+    use super::arena::outbox::Outbox;
+    #[pymodule_export]
     use super::arena::poll::Poll;
     #[pymodule_export]
     use super::arena::segment::{Block, Segment};

@@ -19,7 +19,7 @@ from typing import Any, Final
 from greenlane._native import Channel, Segment
 from greenlane.lanes.arena.control import ARGUMENT_WORDS, CONTROL_BYTES
 from greenlane.lanes.arena.memory import memory_file
-from greenlane.lanes.arena.message import Inbox, Outbox
+from greenlane.lanes.arena.message import ends
 from greenlane.lanes.arena.names import name_of
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.start import CHANNEL_FD, FILES_FD, Start, main_module
@@ -67,9 +67,8 @@ def launch(options: ArenaOptions) -> Worker:
             os.close(fd)
         its_channel.close()
         its_files.close()
-    outbox = Outbox(arguments, control, ARGUMENT_WORDS, files)
-    inbox = Inbox(results, control, files, writable=options.writable)
-    return Worker(pid, channel, control, outbox, inbox, crash)
+    outbox, inbox = ends(arguments, results, control, ARGUMENT_WORDS, channel, files)
+    return Worker(pid, channel, files, control, outbox, inbox, crash)
 
 
 def _start(options: ArenaOptions) -> Start:
