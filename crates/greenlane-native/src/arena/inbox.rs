@@ -84,7 +84,8 @@ impl Inbox {
                 }
             }
             let got = room.receive(fd, 0);
-            let soon = begun.elapsed() < spin;
+            // Being woken takes about as long as spinning is worth it.
+            let soon = begun.elapsed() < 2 * spin;
             self.soon.store(soon, Ordering::Relaxed);
             got
         })?;

@@ -37,7 +37,7 @@ _OUR_FRAMES: Final = 1
 # The kernel keeps 15 bytes.
 _NAME: Final = b"greenlane-arena"
 # How long a worker that has answered looks for the next call before it sleeps, if the last one came within that time.
-_SPIN_US: Final = 0
+_SPIN_US: Final = 50
 # Of 1000, added to the parent's oom_score_adj: as if the worker used a fifth of the memory more. Arbitrary.
 _MORE_KILLABLE: Final = 200
 
