@@ -72,8 +72,10 @@ class HubHome:
     def end(self) -> None:
         """Leave the hub; elsewhere than on its thread only the set is emptied."""
         if caller_loop() is self.loop or self.loop.dead:
-            self._watcher.stop()
-            self._watcher.close()
+            # The loop may have been destroyed, and its watchers with it.
+            with contextlib.suppress(ValueError):
+                self._watcher.stop()
+                self._watcher.close()
             self.poll.close()
             return
         with contextlib.suppress(Exception):
