@@ -6,8 +6,9 @@ Questions, and what is expected (quiet machine, 2 cores):
 - 12 MB of float32 to the worker: p50 at most 0.6 ms, copying included;
 - from 1 MB on at least 10 times faster than `ProcessPoolExecutor` with its defaults.
 
-Rivals: `ProcessPoolExecutor` with its defaults and on a forkserver, loky (which pickles by protocol 5), and `by-hand`,
-a pool that is tuned for arrays as an expert would (`bench.arena_by_hand`).
+`greenlane` copies an array into the worker's arena; `greenlane-shared` has it made in memory that workers see
+(`ArenaExecutor.empty`). Rivals: `ProcessPoolExecutor` with its defaults and on a forkserver, loky (which pickles by
+protocol 5), and `by-hand`, a pool that is tuned for arrays as an expert would (`bench.arena_by_hand`).
 
 All contenders are measured in one run, in turns: a round gives each contender a few calls of each payload. `in` sends
 the payload and gets a number back, which the worker reads off one element; `sum` has it read all of it (some 0.4 ms of
@@ -106,13 +107,23 @@ def contenders() -> tuple[dict[str, Place], list[Callable[[], object]]]:
         await on_loop.wait(arena, call, loop)
         return call.result()
 
+    made: dict[int, Any] = {}
+
+    async def shared(fn: Function, *args: Any) -> Any:
+        """Arguments were made in shared memory: they are not copied in."""
+        for array in args:
+            if isinstance(array, np.ndarray) and id(array) not in made:
+                made[id(array)] = arena.empty(array.shape, array.dtype)
+                made[id(array)][...] = array
+        return await in_arena(fn, *[made.get(id(value), value) for value in args])
+
     def in_pool(pool: Any) -> Place:
         return lambda fn, *args: loop.run_in_executor(pool, fn, *args)
 
     ends: list[Callable[[], object]] = [lambda: arena.close(1), by_hand.close]
     ends += [pool.shutdown for pool in pools.values()]
     in_pools = {name: in_pool(pool) for name, pool in pools.items()}
-    return {"greenlane": in_arena, **in_pools, "by-hand": by_hand.place}, ends
+    return {"greenlane": in_arena, "greenlane-shared": shared, **in_pools, "by-hand": by_hand.place}, ends
 
 
 class Cell:
@@ -159,7 +170,7 @@ async def measured(rounds: int) -> dict[tuple[str, str], Cell]:
 def crossing_bytes(contender: str, payload: str) -> tuple[int, int]:
     """Bytes of a call's arguments in band and out of band."""
     fn, args, _ = PAYLOADS[payload]
-    if contender == "greenlane":
+    if contender.startswith("greenlane"):
         parcel = pack_call(shipped(fn), args, {}, fn.__name__)
         return parcel.in_band_bytes, parcel.out_of_band_bytes
     if contender == "by-hand" and args and isinstance(args[0], np.ndarray):

@@ -17,6 +17,7 @@ __all__ = [
     "BurstSketch",
     "CallProfile",
     "Channel",
+    "Commons",
     "Inbox",
     "Lock",
     "Outbox",
@@ -666,6 +667,20 @@ class Channel:
         """Close; idempotent."""
 
 @final
+class Commons:
+    """Memory in which one process makes blocks that others look into; its flags are all words of a second segment."""
+
+    def __new__(cls, data: Segment, flags: Segment) -> Commons:
+        """Give out `data`."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What is given out, as far as it is known."""
+
+    def block(self, length: int) -> Block | None:
+        """Give a writable block, its room taken back when its last view is gone; None when there is no room."""
+
+@final
 class Outbox:
     """The sending end between a worker and its parent: one message at a time.
 
@@ -681,8 +696,11 @@ class Outbox:
         channel: Channel,
         files: Channel,
         new_file: Callable[[int], int],
+        commons: Segment | None,
     ) -> Outbox:
         """Send on `channel`, with blocks in `data` whose flags are these words (first, last + 1) of `control`.
+
+        What lies in `commons` is not copied, but kept until the other side has left it.
 
         `new_file(size)` makes a memory file and gives its descriptor, which goes over `files`.
         """
@@ -694,6 +712,9 @@ class Outbox:
     @property
     def lent_bytes(self) -> int:
         """What the other side has, as far as it is known: blocks are taken back when room is needed."""
+
+    def take_back(self) -> None:
+        """Look what the other side has left, and let go of it."""
 
     @property
     def in_band_bytes(self) -> int:
@@ -740,8 +761,10 @@ class Inbox:
     be a `Block` too. False = the other end is closed.
     """
 
-    def __new__(cls, data: Segment, control: Segment, channel: Channel, files: Channel) -> Inbox:
-        """Receive from `channel`; `data` is the sender's."""
+    def __new__(
+        cls, data: Segment, control: Segment, channel: Channel, files: Channel, commons: Segment | None
+    ) -> Inbox:
+        """Receive from `channel`; `data` is the sender's, and so is `commons`."""
 
     @property
     def overflows(self) -> int:

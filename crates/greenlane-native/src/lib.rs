@@ -31,6 +31,8 @@ mod _native {
     #[pymodule_export]
     use super::arena::channel::Channel;
     #[pymodule_export]
+    use super::arena::commons::Commons;
+    #[pymodule_export]
     use super::arena::die_with_parent;
     #[pymodule_export]
     use super::arena::inbox::Inbox;

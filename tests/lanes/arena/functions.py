@@ -211,3 +211,17 @@ def told_deaf(number: int, content: Any) -> tuple[tuple[int, int], Any]:
     while time.monotonic() < until:
         pass
     return told_and_echoed(number, content)
+
+
+def place_of(array: Any) -> tuple[int, bool]:
+    """Where the array begins in this process, which keeps it."""
+    KEPT[:] = [array]
+    return array.ctypes.data, array.flags.writeable
+
+
+def read_at(address: int) -> float:
+    """What stands there now."""
+    import ctypes
+
+    KEPT.clear()
+    return ctypes.c_float.from_address(address).value

@@ -69,7 +69,8 @@ class Kills:
         number = choice.randrange(1 << 30)
         length = choice.choices(list(BYTES), list(BYTES.values()))[0] // 8
         way = choice.choices(list(WAYS), list(WAYS.values()))[0]
-        content = np.full(length, number, dtype="i8")
+        content = self.executor.empty(length, "i8") if choice.random() < 0.5 else np.empty(length, "i8")
+        content[...] = number
         function = functions.told_deaf if way == "deaf" else functions.told_and_echoed
         deadline_ns = 0
         if way in ("deadline", "deaf"):
@@ -259,7 +260,9 @@ def left(before: set[str], threads_before: int) -> str:
 def run(seconds: float) -> dict[str, int]:
     """All of it; raises AssertionError on the first thing that is wrong."""
     before, threads_before = set(descriptors().values()), threads()
-    options = ArenaOptions(workers=2, arena_mb=16, queue=6, warm_up=functions.import_numpy, kill_after_s=0.2)
+    options = ArenaOptions(
+        workers=2, arena_mb=16, queue=6, warm_up=functions.import_numpy, kill_after_s=0.2, shared_mb=40
+    )
     executor = ArenaExecutor(options)
     kills = Kills(executor, seconds)
     problems: list[BaseException] = []

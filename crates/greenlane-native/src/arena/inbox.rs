@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 pub struct Inbox {
     data: Arc<Mapping>,
     control: Arc<Mapping>,
+    commons: Option<Arc<Mapping>>,
     channel: Py<Channel>,
     files: Py<Channel>,
     /// Whether what is received can be written to.
@@ -32,10 +33,17 @@ pub struct Inbox {
 #[pymethods]
 impl Inbox {
     #[new]
-    fn new(data: &Segment, control: &Segment, channel: Py<Channel>, files: Py<Channel>) -> Self {
+    fn new(
+        data: &Segment,
+        control: &Segment,
+        channel: Py<Channel>,
+        files: Py<Channel>,
+        commons: Option<&Segment>,
+    ) -> Self {
         Self {
             data: data.mapping(),
             control: control.mapping(),
+            commons: commons.map(Segment::mapping),
             channel,
             files,
             writable: data.is_writable(),
@@ -219,6 +227,16 @@ impl Reading<'_> {
             }
             Place::File { offset, length } => {
                 Block::new(self.opened_file()?, offset, length, inbox.writable, None)
+            }
+            Place::Common {
+                word,
+                offset,
+                length,
+            } => {
+                let commons = inbox.commons.as_ref().ok_or_else(malformed)?;
+                let end = Some((&inbox.control, word as usize));
+                // Its owner's, who may use it again: nobody else writes to it.
+                Block::new(commons, offset, length, false, end)
             }
             Place::Small { .. } => None,
         };

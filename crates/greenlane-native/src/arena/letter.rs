@@ -62,6 +62,12 @@ pub enum Place {
     },
     /// In the memory file that comes with the message.
     File { offset: usize, length: usize },
+    /// In memory that both sides have, whose flag is this word.
+    Common {
+        word: u32,
+        offset: usize,
+        length: usize,
+    },
     /// In the body, after the pickle.
     Small { length: usize },
 }
@@ -76,6 +82,11 @@ impl Place {
             } => (0_u32, word, offset, length),
             Self::File { offset, length } => (1, 0, offset, length),
             Self::Small { length } => (2, 0, 0, length),
+            Self::Common {
+                word,
+                offset,
+                length,
+            } => (3, word, offset, length),
         };
         let mut bytes = [0; PLACE_BYTES];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
@@ -98,6 +109,11 @@ impl Place {
             }),
             1 => Some(Self::File { offset, length }),
             2 => Some(Self::Small { length }),
+            3 => Some(Self::Common {
+                word,
+                offset,
+                length,
+            }),
             _ => None,
         }
     }
@@ -145,6 +161,11 @@ mod tests {
                 length: 1,
             },
             Place::Small { length: 9 },
+            Place::Common {
+                word: 1,
+                offset: 128,
+                length: 70_000,
+            },
         ] {
             let bytes = [[0; PLACE_BYTES], place.write()].concat();
             assert_eq!(Place::read(&bytes, PLACE_BYTES), Some(place));

@@ -2,7 +2,9 @@
 //! giving up the GIL, and the messages between a worker and its parent.
 
 pub mod channel;
+pub mod commons;
 pub mod inbox;
+mod lender;
 mod letter;
 pub mod mapping;
 pub mod outbox;

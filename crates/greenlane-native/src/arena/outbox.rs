@@ -6,9 +6,10 @@
 //! such blocks back when it next needs room. So a buffer may be kept for ever: it costs its own block.
 
 use super::channel::Channel;
+use super::lender::Lender;
 use super::letter::{Header, Place, INLINE_BYTES, PLACE_BYTES, SMALL_BYTES};
 use super::mapping::Mapping;
-use super::room::{aligned, Room};
+use super::room::aligned;
 use super::segment::{Segment, LET_OTHERS_RUN_BYTES};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -20,29 +21,22 @@ use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// See `_native.pyi`.
 #[pyclass(module = "greenlane._native", frozen)]
 pub struct Outbox {
-    data: Arc<Mapping>,
-    control: Arc<Mapping>,
+    lender: Lender,
+    /// Memory that the other side has mapped, too: what lies there is not copied.
+    commons: Option<Arc<Mapping>>,
+    /// What lies there and is in use on the other side, with its flag.
+    kept: Mutex<Vec<(u32, Py<PyAny>)>>,
     channel: Py<Channel>,
     files: Py<Channel>,
     new_file: Py<PyAny>,
-    /// Held for book-keeping only: never while Python code runs.
-    lent: Mutex<Lent>,
-    lent_bytes: AtomicU64,
     overflows: AtomicU64,
     in_band: AtomicU64,
     out_of_band: AtomicU64,
-}
-
-struct Lent {
-    room: Room,
-    free_words: Vec<u32>,
-    /// Flag word and offset of each block that the receiver may look into.
-    blocks: Vec<(u32, usize)>,
 }
 
 #[pymethods]
@@ -55,23 +49,18 @@ impl Outbox {
         channel: Py<Channel>,
         files: Py<Channel>,
         new_file: Py<PyAny>,
+        commons: Option<&Segment>,
     ) -> PyResult<Self> {
         if !data.is_writable() || !control.is_writable() {
             return Err(PyBufferError::new_err("the segment is mapped read-only"));
         }
-        let lent = Lent {
-            room: Room::new(data.mapping().length()),
-            free_words: (words.0..words.1).rev().collect(),
-            blocks: Vec::new(),
-        };
         Ok(Self {
-            data: data.mapping(),
-            control: control.mapping(),
+            lender: Lender::new(data.mapping(), control.mapping(), words),
+            commons: commons.map(Segment::mapping),
+            kept: Mutex::new(Vec::new()),
             channel,
             files,
             new_file,
-            lent: Mutex::new(lent),
-            lent_bytes: AtomicU64::new(0),
             overflows: AtomicU64::new(0),
             in_band: AtomicU64::new(0),
             out_of_band: AtomicU64::new(0),
@@ -85,7 +74,27 @@ impl Outbox {
 
     #[getter]
     fn lent_bytes(&self) -> u64 {
-        self.lent_bytes.load(Ordering::Relaxed)
+        self.lender.lent_bytes()
+    }
+
+    fn take_back(&self) {
+        self.lender.take_back();
+        let mut left = Vec::new();
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut at = 0;
+            while at < kept.len() {
+                if self.lender.is_set(kept[at].0) {
+                    at += 1;
+                } else {
+                    left.push(kept.swap_remove(at));
+                }
+            }
+        }
+        for (word, array) in left {
+            self.lender.flag_back(word);
+            drop(array);
+        }
     }
 
     #[getter]
@@ -135,7 +144,7 @@ impl Outbox {
             }
         };
         header.inline = tail.inline;
-        let sum: usize = views.0.iter().map(|view| view.len as usize).sum();
+        let sum: usize = views.0.iter().map(|view| view.bytes().len()).sum();
         self.out_of_band.fetch_add(sum as u64, Ordering::Relaxed);
         drop(views);
         if clear {
@@ -152,47 +161,14 @@ impl Outbox {
         sent.unwrap_or(false)
     }
 
-    fn lent(&self) -> MutexGuard<'_, Lent> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Frees the blocks that the receiver has left.
-    fn take_back(&self) {
-        let Lent {
-            room,
-            free_words,
-            blocks,
-        } = &mut *self.lent();
-        let mut back = 0;
-        blocks.retain(|&(word, offset)| {
-            let is_used =
-                flag(&self.control, word).is_some_and(|it| it.load(Ordering::Acquire) != 0);
-            if !is_used {
-                back += room.give_back(offset);
-                free_words.push(word);
-            }
-            is_used
-        });
-        self.lent_bytes.fetch_sub(back as u64, Ordering::Relaxed);
-    }
-
-    /// Gives a block, its flag set; None when there is no room or no flag.
-    fn lend(&self, length: usize) -> Option<(u32, usize)> {
-        let lent = &mut *self.lent();
-        let word = *lent.free_words.last()?;
-        let flag = flag(&self.control, word)?;
-        let offset = lent.room.take(length)?;
-        lent.free_words.pop();
-        lent.blocks.push((word, offset));
-        self.lent_bytes
-            .fetch_add(aligned(length) as u64, Ordering::Relaxed);
-        flag.store(1, Ordering::Release);
+    /// The flag and the offset of what lies in the commons, kept until the other side has left it; None = it does not.
+    fn shared(&self, bytes: &[u8], owner: &Bound<'_, PyAny>) -> Option<(u32, usize)> {
+        let offset = self.commons.as_ref()?.offset_of(bytes)?;
+        let word = self.lender.lend_flag()?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((word, owner.clone().unbind()));
         Some((word, offset))
     }
-}
-
-fn flag(control: &Mapping, word: u32) -> Option<&AtomicU64> {
-    control.word(word as usize)
 }
 
 /// What stands in the message after its header.
@@ -221,7 +197,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Puts everything where the receiver finds it; None = it is gone.
-    fn tail(&mut self, py: Python<'_>, text: &[u8], views: &Views) -> PyResult<Option<Tail>> {
+    fn tail(&mut self, py: Python<'_>, text: &[u8], views: &Views<'_>) -> PyResult<Option<Tail>> {
         self.outbox.take_back();
         let made;
         let body = if views.0.is_empty() {
@@ -241,13 +217,19 @@ impl<'a> Placing<'a> {
         Ok(sent.then_some(Tail { inline, bytes }))
     }
 
-    fn body(&mut self, py: Python<'_>, text: &[u8], views: &Views) -> Vec<u8> {
+    fn body(&mut self, py: Python<'_>, text: &[u8], views: &Views<'_>) -> Vec<u8> {
         let mut body = Vec::with_capacity(views.0.len() * PLACE_BYTES + 8 + text.len());
         for view in &views.0 {
-            let bytes = view_bytes(view);
-            let place = if bytes.len() < SMALL_BYTES {
-                Place::Small {
-                    length: bytes.len(),
+            let bytes = view.bytes();
+            let length = bytes.len();
+            let place = if length < SMALL_BYTES {
+                Place::Small { length }
+            } else if let Some((word, offset)) = self.outbox.shared(bytes, &view.owner) {
+                self.words.push(word);
+                Place::Common {
+                    word,
+                    offset,
+                    length,
                 }
             } else {
                 self.place(py, bytes)
@@ -256,7 +238,7 @@ impl<'a> Placing<'a> {
         }
         body.extend_from_slice(&(text.len() as u64).to_le_bytes());
         body.extend_from_slice(text);
-        for bytes in views.0.iter().map(view_bytes) {
+        for bytes in views.0.iter().map(View::bytes) {
             if bytes.len() < SMALL_BYTES {
                 body.extend_from_slice(bytes);
             }
@@ -266,9 +248,9 @@ impl<'a> Placing<'a> {
 
     fn place(&mut self, py: Python<'_>, bytes: &[u8]) -> Place {
         let length = bytes.len();
-        if let Some((word, offset)) = self.outbox.lend(length) {
+        if let Some((word, offset)) = self.outbox.lender.lend(length) {
             self.words.push(word);
-            if let Some(to) = self.outbox.data.place(offset, length) {
+            if let Some(to) = self.outbox.lender.data.place(offset, length) {
                 let to = to as usize;
                 // SAFETY: `to` has room for `length` bytes that nobody else has; what is sent may lie in the segment.
                 let copy = || unsafe { ptr::copy(bytes.as_ptr(), to as *mut u8, length) };
@@ -312,46 +294,50 @@ impl<'a> Placing<'a> {
     /// Says that the receiver will never see these blocks.
     fn undo(&self) {
         for &word in &self.words {
-            if let Some(flag) = flag(&self.outbox.control, word) {
-                flag.store(0, Ordering::Release);
-            }
+            self.outbox.lender.clear(word);
         }
     }
 }
 
 /// The memory of Python buffers, held.
-struct Views(Vec<ffi::Py_buffer>);
+struct Views<'py>(Vec<View<'py>>);
 
-impl Views {
-    fn of(buffers: &Bound<'_, PyList>) -> PyResult<Self> {
+struct View<'py> {
+    owner: Bound<'py, PyAny>,
+    buffer: ffi::Py_buffer,
+}
+
+impl<'py> Views<'py> {
+    fn of(buffers: &Bound<'py, PyList>) -> PyResult<Self> {
         let mut views = Self(Vec::with_capacity(buffers.len()));
-        for buffer in buffers {
-            let mut view = ffi::Py_buffer::new();
+        for owner in buffers {
+            let mut buffer = ffi::Py_buffer::new();
             // SAFETY: filled by the call if it succeeds, and given back on drop then only.
-            if unsafe { ffi::PyObject_GetBuffer(buffer.as_ptr(), &mut view, ffi::PyBUF_SIMPLE) }
-                != 0
-            {
-                return Err(PyErr::fetch(buffer.py()));
+            let got =
+                unsafe { ffi::PyObject_GetBuffer(owner.as_ptr(), &mut buffer, ffi::PyBUF_SIMPLE) };
+            if got != 0 {
+                return Err(PyErr::fetch(owner.py()));
             }
-            views.0.push(view);
+            views.0.push(View { owner, buffer });
         }
         Ok(views)
     }
 }
 
-impl Drop for Views {
-    fn drop(&mut self) {
-        for view in &mut self.0 {
-            // SAFETY: got in `of`, and given back once; the GIL is held wherever views live.
-            unsafe { ffi::PyBuffer_Release(view) };
+impl View<'_> {
+    fn bytes(&self) -> &[u8] {
+        let length = usize::try_from(self.buffer.len).unwrap_or(0);
+        if length == 0 {
+            return &[];
         }
+        // SAFETY: a simple buffer is contiguous bytes, valid while it is held.
+        unsafe { slice::from_raw_parts(self.buffer.buf.cast(), length) }
     }
 }
 
-fn view_bytes(view: &ffi::Py_buffer) -> &[u8] {
-    if view.len <= 0 {
-        return &[];
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        // SAFETY: got in `of`, and given back once; the GIL is held wherever views live.
+        unsafe { ffi::PyBuffer_Release(&mut self.buffer) };
     }
-    // SAFETY: a simple buffer is contiguous bytes, valid while the view is held.
-    unsafe { slice::from_raw_parts(view.buf.cast(), view.len as usize) }
 }

@@ -99,8 +99,9 @@ class _Worker:
         self._control = _segment(files, writable=True)
         arguments = _segment(files, writable=self._start.writable)
         results = _segment(files, writable=True)
-        self._outbox, self._inbox = ends(results, arguments, self._control, RESULT_WORDS, channel, files)
         faulthandler.enable(_descriptor(files))
+        shared = _segment(files, writable=False)
+        self._outbox, self._inbox = ends(results, arguments, self._control, RESULT_WORDS, channel, files, sees=shared)
         self._running = _Running(self._control)
         self._main_known = False
         sys.stderr = LastLine(sys.stderr, self._control)

@@ -29,7 +29,7 @@ from greenlane.lanes.arena.keeper import Keeper
 from greenlane.lanes.arena.message import CALL, RESULT, Letter
 from greenlane.lanes.arena.names import name_of, shipped
 from greenlane.lanes.arena.options import ArenaOptions
-from greenlane.lanes.arena.parcel import pack_call, unpack
+from greenlane.lanes.arena.parcel import SMALL_BYTES, pack_call, unpack
 from greenlane.lanes.arena.stats import ArenaStats, Crossed
 from greenlane.lanes.arena.worker import Order, Worker
 from greenlane.lanes.placed import Call, State
@@ -116,6 +116,29 @@ class ArenaExecutor:
             self._adopt_stranded()
         if call.deadline_ns:
             keeper.expect(call.deadline_ns)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "f8") -> Any:
+        """Give a numpy array, its content undefined, that workers see where it lies: as an argument it is not copied.
+
+        The same for a contiguous part of it. Fill it before the call, and leave it alone until the answer. It is an
+        ordinary array when it is small (under 64 kB), when there is no room (`shared_mb`), and under `writable`.
+        """
+        import numpy
+
+        self._check_open()
+        keeper = self._keeper
+        if keeper is None:
+            with self._lock:
+                keeper = self._kept()
+        array = numpy.empty(shape, dtype)  # pages that are never touched cost nothing
+        if array.nbytes < SMALL_BYTES or self.options.writable or array.dtype.hasobject:
+            return array
+        block = keeper.shared.block(array.nbytes)
+        if block is None:
+            for worker in self.ready_workers():
+                worker.outbox.take_back()
+            block = keeper.shared.block(array.nbytes)
+        return array if block is None else numpy.ndarray(array.shape, array.dtype, block)
 
     def cancel(self, call: Call) -> bool:
         """See `Executor`."""

@@ -16,6 +16,7 @@ from greenlane._native import Poll
 from greenlane.errors import WorkerDied
 from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.answers import raised
+from greenlane.lanes.arena.commons import SharedArrays
 from greenlane.lanes.arena.homes import Home
 from greenlane.lanes.arena.launch import launch
 from greenlane.lanes.arena.message import ERROR, READY, Letter
@@ -90,6 +91,8 @@ class Keeper:
         self._lock = allocate_lock()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.poll.add(self._bell)
+        #: Arrays that all workers see.
+        self.shared = SharedArrays(pool.options.shared_bytes)
         # By the descriptor that tells of the event.
         self._starting: dict[int, Worker] = {}
         self._alive: dict[int, Worker] = {}
@@ -154,6 +157,7 @@ class Keeper:
         for worker in self._alive.values():
             worker.close()
         self.poll.close()
+        self.shared.close()
         os.close(self._bell)
 
     # -- The thread
@@ -169,6 +173,7 @@ class Keeper:
         with self._lock:
             self._gone = True
             self.poll.close()
+            self.shared.close()
             os.close(self._bell)
         self._done.release()
 
@@ -224,7 +229,7 @@ class Keeper:
             return
         for _ in range(self._missing()):
             try:
-                worker = launch(self._pool.options)
+                worker = launch(self._pool.options, self.shared)
             except Exception as error:  # no process, memory or descriptor: whoever waits shall know
                 self._pause(now_ns)
                 self._fail_waiting(error)

@@ -20,7 +20,15 @@ Letter = tuple[int, bool, int, int, Any, list[Any]]
 
 
 def ends(
-    sent: Segment, received: Segment, control: Segment, words: range, channel: Channel, files: Channel
+    sent: Segment,
+    received: Segment,
+    control: Segment,
+    words: range,
+    channel: Channel,
+    files: Channel,
+    *,
+    shows: Segment | None = None,
+    sees: Segment | None = None,
 ) -> tuple[Outbox, Inbox]:
     """Give the two ends of one side.
 
@@ -31,6 +39,8 @@ def ends(
         words: which of them are this side's flags.
         channel: carries the messages.
         files: carries the descriptors of memory files, for what finds no room.
+        shows: what lies in this memory is not copied when it is sent: the other side sees it.
+        sees: such memory of the other side's.
     """
-    outbox = Outbox(sent, control, (words.start, words.stop), channel, files, memory_file)
-    return outbox, Inbox(received, control, channel, files)
+    outbox = Outbox(sent, control, (words.start, words.stop), channel, files, memory_file, shows)
+    return outbox, Inbox(received, control, channel, files, sees)
