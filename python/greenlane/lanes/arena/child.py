@@ -123,7 +123,7 @@ class _Worker:
     def serve(self) -> None:
         """Answer calls until there are no more."""
         deadline.CURRENT.set(self._running)
-        wait, begun, running = self._inbox.wait, self._control.store, self._running
+        wait, begun, running, now_ns = self._inbox.wait, self._control.store, self._running, time.monotonic_ns
         while (letter := wait(_SPIN_US)) is not False:
             if letter is None:
                 continue  # A signal came; its handler has run.
@@ -134,10 +134,13 @@ class _Worker:
             # Nothing of a call lives on in this frame.
             parts = [text, buffers]
             del letter, text, buffers
-            if not self._answer(*self._outcome(call_id, parts, names_main)):
+            from_ns = now_ns()
+            kind, parcel = self._outcome(parts, names_main)
+            if not self._answer(kind, call_id, parcel, now_ns() - from_ns):
                 return  # The parent has let go.
+            del parcel
 
-    def _outcome(self, call_id: int, parts: list[Any], names_main: bool) -> tuple[int, int, Parcel]:
+    def _outcome(self, parts: list[Any], names_main: bool) -> tuple[int, Parcel]:
         name = "?"
         try:
             if names_main:
@@ -148,15 +151,15 @@ class _Worker:
             if type(fn) is str:
                 name, fn = fn, self._function(fn)
             result = contextvars.copy_context().run(fn, *args, **kwargs)
-            return RESULT, call_id, result_parcel(result, name, self._start.most_bytes)
+            return RESULT, result_parcel(result, name, self._start.most_bytes)
         except BaseException as error:
-            return ERROR, call_id, error_parcel(_without_ours(error))
+            return ERROR, error_parcel(_without_ours(error))
 
-    def _answer(self, kind: int, call_id: int, parcel: Parcel) -> bool:
+    def _answer(self, kind: int, call_id: int, parcel: Parcel, ran_ns: int = 0) -> bool:
         """Send an answer; False = nobody is there. It may lie in an argument's block, which is left first."""
         send = self._outbox.send
         try:
-            return send(kind, call_id, 0, parcel.pickle, parcel.buffers, clear=True)
+            return send(kind, call_id, ran_ns, parcel.pickle, parcel.buffers, clear=True)
         except OSError as error:  # no memory file could be made
             parcel = error_parcel(error)
             return send(ERROR, call_id, 0, parcel.pickle, parcel.buffers)

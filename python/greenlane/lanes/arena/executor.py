@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import itertools
 import os
+import time
 import weakref
 from collections import deque
 from typing import Any, Final
@@ -219,6 +220,10 @@ class ArenaExecutor:
         if not (call.state is _RUNNING if order.begun else call.begin()):
             return False
         order.begun = True
+        parcel = order.parcel
+        call.in_band += parcel.in_band_bytes
+        if parcel.buffers:
+            call.out_of_band += parcel.out_of_band_bytes
         with worker.reading:
             worker.order = order
             order.worker = worker
@@ -297,9 +302,16 @@ class ArenaExecutor:
             with self._lock:
                 self._late += 1
             return
-        kind, _, _, _, text, buffers = letter
+        call = order.call
+        kind, _, _, call.ran_ns, text, buffers = letter
+        call.in_band += len(text)
+        if buffers:
+            call.out_of_band += sum(map(len, buffers))
+        from_ns = time.thread_time_ns() if call.cost is not None else 0
         try:
             outcome = unpack(text, buffers)
+            if from_ns:
+                call.kept_ns = time.thread_time_ns() - from_ns
         except Exception as error:
             problem = PlacementError(
                 "read a result from a worker process", name="function", value=order.name,

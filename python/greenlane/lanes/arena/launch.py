@@ -33,6 +33,8 @@ _FREE_FROM: Final = 16
 _CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 # Not sealed: it grows when the worker crashes.
 _CRASH_BYTES: Final = 0
+# What is the parent's alone: a worker has no jobs to record, and no permits to show.
+_PARENTS: Final = ("GREENLANE_RECORD_FOLDER", "GREENLANE_CONTROL_DIR")
 _PROGRAM: Final = """\
 import sys
 sys.path[:] = {path!r}
@@ -89,7 +91,7 @@ def _spawn(channel: Channel, files: Channel) -> int:
         return posix.posix_spawn(
             executable,
             [executable, *flags, "-c", program],
-            os.environ,
+            {name: value for name, value in os.environ.items() if name not in _PARENTS},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, high[0], CHANNEL_FD),
                 (os.POSIX_SPAWN_DUP2, high[1], FILES_FD),

@@ -13,7 +13,7 @@ import dataclasses
 import importlib
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
@@ -98,7 +98,7 @@ def pack_call(fn: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], name
     return parcel
 
 
-def unpack(text: Any, buffers: list[Any]) -> Any:
+def unpack(text: Any, buffers: Sequence[Any]) -> Any:
     """Make what `pack` packed again, its arrays on these buffers. Raises whatever the unpickling raises."""
     result, *more = pickle.loads(text, buffers=buffers)
     if not more:
@@ -112,7 +112,7 @@ def unpack(text: Any, buffers: list[Any]) -> Any:
     return tuple(members)
 
 
-def unpack_call(text: Any, buffers: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
+def unpack_call(text: Any, buffers: Sequence[Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Give what `pack_call` packed: function, arguments, named ones. Raises whatever the unpickling raises."""
     fn, args, kwargs, *more = pickle.loads(text, buffers=buffers)
     kwargs = kwargs or {}

@@ -22,7 +22,7 @@ from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.real import allocate_lock
 
-__all__ = ["Call", "State"]
+__all__ = ["Call", "Inline", "State"]
 
 
 class State(enum.Enum):
@@ -55,16 +55,25 @@ class Call:
         "active",
         "args",
         "arrival_ns",
+        "begun_ns",
         "context",
+        "cost",
         "deadline_ns",
         "expected_ns",
         "fn",
+        "handed_ns",
         "home",
+        "in_band",
         "job",
+        "kept_ns",
         "kwargs",
         "name",
+        "out_of_band",
+        "ran_ns",
         "state",
+        "submitted_ns",
         "ticket",
+        "width",
     )
 
     def __init__(
@@ -100,6 +109,16 @@ class Call:
         self.expected_ns = expected_ns
         self.job = job
         self.arrival_ns = time.monotonic_ns()
+        # When it had been handed to its executor, and when it began; 0 = not yet, or nobody learns from it.
+        self.submitted_ns = self.begun_ns = 0
+        # CPU of the caller's thread for the handing over, and for reading the answer; how long a process had it.
+        self.handed_ns = self.kept_ns = self.ran_ns = 0
+        # Bytes that crossed to another process and back: pickled, and as they lie.
+        self.in_band = self.out_of_band = 0
+        # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.
+        self.width = 1
+        # What is to be measured of it, for whoever learns from it.
+        self.cost: Any = None
         # Of the executor that has it, and nobody else's.
         self.ticket = 0
         # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
@@ -119,7 +138,8 @@ class Call:
             if self.state is not _WAITING:
                 return False
             self.state = _RUNNING
-            return True
+        self.begun_ns = time.monotonic_ns()
+        return True
 
     def finish(self, result: object) -> bool:
         """End it with what its function gave. False = it has ended before; nobody will see the result."""
@@ -215,3 +235,21 @@ class Call:
         for callback in callbacks:
             callback(self)
         return True
+
+
+class Inline:
+    """A placed function that runs where its caller is: what a `Call` is to what the function calls, and no more."""
+
+    __slots__ = ("active", "home")
+
+    def __init__(self, home: object) -> None:
+        """Run now.
+
+        Args:
+            home: the event loop in which it runs; None = there is none.
+        """
+        self.home = home
+        self.active = True
+
+    def check(self) -> None:
+        """Nothing: nobody can leave while it runs. Its deadline stands in its context."""
