@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from os import PathLike
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -18,8 +18,11 @@ __all__ = [
     "CallProfile",
     "Channel",
     "Chooser",
+    "Commons",
     "GilLooks",
+    "Inbox",
     "Lock",
+    "Outbox",
     "Paused",
     "PermitQueue",
     "Permits",
@@ -705,12 +708,6 @@ class Segment:
     def store(self, word: int, value: int) -> None:
         """Write that word."""
 
-    def block(self, offset: int, length: int, flags: Segment, word: int) -> Block:
-        """Give a block that sets word `word` of `flags` to 0 when it and the last view of it are gone.
-
-        Not after a fork of this process: then a child may look too, and the word stays as it is for ever.
-        """
-
     def part(self, offset: int, length: int) -> Block:
         """Give a block whose end nobody is told."""
 
@@ -763,6 +760,134 @@ class Channel:
 
     def close(self) -> None:
         """Close; idempotent."""
+
+@final
+class Commons:
+    """Memory in which one process makes blocks that others look into; its flags are all words of a second segment."""
+
+    def __new__(cls, data: Segment, flags: Segment) -> Commons:
+        """Give out `data`."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What is given out, as far as it is known."""
+
+    def block(self, length: int) -> Block | None:
+        """Give a writable block, its room taken back when its last view is gone; None when there is no room."""
+
+@final
+class Outbox:
+    """The sending end between a worker and its parent: one message at a time.
+
+    Large buffers are copied into blocks of the sender's segment, each with a flag that the last view of it clears on
+    the other side; what finds no room goes into a memory file of its own. Cost: 2 us and the copying.
+    """
+
+    def __new__(
+        cls,
+        data: Segment,
+        control: Segment,
+        words: tuple[int, int],
+        channel: Channel,
+        files: Channel,
+        new_file: Callable[[int], int],
+        commons: Segment | None,
+    ) -> Outbox:
+        """Send on `channel`, with blocks in `data` whose flags are these words (first, last + 1) of `control`.
+
+        What lies in `commons` is not copied, but kept until the other side has left it.
+
+        `new_file(size)` makes a memory file and gives its descriptor, which goes over `files`.
+        """
+
+    @property
+    def overflows(self) -> int:
+        """Messages that needed a file."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What the other side has, as far as it is known: blocks are taken back when room is needed."""
+
+    def take_back(self) -> None:
+        """Look what the other side has left, and let go of it."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def send(
+        self,
+        kind: int,
+        call_id: int,
+        extra: int,
+        text: bytes,
+        buffers: list[memoryview],
+        *,
+        names_main: bool = False,
+        clear: bool = False,
+    ) -> bool:
+        """Send a pickle and the buffers beside it (contiguous). Releases the GIL for copies of 16 MiB and more.
+
+        Args:
+            kind: a number for the receiver; 8 bits.
+            call_id: likewise, 64 bits.
+            extra: likewise.
+            text: the pickle.
+            buffers: what is beside it.
+            names_main: for the receiver.
+            clear: empty the list before the other side is told.
+
+        Returns:
+            False = the other end is closed, or has too much unread.
+
+        Raises:
+            OSError: a file was needed, and none could be made. Nothing is under way.
+        """
+
+@final
+class Inbox:
+    """The receiving end; see `Outbox`. Messages are (kind, names main, call id, extra, text, buffers).
+
+    Large buffers are `Block`s, small ones bytes (bytearray, if `data` is mapped writable). A text of over 32 kB may
+    be a `Block` too. False = the other end is closed.
+    """
+
+    def __new__(
+        cls, data: Segment, control: Segment, channel: Channel, files: Channel, commons: Segment | None
+    ) -> Inbox:
+        """Receive from `channel`; `data` is the sender's, and so is `commons`."""
+
+    @property
+    def overflows(self) -> int:
+        """Messages that came with a file."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def receive(self) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Give the next message; None = there is none.
+
+        Raises:
+            OSError: it cannot be read, or is none of ours.
+        """
+
+    def wait(self, spin_us: int) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Wait for the next message without the GIL; None = a signal came first.
+
+        If the last one came within `spin_us` of being waited for, look for this one for as long before sleeping.
+
+        Raises:
+            OSError: as `receive`.
+        """
 
 @final
 class Poll:

@@ -33,7 +33,13 @@ mod _native {
     #[pymodule_export]
     use super::arena::channel::Channel;
     #[pymodule_export]
+    use super::arena::commons::Commons;
+    #[pymodule_export]
     use super::arena::die_with_parent;
+    #[pymodule_export]
+    use super::arena::inbox::Inbox;
+    #[pymodule_export]
+    use super::arena::outbox::Outbox;
     #[pymodule_export]
     use super::arena::poll::Poll;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-"""Starts a worker process: a fresh interpreter (posix_spawn), two pairs of sockets, four memory files.
+"""Starts a worker process: a fresh interpreter (posix_spawn), two pairs of sockets, five memory files.
 
 Why not multiprocessing: its processes come with a resource tracker, a feeder thread and names in /dev/shm, and its
 choice of start method belongs to the program. Why not subprocess: gevent replaces it by one that needs a hub.
@@ -17,9 +17,10 @@ from multiprocessing import spawn
 from typing import Any, Final
 
 from greenlane._native import Channel, Segment
+from greenlane.lanes.arena.commons import SharedArrays
 from greenlane.lanes.arena.control import ARGUMENT_WORDS, CONTROL_BYTES
 from greenlane.lanes.arena.memory import memory_file
-from greenlane.lanes.arena.message import Inbox, Outbox
+from greenlane.lanes.arena.message import ends
 from greenlane.lanes.arena.names import name_of
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.start import CHANNEL_FD, FILES_FD, Start, main_module
@@ -42,7 +43,7 @@ main({parent})
 """
 
 
-def launch(options: ArenaOptions) -> Worker:
+def launch(options: ArenaOptions, shared: SharedArrays) -> Worker:
     """Start a worker. It says READY on its channel when it is, or ERROR when its warm-up raised.
 
     Call it on a thread that lives as long as the worker shall: the kernel ends the worker with it.
@@ -59,7 +60,7 @@ def launch(options: ArenaOptions) -> Worker:
         fds.append(os.memfd_create("greenlane-crash", os.MFD_CLOEXEC))
         control, arguments, crash = Segment(fds[0], writable=True), Segment(fds[1], writable=True), fds[3]
         results = Segment(fds[2], writable=options.writable)
-        for fd in fds:
+        for fd in (*fds, shared.fd):
             files.send_fd(fd)
         channel.send(pickle.dumps(_start(options)))
         pid = _spawn(its_channel, its_files)
@@ -69,9 +70,10 @@ def launch(options: ArenaOptions) -> Worker:
             os.close(fd)
         its_channel.close()
         its_files.close()
-    outbox = Outbox(arguments, control, ARGUMENT_WORDS, files)
-    inbox = Inbox(results, control, files, writable=options.writable)
-    return Worker(pid, channel, control, outbox, inbox, crash)
+    # What a worker may write to is a copy.
+    shows = None if options.writable else shared.segment
+    outbox, inbox = ends(arguments, results, control, ARGUMENT_WORDS, channel, files, shows=shows)
+    return Worker(pid, channel, files, control, outbox, inbox, crash)
 
 
 def _start(options: ArenaOptions) -> Start:

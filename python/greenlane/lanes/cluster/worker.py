@@ -11,20 +11,16 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from greenlane import deadline
 from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.arena import inside
-from greenlane.lanes.arena import parcel as parcels
 from greenlane.lanes.arena.answers import error_parcel, result_parcel
 from greenlane.lanes.arena.names import found
-from greenlane.lanes.arena.parcel import Parcel
+from greenlane.lanes.arena.parcel import Parcel, unpack_call
 
 __all__ = ["Worker"]
-
-# Whichever of the two the arena has: calls may be packed as anything else is.
-_unpack_call: Final[Callable[..., Any]] = getattr(parcels, "unpack_call", parcels.unpack)
 
 
 class _Running:
@@ -98,7 +94,7 @@ class Worker:
         try:
             if b"__main__" in text:
                 self._know_main()
-            fn, args, kwargs = _unpack_call(text, [memoryview(buffer).toreadonly() for buffer in buffers])
+            fn, args, kwargs = unpack_call(text, [memoryview(buffer).toreadonly() for buffer in buffers])
             if type(fn) is str:
                 name, fn = fn, found(fn)
             context = contextvars.copy_context()

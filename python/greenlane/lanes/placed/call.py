@@ -35,7 +35,10 @@ class State(enum.Enum):
     CANCELLED = "cancelled"
 
 
-_LIVE: Final = (State.WAITING, State.RUNNING)
+# Reading a member of an enum costs more than what is done with it.
+_WAITING, _RUNNING, _FINISHED = State.WAITING, State.RUNNING, State.FINISHED
+_FAILED, _CANCELLED = State.FAILED, State.CANCELLED
+_LIVE: Final = (_WAITING, _RUNNING)
 
 
 class Call:
@@ -120,7 +123,7 @@ class Call:
         self.ticket = 0
         # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
         self.home: object = None
-        self.state = State.WAITING
+        self.state = _WAITING
         # Whether its function runs in this process now, whatever its caller has been told.
         self.active = False
         self._outcome: Any = None
@@ -132,30 +135,30 @@ class Call:
         if self.deadline_ns and time.monotonic_ns() >= self.deadline_ns and self.expire():
             return False
         with self._lock:
-            if self.state is not State.WAITING:
+            if self.state is not _WAITING:
                 return False
-            self.state = State.RUNNING
+            self.state = _RUNNING
         self.begun_ns = time.monotonic_ns()
         return True
 
     def finish(self, result: object) -> bool:
         """End it with what its function gave. False = it has ended before; nobody will see the result."""
-        return self._end(State.FINISHED, result)
+        return self._end(_FINISHED, result)
 
     def fail(self, error: BaseException) -> bool:
         """End it with what its function raised, or with the reason why it cannot run. False = it has ended before."""
-        return self._end(State.FAILED, error)
+        return self._end(_FAILED, error)
 
     def cancel(self) -> bool:
         """End it for its caller: a waiting call never begins, a running one is told at its next checkpoint.
 
         False = it has ended before.
         """
-        return self._end(State.CANCELLED, None)
+        return self._end(_CANCELLED, None)
 
     def withdraw(self) -> bool:
         """Cancel it if it still waits. False = it has begun, or ended."""
-        return self._end(State.CANCELLED, None, (State.WAITING,))
+        return self._end(_CANCELLED, None, (_WAITING,))
 
     def expire(self) -> bool:
         """End it for its caller because its deadline has come. False = it has ended before."""
@@ -188,10 +191,10 @@ class Call:
         """
         if not self.active:
             return
-        if self.state is State.CANCELLED:
+        if self.state is _CANCELLED:
             raise Cancelled()
         late = self.deadline_ns and time.monotonic_ns() >= self.deadline_ns
-        if late or self.state is State.FAILED:
+        if late or self.state is _FAILED:
             raise DeadlineExceeded()
 
     def result(self) -> Any:
@@ -200,10 +203,10 @@ class Call:
         Why once: an error's traceback holds the frames that hold this call; it must not hold the error as well.
         """
         assert self.state not in _LIVE, "a call has no result before it ends"
-        if self.state is State.CANCELLED:
+        if self.state is _CANCELLED:
             raise Cancelled()
         outcome, self._outcome = self._outcome, None
-        if self.state is State.FAILED:
+        if self.state is _FAILED:
             try:
                 raise outcome
             finally:
