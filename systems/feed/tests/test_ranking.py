@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from catboost import CatBoost, Pool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from feed import native
 from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
@@ -22,8 +25,6 @@ from feed.train import train
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import World, made
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TOLERANCE = 1e-5
 

@@ -27,7 +27,7 @@ from feed.stores.items import Read, connected, fetched, hashes, values
 from feed.stores.slots import hash_key, json_key
 from feed.user import User
 
-from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
+from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Plain:
         """json.dumps."""
         return json.dumps(answer).encode()
 
-    async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
+    async def ranked(self, job: Job, user: User, ids: list[int]) -> Arrangeable:
         """Fetch, parse, features, predict, sort."""
         key_of = hash_key if self._hashes else json_key
         found = await fetched(job, self._client, self._read, key_of, ids, job.until(RECORDS_UNTIL))

@@ -16,7 +16,7 @@ const (
 	mostSellers       = 16
 	featureCount      = 60
 	most              = 3000
-	mostActive        = 9000
+	mostActive        = 11000
 	slots             = 16384
 	shards            = 3
 	buckets           = 48
