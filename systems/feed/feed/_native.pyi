@@ -1,7 +1,8 @@
 """feed-core for Python (native/python). Each function releases the GIL once, for all its work.
 
 Arrays are read in place by numpy.asarray(…) and CatBoost: read-only, no copy. Values are given either as a list (bytes
-of one item each; None where the store had none) or as one buffer of packed records of the present version.
+of one item each; None where the store had none), as fetched replies, or as one buffer of packed records of the present
+version.
 """
 
 from typing import Final, Literal, TypeAlias, final
@@ -13,7 +14,7 @@ FEATURES: Final[tuple[str, ...]]
 RECORD_BYTES: Final[int]
 """Length of a packed record of the present version."""
 
-Values: TypeAlias = list[bytes | None] | Buffer
+Values: TypeAlias = list[bytes | None] | Fetched | Buffer
 Form: TypeAlias = Literal["packed", "json"]
 
 @final
@@ -25,6 +26,35 @@ class Array:
         """A copy of any float32 matrix, column-major. Cost: 0.2 ms for 3,000 x 60."""
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Asking:
+    """Which records are asked of which shard: keys of a bucket in one MGET, all of a shard's in one write."""
+
+    def __new__(cls, ids: list[int], shard_of_bucket: list[int], shards: int, /) -> Asking:
+        """Cost: 0.3 ms for 3,000 ids. Raises ValueError: not a shard for each bucket."""
+    def command(self, shard: int, /) -> bytes:
+        """What is written to the shard."""
+    def count(self, shard: int, /) -> int:
+        """Values that it will answer."""
+
+@final
+class Replies:
+    """A shard's answers, as they come in."""
+
+    def __new__(cls, expected: int, /) -> Replies: ...
+    def feed(self, data: bytes, /) -> int | None:
+        """Takes what came. None: there is more to come; else all is there, and so many last bytes belong to others.
+
+        Raises ConnectionError: the server refused; what follows cannot be told apart.
+        """
+
+@final
+class Fetched:
+    """Fetched records: values in the order of the ids that were asked for."""
+
+    def __new__(cls, asking: Asking, replies: list[Replies | None], /) -> Fetched:
+        """`replies` by shard, None = it failed. Raises ValueError: replies that are not whole, or not of each shard."""
 
 @final
 class Matrix:

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from . import _native
 
     Array = _native.Array
+    Asking = _native.Asking
+    Fetched = _native.Fetched
     Forest = _native.Forest
     Matrix = _native.Matrix
     Ranking = _native.Ranking
+    Replies = _native.Replies
     candidates = _native.candidates
     features = _native.features
     rank = _native.rank
@@ -35,5 +38,7 @@ def _loaded() -> ModuleType:
 
 
 _module = _loaded()
-for _name in ("Array", "Forest", "Matrix", "Ranking", "candidates", "features", "rank", "ranked"):
+for _name in (
+    "Array", "Asking", "Fetched", "Forest", "Matrix", "Ranking", "Replies", "candidates", "features", "rank", "ranked",
+):  # fmt: skip
     globals()[_name] = getattr(_module, _name)

@@ -21,7 +21,7 @@ pub struct Ranking {
 /// A score that rises as scores fall, the item's id, where it was found.
 type Key = (u64, u32, u32);
 
-/// Time that a ranking took, ns.
+/// CPU that a ranking took, ns: shares of the thread's CPU time, by the clock on the wall.
 #[derive(Clone, Copy, Default)]
 pub struct Spent {
     /// Reading items and computing features.
@@ -39,7 +39,7 @@ impl Ranking {
         let mut scores = [0.0; BLOCK];
         let mut scorer = forest.scorer();
         let mut spent = Spent::default();
-        let began = Instant::now();
+        let (began, cpu_ns) = (Instant::now(), thread_cpu_ns());
         each_block(form, values, viewer, &mut unreadable, |block, rows| {
             let predicts = Instant::now();
             scorer.score(block.columns(), &mut scores);
@@ -50,10 +50,12 @@ impl Ranking {
             spent.predict_ns += elapsed_ns(predicts);
         });
         spent.features_ns = elapsed_ns(began) - spent.predict_ns;
-        Self {
+        let made = Self {
             unreadable,
             ..Self::sorted(&found, keys, spent)
-        }
+        };
+        let spent = made.spent.scaled(thread_cpu_ns() - cpu_ns);
+        Self { spent, ..made }
     }
 
     /// Of items whose scores somebody else has computed, in the order of the items.
@@ -80,6 +82,29 @@ impl Ranking {
             spent,
         }
     }
+}
+
+impl Spent {
+    /// The same shares of this sum: a thread that had to wait for a processor has not computed meanwhile.
+    fn scaled(self, sum_ns: u64) -> Self {
+        let all_ns = (self.features_ns + self.predict_ns + self.sort_ns).max(1);
+        let share = |part_ns: u64| (part_ns as u128 * sum_ns as u128 / all_ns as u128) as u64;
+        Self {
+            features_ns: share(self.features_ns),
+            predict_ns: share(self.predict_ns),
+            sort_ns: share(self.sort_ns),
+        }
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists on Linux and `time` is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn elapsed_ns(since: Instant) -> u64 {

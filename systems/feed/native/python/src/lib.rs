@@ -1,6 +1,7 @@
 //! feed-core for Python: `_native.pyi` is the manual.
 
 mod array;
+mod fetching;
 mod values;
 
 use feed_core::candidates::{chosen, Named};
@@ -18,6 +19,8 @@ use values::Values;
 mod _native {
     #[pymodule_export]
     use super::array::Array;
+    #[pymodule_export]
+    use super::fetching::{Asking, Fetched, Replies};
     #[pymodule_export]
     use super::{candidates, features, rank, ranked, Forest, Matrix, Ranking};
     #[pymodule_export]

@@ -1,4 +1,5 @@
-//! Stored values as they come from Redis: a list of bytes and None, or whole records in one buffer.
+//! Stored values as they come from Redis: a list of bytes and None, fetched replies, or whole records in
+//! one buffer.
 
 use feed_core::layout::RECORD_BYTES;
 use pyo3::buffer::PyUntypedBuffer;
@@ -6,12 +7,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::fetching::{Fetched, Held};
+
 /// Keeps the objects alive while their bytes are read without the GIL.
 pub enum Values<'py> {
     /// One value an item, None where the store had none.
     List(Vec<Option<Bound<'py, PyBytes>>>),
     /// Packed records of the present version, one behind the other.
     Whole(PyUntypedBuffer),
+    /// What was fetched with `Asking`.
+    Fetched(Held<'py>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for Values<'py> {
@@ -29,6 +34,9 @@ impl<'py> FromPyObject<'_, 'py> for Values<'py> {
                 .collect::<PyResult<_>>()
                 .map(Self::List);
         }
+        if let Ok(fetched) = object.cast::<Fetched>() {
+            return Held::new(fetched.to_owned()).map(Self::Fetched);
+        }
         PyUntypedBuffer::get(&object).map(Self::Whole)
     }
 }
@@ -41,6 +49,7 @@ impl Values<'_> {
                 .iter()
                 .map(|value| value.as_ref().map(|bytes| bytes.as_bytes()))
                 .collect()),
+            Self::Fetched(held) => Ok(held.slices()),
             Self::Whole(buffer) => {
                 let bytes = buffer.len_bytes();
                 if bytes % RECORD_BYTES != 0 || !buffer.is_c_contiguous() {

@@ -10,6 +10,7 @@ use feed_core::forest::Forest;
 use feed_core::item::Form;
 use feed_core::layout::{KEPT_S, MOST, MOST_ACTIVE};
 use feed_core::ranking::Ranking;
+use feed_core::resp;
 use feed_core::rules::{arranged, Shown};
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, StatusCode};
@@ -18,7 +19,7 @@ use hyper_util::client::legacy::{connect::HttpConnector, Client};
 use crate::items::Items;
 use crate::job::Job;
 use crate::options::Models;
-use crate::redis::{self, Server};
+use crate::redis::Server;
 use crate::user::User;
 
 pub const MODELS: [&str; 4] = ["popular", "taste", "nearby", "similar"];
@@ -74,7 +75,7 @@ impl Feeds {
     async fn user(&self, job: &Job) -> User {
         let (id, mut commands) = (job.user_id.to_string(), Vec::new());
         for name in ["interests", "seen", "sellers"] {
-            redis::command(&mut commands, &[b"GET", format!("{name}:{id}").as_bytes()]);
+            resp::command(&mut commands, &[b"GET", format!("{name}:{id}").as_bytes()]);
         }
         let asked =
             tokio::time::timeout_at(job.until(HISTORY_UNTIL), self.history.ask(&commands, 3));
@@ -210,7 +211,7 @@ impl Feeds {
         let value: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
         let mut set = Vec::with_capacity(value.len() + 64);
         let key = format!("feed:{token}");
-        redis::command(
+        resp::command(
             &mut set,
             &[
                 b"SET",
@@ -233,7 +234,7 @@ impl Feeds {
     /// A kept feed's ids.
     pub async fn kept(&self, job: &Job, token: &str) -> Option<Vec<u32>> {
         let mut get = Vec::new();
-        redis::command(&mut get, &[b"GET", format!("feed:{token}").as_bytes()]);
+        resp::command(&mut get, &[b"GET", format!("feed:{token}").as_bytes()]);
         let asked = tokio::time::timeout_at(job.until(KEPT_UNTIL), self.history.ask(&get, 1));
         let found = job
             .running("paging", asked)
