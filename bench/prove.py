@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
-from bench import blocks, claims, ideal, overhead, summary
+from bench import blocks, claims, ideal, overhead, placement, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.errors import GreenlaneError, SettingsError
@@ -37,7 +37,7 @@ from greenlane.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
-_NAMES = ("overhead", *(block.name for block in BLOCKS))
+_NAMES = ("overhead", *(block.name for block in BLOCKS), "placement")
 _PACKAGES = ("greenlane", "gunicorn", "gevent", "flask", "django", "numpy")
 # A simulation this long (s) gives the ideal bound beyond the arrivals that were drawn.
 _LONG_S = 3_000.0
@@ -103,12 +103,17 @@ class _Proof:
         seconds = sum(block.expected_s(costs[block.django], self._quick) for block in chosen)
         if "overhead" in self._only:
             seconds += self._rounds() * 1.5 * 5.5 + 15
-        _say(f"{len(chosen)} comparisons{' and the overhead' * ('overhead' in self._only)}: "
+        if "placement" in self._only:
+            seconds += placement.expected_s(self._quick)
+        besides = "".join(f", {name}" for name in ("overhead", "placement") if name in self._only)
+        _say(f"{len(chosen)} comparisons{besides}: "
              f"about {round(seconds / 60)} minutes when nothing is stored yet")  # fmt: skip
         if "overhead" in self._only:
             self._overhead()
         for block in chosen:
             self._block(block, costs[block.django])
+        if "placement" in self._only:
+            self._placement()
         return self._end()
 
     def _iterations_per_ms(self) -> int:
@@ -139,6 +144,14 @@ class _Proof:
             known = {"rounds": [asdict(one) for one in rounds], "changes": overhead.interval_changes()}
             self._store.keep_note("overhead", known)
         self._judge(overhead.claims([overhead.Round(**one) for one in known["rounds"]], known["changes"]))
+
+    def _placement(self) -> None:
+        print("\nplacement: functions beside a heartbeat, 4 callers, against fixed placements", flush=True)
+        known = self._store.note("placement")
+        if not isinstance(known, list):
+            known = placement.measure(self._quick)
+            self._store.keep_note("placement", known)
+        self._judge(placement.claims(known))
 
     def _block(self, block: Block, costs: dict[str, float]) -> None:
         scenario = block.scenario(costs, self._seed, self._quick)

@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "shape",
         "enqueued",
         "fork_warning",
+        "real",
     ),  # shared nouns
     ("record",),
     ("probes",),
@@ -40,7 +41,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tasks",),
     ("export",),
     ("control",),
-    ("bootstrap", "bootstrap_control", "bootstrap_placement", "bootstrap_recording"),
+    (
+        "bootstrap",
+        "bootstrap_control",
+        "bootstrap_executors",
+        "bootstrap_kept",
+        "bootstrap_placement",
+        "bootstrap_recording",
+    ),
     ("hosts",),
     ("fleet",),
     ("page",),

@@ -257,6 +257,28 @@ def test_a_process_that_ends_in_order_removes_its_socket(tmp_path: Path, run_pyt
     assert os.listdir(tmp_path / "control") == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["import gevent.monkey; gevent.monkey.patch_all(); from greenlane import control",
+                                   "from greenlane import control; import gevent.monkey; gevent.monkey.patch_all()"],
+                         ids=["patched before", "patched later"])  # fmt: skip
+def test_under_gevent_it_answers_while_the_hub_is_blocked(tmp_path: Path, order: str, run_python) -> None:
+    program = (
+        order
+        + """
+import sys
+class Controlled:
+    mode = lambda self: "on"
+    counters, learned = dict, list
+server = control.Server(Controlled(), sys.argv[1])
+server.start()
+assert control.ask(server.path, {"do": "show"})["ok"]
+import gc, gevent.hub
+assert [each for each in gc.get_objects() if isinstance(each, gevent.hub.Hub)] == []
+"""
+    )
+    run_python(program, str(tmp_path / "control"))
+
+
 def test_sockets_of_ended_processes_are_removed_and_others_left(tmp_path: Path, running: Running) -> None:
     def socket_at(name: str, *, listens: bool) -> socket.socket:
         made = socket.socket(socket.AF_UNIX)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from os import PathLike
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -17,7 +17,12 @@ __all__ = [
     "BurstSketch",
     "CallProfile",
     "Channel",
+    "Chooser",
+    "Commons",
+    "GilLooks",
+    "Inbox",
     "Lock",
+    "Outbox",
     "Paused",
     "PermitQueue",
     "Permits",
@@ -34,6 +39,7 @@ __all__ = [
     "calls_rescan",
     "calls_state",
     "calls_uninstall",
+    "guard_endings",
     "die_with_parent",
     "load_run",
     "locks_held",
@@ -204,6 +210,14 @@ def calls_rescan() -> None:
 
 def calls_uninstall() -> None:
     """Put everything back as it was. Idempotent."""
+
+def guard_endings() -> int:
+    """Let threads that want the GIL after the interpreter's end hang, where unwinding them would break the process.
+
+    Those with frames of ours or of greenlet's on their stack; others end as ever. Registered with `atexit` at import,
+    on CPython before 3.14, which does so by itself. Gives how many of the interpreter's calls lead to us; 0 = none was
+    found, and all is as before. Cost: some 0.2 ms at the exit.
+    """
 
 def calls_state() -> dict[str, Any]:
     """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.
@@ -478,6 +492,90 @@ class CallProfile:
         """How many calls it has learned from, forgotten ones included."""
 
 @final
+class Chooser:
+    """Where the calls of one placed function run: core's `choosing`. Cost: 60 to 100 ns a method.
+
+    What to do with a call is a number: its two lowest bits are the place (0 inline, 1 thread, 2 process), 4 = it is a
+    try, 8 = measure its lag and share without the GIL, 16 = look whether it could cross, 32 = get the workers ready.
+    """
+
+    def __new__(
+        cls,
+        *,
+        light_ns: int,
+        quantile: float,
+        margin: float,
+        learn_after: int,
+        inline: bool,
+        process: bool,
+        budget_ns: int,
+    ) -> Chooser:
+        """Know nothing yet; `greenlane.policy.ChoiceRule` says what each value means."""
+
+    def next(self, now_ns: int) -> int:
+        """Say what to do with the next call."""
+
+    def observe(
+        self,
+        next: int,
+        now_ns: int,
+        *,
+        took_ns: int,
+        ran_ns: int,
+        cpu_ns: int = 0,
+        lag_ns: int | None = None,
+        released: int | None = None,
+        computed: bool = False,
+    ) -> None:
+        """Take in what a call cost: its caller waited, its function ran, its thread computed; `released` of 1000."""
+
+    def ran_inline(self, took_ns: int) -> None:
+        """Take in how long a call took that ran where its caller is."""
+
+    def lost(self, next: int) -> None:
+        """Take note that a call has ended without teaching anything."""
+
+    def inspected(self, kept_ns: int) -> None:
+        """It can cross; pickling a call and its result keeps the caller so long."""
+
+    def ready(self) -> None:
+        """The workers know it."""
+
+    def refuse(self, now_ns: int) -> None:
+        """It never runs in another process from now on."""
+
+    def forked(self) -> None:
+        """Call in a forked child: its workers are its own."""
+
+    def restore(self, place: str, why: str, took_ns: int, now_ns: int) -> None:
+        """Put back what an earlier process has chosen. Raises ValueError for names that there are not."""
+
+    def chosen(self) -> tuple[str, str, bool, str, int, int]:
+        """(place, why, settled, weight, calls, expected ns)."""
+
+    def seen(self) -> list[tuple[int, int, int]]:
+        """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
+
+    def weighed(self) -> list[tuple[int, int]]:
+        """(median ns that callers waited, that a loop was kept) of thread and process when they were last compared."""
+
+    def costs(self) -> tuple[int, int, int]:
+        """(median CPU ns, median share without the GIL of 1000, ns that pickling keeps the caller)."""
+
+@final
+class GilLooks:
+    """Looks at the GIL while something runs, from a thread of its own: how long would others wait for it?
+
+    Cost: a thread, some 50 us; while it runs, what holds the GIL is interrupted once each `every_ns`, then less often.
+    """
+
+    def __new__(cls, every_ns: int) -> GilLooks:
+        """Begin to look; the first look comes after 0.2 ms."""
+
+    def end(self) -> tuple[int, int, int]:
+        """End it: (looks, those that found the GIL free, the ninth decile of what they waited in ns)."""
+
+@final
 class BurstSketch:
     """Core's burst histogram by itself, likewise."""
 
@@ -610,12 +708,6 @@ class Segment:
     def store(self, word: int, value: int) -> None:
         """Write that word."""
 
-    def block(self, offset: int, length: int, flags: Segment, word: int) -> Block:
-        """Give a block that sets word `word` of `flags` to 0 when it and the last view of it are gone.
-
-        Not after a fork of this process: then a child may look too, and the word stays as it is for ever.
-        """
-
     def part(self, offset: int, length: int) -> Block:
         """Give a block whose end nobody is told."""
 
@@ -668,6 +760,134 @@ class Channel:
 
     def close(self) -> None:
         """Close; idempotent."""
+
+@final
+class Commons:
+    """Memory in which one process makes blocks that others look into; its flags are all words of a second segment."""
+
+    def __new__(cls, data: Segment, flags: Segment) -> Commons:
+        """Give out `data`."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What is given out, as far as it is known."""
+
+    def block(self, length: int) -> Block | None:
+        """Give a writable block, its room taken back when its last view is gone; None when there is no room."""
+
+@final
+class Outbox:
+    """The sending end between a worker and its parent: one message at a time.
+
+    Large buffers are copied into blocks of the sender's segment, each with a flag that the last view of it clears on
+    the other side; what finds no room goes into a memory file of its own. Cost: 2 us and the copying.
+    """
+
+    def __new__(
+        cls,
+        data: Segment,
+        control: Segment,
+        words: tuple[int, int],
+        channel: Channel,
+        files: Channel,
+        new_file: Callable[[int], int],
+        commons: Segment | None,
+    ) -> Outbox:
+        """Send on `channel`, with blocks in `data` whose flags are these words (first, last + 1) of `control`.
+
+        What lies in `commons` is not copied, but kept until the other side has left it.
+
+        `new_file(size)` makes a memory file and gives its descriptor, which goes over `files`.
+        """
+
+    @property
+    def overflows(self) -> int:
+        """Messages that needed a file."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What the other side has, as far as it is known: blocks are taken back when room is needed."""
+
+    def take_back(self) -> None:
+        """Look what the other side has left, and let go of it."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def send(
+        self,
+        kind: int,
+        call_id: int,
+        extra: int,
+        text: bytes,
+        buffers: list[memoryview],
+        *,
+        names_main: bool = False,
+        clear: bool = False,
+    ) -> bool:
+        """Send a pickle and the buffers beside it (contiguous). Releases the GIL for copies of 16 MiB and more.
+
+        Args:
+            kind: a number for the receiver; 8 bits.
+            call_id: likewise, 64 bits.
+            extra: likewise.
+            text: the pickle.
+            buffers: what is beside it.
+            names_main: for the receiver.
+            clear: empty the list before the other side is told.
+
+        Returns:
+            False = the other end is closed, or has too much unread.
+
+        Raises:
+            OSError: a file was needed, and none could be made. Nothing is under way.
+        """
+
+@final
+class Inbox:
+    """The receiving end; see `Outbox`. Messages are (kind, names main, call id, extra, text, buffers).
+
+    Large buffers are `Block`s, small ones bytes (bytearray, if `data` is mapped writable). A text of over 32 kB may
+    be a `Block` too. False = the other end is closed.
+    """
+
+    def __new__(
+        cls, data: Segment, control: Segment, channel: Channel, files: Channel, commons: Segment | None
+    ) -> Inbox:
+        """Receive from `channel`; `data` is the sender's, and so is `commons`."""
+
+    @property
+    def overflows(self) -> int:
+        """Messages that came with a file."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def receive(self) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Give the next message; None = there is none.
+
+        Raises:
+            OSError: it cannot be read, or is none of ours.
+        """
+
+    def wait(self, spin_us: int) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Wait for the next message without the GIL; None = a signal came first.
+
+        If the last one came within `spin_us` of being waited for, look for this one for as long before sleeping.
+
+        Raises:
+            OSError: as `receive`.
+        """
 
 @final
 class Poll:

@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ __all__ = [
     "Running",
     "check_platform",
     "count_besides",
+    "learn_besides",
     "recording",
     "running",
     "shape",
@@ -45,6 +46,7 @@ _lock = threading.Lock()
 _running: Running | None = None
 _fork_hooks_set = False
 _counted_besides: list[Callable[[], Mapping[str, int]]] = []
+_learned_besides: list[Callable[[], Sequence[LearnedRow]]] = []
 
 
 def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
@@ -71,6 +73,11 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
 def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
     """Let what somebody else counts in this process be among its counters."""
     _counted_besides.append(counters)
+
+
+def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
+    """Let what somebody else learns in this process be shown beside what the permits learn."""
+    _learned_besides.append(rows)
 
 
 def running() -> Running | None:
@@ -174,7 +181,12 @@ class Running:
 
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
-        return self._permits.learned()
+        rows = self._permits.learned()
+        for each in _learned_besides:
+            besides = each()
+            known = {(row.route, row.phase) for row in besides}
+            rows = [row for row in rows if (row.route, row.phase) not in known] + list(besides)
+        return rows
 
     def save(self) -> None:
         """Write the learned file now, if there is one.

@@ -5,8 +5,6 @@ Permits and a recording may be told different directories, or the same one, in w
 
 from __future__ import annotations
 
-import _thread
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,10 +13,11 @@ from greenlane import phase
 from greenlane.control import Server
 from greenlane.errors import ControlError
 from greenlane.metrics import Learned
+from greenlane.real import allocate_lock, start_new_thread
 
 __all__ = ["offer_jobs", "restart", "serve", "withdraw", "withdraw_jobs"]
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 #: "permits" and "record" -> who answers, and the directory of the socket.
 _parts: dict[str, tuple[Any, Path]] = {}
 _servers: dict[Path, Server] = {}
@@ -40,7 +39,7 @@ class Recorded(Protocol):
 def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
     """Let this process be seen and switched through a socket in `directory`.
 
-    `start_thread`: what starts the socket's thread; None = `threading`, for a recording `_thread`.
+    `start_thread`: what starts the socket's thread; None = one that `threading` knows, but for a recording.
 
     Raises:
         SettingsError, ControlError: the socket cannot be made.
@@ -49,7 +48,7 @@ def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., o
     with _lock:
         if where not in _servers:
             if start_thread is None and name == "record":
-                start_thread = _thread.start_new_thread
+                start_thread = start_new_thread
             server = Server(_Controlled(), where, start_thread=start_thread)
             server.start()
             _servers[where] = server

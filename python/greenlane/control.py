@@ -5,6 +5,9 @@
 "io_ms", "wait_ms"}]}; counts and sums since the recording's start. `record` with "end": the
 recording of this process is over for good.
 
+`learned` has a row a (route, phase): {"route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac"};
+a placed function is one with "placement" and "reason" besides.
+
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
@@ -20,8 +23,8 @@ Why files and connections, not process ids, decide what is alive: containers tha
 other's processes. A socket is made under a private name, listens, and is renamed into place; so a socket in place that
 refuses connections belongs to nobody and may be removed.
 
-Why `_socket` and names taken at import: the sockets are the operating system's, also in a
-process whose modules gevent replaces later. A green one would answer only when the loop has time.
+Why `_socket` and `greenlane.real`: sockets, polls and the thread are the operating system's, also in a process whose
+modules gevent replaces, before or later. Green ones would answer only when the loop has time.
 """
 
 from __future__ import annotations
@@ -40,12 +43,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from select import POLLIN, poll
+from select import POLLIN
 from typing import Any, Final, Protocol
 
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
 from greenlane.fork_warning import mark_thread
 from greenlane.metrics import Learned
+from greenlane.real import poll, start_new_thread, threads_are_green
 
 __all__ = ["Controlled", "Process", "Server", "ask", "check_directory", "processes"]
 
@@ -101,8 +105,8 @@ class Server:
     Args:
         controlled: what to show and switch.
         control_dir: directory of the sockets; made with mode 0700 where it is missing.
-        start_thread: called with a function and its arguments. `_thread.start_new_thread` makes a thread that
-            `threading` does not know, for processes whose threads gevent may replace.
+        start_thread: called with a function and its arguments. `real.start_new_thread` makes a thread that `threading`
+            does not know; None = one that it knows, unless those are greenlets.
     """
 
     def __init__(
@@ -362,7 +366,10 @@ def _connecting(path: Path) -> int:
 
 
 def _start_named(function: Callable[..., None], args: tuple[Any, ...]) -> None:
-    threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
+    if threads_are_green():
+        start_new_thread(function, args)
+    else:
+        threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
 
 
 def _serve(listening: _Listening, controlled: Controlled) -> None:
@@ -488,7 +495,13 @@ def _told(controlled: Controlled) -> dict[str, object]:
 
 def _rows(controlled: Controlled) -> list[dict[str, object]]:
     names = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
-    return [{name: getattr(row, name) for name in names} for row in controlled.learned()]
+    rows = []
+    for row in controlled.learned():
+        shown = {name: getattr(row, name) for name in names}
+        if getattr(row, "placement", ""):  # a placed function
+            shown |= {name: getattr(row, name) for name in ("placement", "reason")}
+        rows.append(shown)
+    return rows
 
 
 def _refused(error: str, hint: str) -> dict[str, object]:

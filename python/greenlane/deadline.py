@@ -84,8 +84,8 @@ CURRENT: Final[ContextVar[Checked | None]] = ContextVar("greenlane_call", defaul
 _DUE: Final[ContextVar[int]] = ContextVar("greenlane_due_ns", default=0)
 
 
-def enter(call: Checked, due_ns: int) -> None:
-    """Let this context belong to a call that is due then; 0 = never."""
+def enter(call: Checked | None, due_ns: int) -> None:
+    """Let this context belong to a call that is due then; 0 = never, None = to nobody."""
     CURRENT.set(call)
     _DUE.set(due_ns)
 

@@ -16,6 +16,8 @@
 Outside the tree, as asyncio's: `Cancelled`, a BaseException, so that `except Exception` does not keep a cancelled
 function going.
 
+`PlacementWarning` is no error: a Python warning about what a placed function does that never pays.
+
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
 
@@ -161,12 +163,17 @@ class WorkerDied(GreenlaneError):
         pid: of the process.
         code: its exit status, negative = killed by that signal; None = unknown.
         last_line: the last that it said on stderr; "" = nothing.
+        ended: how it ended, where that is known otherwise; "" = as `code` says.
+        hint: one action; "" = as `code` suggests.
     """
 
     code: ClassVar[str] = "worker-died"
 
-    def __init__(self, attempted: str, *, pid: int, code: int | None, last_line: str = "") -> None:
-        ended, hint = _ending(code)
+    def __init__(
+        self, attempted: str, *, pid: int, code: int | None, last_line: str = "", ended: str = "", hint: str = ""
+    ) -> None:
+        if not ended:
+            ended, hint = _ending(code)
         said = f"; its last line: {last_line}" if last_line else ""
         super().__init__(attempted, name="worker", value=pid, rule=f"an answer; it {ended}{said}", hint=hint)
         self.pid = pid
@@ -216,3 +223,10 @@ def _shown(value: object) -> str:
     if len(text) > _VALUE_CHARACTERS:
         return f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
     return text
+
+
+class PlacementWarning(UserWarning):
+    """Something in a placed function never pays: names the function, what it is, and the one remedy.
+
+    Given once for a function and reason, where the function is defined. `warnings.filterwarnings` switches it off.
+    """

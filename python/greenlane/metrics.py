@@ -175,6 +175,8 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "placed_inline": Counter(_PLACED, labels={"placement": "inline"}),
     "placed_thread": Counter(_PLACED, labels={"placement": "thread"}),
     "placed_pool": Counter(_PLACED, labels={"placement": "pool"}),
+    "placed_process": Counter(_PLACED, labels={"placement": "process"}),
+    "placed_cluster": Counter(_PLACED, labels={"placement": "cluster"}),
     "placed_refused": Counter(_counter("placed_refused", "Placed calls refused because the queue was full.")),
     "placed_cancelled": Counter(_counter("placed_cancelled", "Placed calls whose callers left before their end.")),
     "placed_wait_ns": Counter(
@@ -201,6 +203,8 @@ LEARNED: Final[Mapping[str, Metric]] = {
     "expected": _gauge("learned_burst_seconds", "Expected CPU burst of the phase.", "seconds"),
     "heavy": _gauge("learned_heavy", "1 = the phase needs a permit, 0 = it does not; absent while unknown."),
     "pinned": _gauge("learned_pinned", "1 = the weight was set by somebody, 0 = learned."),
+    # With the label placement: inline, thread, process or cluster.
+    "placement": _gauge("learned_placement", "1 for where the calls of a placed function run."),
     "released": _gauge("learned_released_ratio", "Share of the phase's CPU time with the GIL released.", "ratio"),
 }
 

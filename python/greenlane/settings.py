@@ -33,6 +33,10 @@ _ANY_FILE: Final[Pattern] = (r"[^\0]*", "a file path, or '' for none")
 _ANY_DIRECTORY: Final[Pattern] = (r"[^\0]*", "a directory, or '' for off")
 _URL_PATH: Final[Pattern] = (r"(/[^\s?#]*)?", "a path that starts with '/' and has no query, or '' for off")
 _HEADER: Final[Pattern] = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "an HTTP header name")
+_PLACEMENT: Final[Pattern] = ("auto|inline|thread|process|cluster", "one of auto, inline, thread, process, cluster")
+_AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, process")
+_CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
+_CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
 _LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
 _GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
 
@@ -161,6 +165,63 @@ class Settings:
     placed_queue: int = declare(
         1024, "Calls of `greenlane.run` that may wait for the native thread; the next one is refused (Overloaded).",
         low=1, high=1_000_000, reason="Arbitrary: at 5 ms a call a wait of 5 s; memory is bounded, a bug is seen.",
+    )  # fmt: skip
+    placement: str = declare(
+        "auto", "Where functions under `@greenlane.placed` run that say nothing themselves; `auto` = as measured.",
+        choices=("auto", "inline", "thread", "process", "cluster"),
+        reason="Where a function runs best follows from what it does, and changes with it.",
+    )  # fmt: skip
+    placements: Mapping[str, str] = declare(
+        {}, "Pins by name: glob on `module.qualified_name` = placement; stronger than what the code says.",
+        pattern=_PLACEMENT, reason="Nothing is pinned until somebody who runs the service wants it.",
+    )  # fmt: skip
+    auto_placements: tuple[str, ...] = declare(
+        ("inline", "thread", "process"), "What `auto` chooses from; `thread` is always among them.",
+        pattern=_AUTO, reason="Who writes `@placed` says that the function may run anywhere on this machine.",
+    )  # fmt: skip
+    explore_ms: float = declare(
+        500.0, "What looking for a better placement may cost the calls of one function in a minute, over its best one.",
+        unit="ms", low=0, high=60_000, reason="Under 1 % of a minute; 0 = nothing is tried, only the thread is used.",
+    )  # fmt: skip
+    process_workers: int = declare(
+        0, "Worker processes for placed functions; 0 = the usable cores less one, at least 1. They start when needed.",
+        low=0, high=1024, reason="One core is left to the loop; more workers than cores take turns.",
+    )  # fmt: skip
+    process_queue: int = declare(
+        256, "Calls that may wait for a worker process; the next one is refused (Overloaded).",
+        low=0, high=1_000_000, reason="Arbitrary: what waits behind so many has lost.",
+    )  # fmt: skip
+    arena_mb: float = declare(
+        64.0, "Shared memory for arguments of each worker, and as much for results; what is larger goes a slower way.",
+        low=1, high=1_000_000, reason="Some calls of 12 MB at once; only pages that were ever used cost memory.",
+    )  # fmt: skip
+    process_warm_up: str = declare(
+        "", "Function without arguments that each new worker runs before its first call; '' = none.",
+        pattern=_CALLABLE, reason="Only the program knows what should be loaded.",
+    )  # fmt: skip
+    process_max_calls: int = declare(
+        0, "Calls after which a worker is replaced by a fresh one; 0 = never.",
+        low=0, high=1_000_000_000, reason="For functions that leak; others gain nothing.",
+    )  # fmt: skip
+    process_kill_s: float = declare(
+        0.0, "Time that a call whose caller has left may go on before its worker is killed; 0 = to its own end.",
+        unit="s", low=0, high=86_400, reason="Only the program knows whether what it does may be cut off.",
+    )  # fmt: skip
+    cluster_address: str = declare(
+        "", "Ray of placement `cluster`: host:port, `auto` (RAY_ADDRESS, or this machine's), `local` (one of its own).",
+        pattern=_CLUSTER, reason="Nobody is connected to, and nothing started, that was not asked for; '' = refused.",
+    )  # fmt: skip
+    cluster_queue: int = declare(
+        256, "Calls that may wait for a worker on the cluster; the next one is refused (Overloaded).",
+        low=0, high=1_000_000, reason="Arbitrary: what waits behind so many has lost.",
+    )  # fmt: skip
+    cluster_workers: int = declare(
+        8, "Most workers (Ray actors) of a process on the cluster; they start when needed, and go when idle for 60 s.",
+        low=1, high=10_000, reason="Arbitrary: on a shared cluster, little.",
+    )  # fmt: skip
+    cluster_cpus: float = declare(
+        1.0, "CPUs that Ray reserves for each worker while it is there.",
+        low=0, high=1024, reason="A call computes on one core unless its function says otherwise.",
     )  # fmt: skip
     learned_file: str = declare(
         "", "File in which learned bursts survive a restart; '' = none.",

@@ -11,6 +11,7 @@ import pytest
 
 from greenlane.errors import LearnedFileError
 from greenlane.lanes import StoredPhase, learned
+from greenlane.lanes.learned import StoredChoice
 from tests.lanes.burners import permits, teach
 
 
@@ -111,3 +112,23 @@ def test_a_folder_that_does_not_exist_is_named_at_the_start(tmp_path: Path) -> N
 def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(LearnedFileError, match="readable"):
         learned.load(tmp_path)
+
+
+def test_choices_stand_beside_the_phases_and_the_latest_wins(tmp_path: Path) -> None:
+    path = tmp_path / "learned.json"
+    chosen = StoredChoice("process", "calmer", 49_000_000, 80, 7)
+    learned.merge_into(path, {}, {"run quote": chosen, "run price": chosen})
+    learned.merge_into(path, {"GET /a": [phase()]})
+    newer = StoredChoice("thread", "faster", 60_000_000, 3, 7)
+    learned.merge_into(path, {}, {"run price": newer})
+    assert learned.load_placed(path) == {"run quote": chosen, "run price": newer}
+    assert list(learned.load(path)) == ["GET /a"]
+
+
+@pytest.mark.parametrize("value", ['"x"', "-1", "1e400", "null", "4294967296"])
+def test_a_broken_choice_is_named(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "learned.json"
+    learned.merge_into(path, {}, {"run quote": StoredChoice("process", "calmer", 49_000_000, 80, 7)})
+    path.write_text(path.read_text().replace('"code": 7', f'"code": {value}'))
+    with pytest.raises(LearnedFileError):
+        learned.load_placed(path)

@@ -208,21 +208,26 @@ def test_a_holder_that_stands_still_is_lent_on(heavy: Permits) -> None:
 def test_a_holder_that_runs_far_beyond_its_burst_admits_one_more() -> None:
     given = permits(hold_min_ms=20, hold_factor=2)
     teach(given, "GET /heavy")
-    done = threading.Event()
 
-    def spinning() -> None:
-        given.open(NOW(), 0, "GET /heavy")
-        while not done.is_set():
-            burn(1)
-        given.close()
+    def overrun() -> bool:
+        done = threading.Event()
 
-    spinner = threading.Thread(target=spinning)
-    spinner.start()
-    until(lambda: given.pressure()[0] > 0)
-    heavy_job(given)  # It could never end if the spinner's permit were a lock.
-    done.set()
-    spinner.join()
-    assert given.counters()["lent_overrun"] >= 1
+        def spinning() -> None:
+            given.open(NOW(), 0, "GET /heavy")
+            while not done.is_set():
+                burn(1)
+            given.close()
+
+        spinner = threading.Thread(target=spinning)
+        spinner.start()
+        until(lambda: given.pressure()[0] > 0)
+        heavy_job(given)  # It could never end if the spinner's permit were a lock.
+        done.set()
+        spinner.join()
+        return given.counters()["lent_overrun"] >= 1
+
+    # On a busy machine the kernel may put the holder aside for long enough to count as standing still.
+    assert any(overrun() for _ in range(10)), given.counters()
     assert all_returned(given)
 
 

@@ -3,7 +3,7 @@
     with Redis() as redis:
         client = Client.from_url(redis.url)
 
-- `Redis`, `Postgres`, `RabbitMQ` — what services call
+- `Redis`, `Postgres`, `RabbitMQ`, `Ray` — what services call
 - `HAProxy`, `Nginx` — fronts, with your configuration
 - `Browser`, `Page` — headless Chromium: a page's picture, its DOM and what it complained about
 - `fixtures` — the same as fixtures of a session, for all tests
@@ -17,6 +17,7 @@ from tests.servers.haproxy import HAProxy
 from tests.servers.nginx import Nginx
 from tests.servers.postgres import Postgres
 from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.ray import Ray
 from tests.servers.redis import Redis
 from tests.servers.server import Server
 
@@ -26,6 +27,7 @@ __all__ = [
     "Redis",
     "Postgres",
     "RabbitMQ",
+    "Ray",
     # fronts
     "HAProxy",
     "Nginx",

@@ -1,4 +1,4 @@
-"""One server a session, for every test: `redis_url`, `postgres`, `rabbitmq_url`, `browser`."""
+"""One server a session, for every test: `redis_url`, `postgres`, `rabbitmq_url`, `ray_address`, `browser`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import Browser, Postgres, RabbitMQ, Redis
+from tests.servers import Browser, Postgres, RabbitMQ, Ray, Redis
 
-__all__ = ["browser", "postgres", "rabbitmq_url", "redis_url"]
+__all__ = ["browser", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,15 @@ def rabbitmq_url() -> Iterator[str]:
     """URL of a RabbitMQ of this session."""
     with RabbitMQ() as server:
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """Address of a Ray of this session, whose token is in the environment meanwhile."""
+    with Ray() as server, pytest.MonkeyPatch.context() as patched:
+        for name, value in server.environment.items():
+            patched.setenv(name, value)
+        yield server.address
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,9 @@ import pytest
 
 from tests import child
 
-__all__ = ["Server", "find", "somebody"]
+__all__ = ["ROOT", "Server", "find", "somebody"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Server(abc.ABC):

@@ -10,11 +10,13 @@
 //! | [`order`] | in which order waiters are granted |
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
 //! | [`placed`] | whether a placed call runs where its caller is |
+//! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
 
 pub mod bounds;
 pub mod burst;
+pub mod choosing;
 pub mod order;
 pub mod placed;
 pub mod queue;

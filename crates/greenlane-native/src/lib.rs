@@ -3,11 +3,13 @@
 mod arena;
 mod asyncio;
 mod calls;
+mod chooser;
 mod clock;
 mod counters;
 mod forks;
 mod gate;
 mod gevent;
+mod gil_looks;
 mod interval;
 mod job;
 mod load;
@@ -31,7 +33,13 @@ mod _native {
     #[pymodule_export]
     use super::arena::channel::Channel;
     #[pymodule_export]
+    use super::arena::commons::Commons;
+    #[pymodule_export]
     use super::arena::die_with_parent;
+    #[pymodule_export]
+    use super::arena::inbox::Inbox;
+    #[pymodule_export]
+    use super::arena::outbox::Outbox;
     #[pymodule_export]
     use super::arena::poll::Poll;
     #[pymodule_export]
@@ -39,9 +47,15 @@ mod _native {
     #[pymodule_export]
     use super::asyncio::Steps;
     #[pymodule_export]
-    use super::calls::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    use super::calls::python::{
+        calls_install, calls_rescan, calls_state, calls_uninstall, guard_endings,
+    };
+    #[pymodule_export]
+    use super::chooser::Chooser;
     #[pymodule_export]
     use super::gevent::Switches;
+    #[pymodule_export]
+    use super::gil_looks::GilLooks;
     #[pymodule_export]
     use super::load::load_run;
     #[pymodule_export]
@@ -60,4 +74,9 @@ mod _native {
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::calls::python::guard_endings_at_exit(module)
+    }
 }

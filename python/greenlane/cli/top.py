@@ -17,13 +17,15 @@ from greenlane.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
 from greenlane.cli.top_record import ROUTE_COLUMNS, Looks
 from greenlane.errors import ControlError
 
-__all__ = ["COMMAND", "phases", "totals"]
+__all__ = ["COMMAND", "functions", "phases", "totals"]
 
 PROCESS_COLUMNS: Final = (
     *("pid", "mode", "jobs", "jobs_per_s", "late"),
     *("granted", "waited", "wait_ms", "hold_ms", "lent", "skipped", "would_wait"),
 )
 PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
+
+PLACED_COLUMNS: Final = ("function", "placement", "calls", "expected_ms", "pinned", "released_frac", "reason")
 
 Answer = Mapping[str, Any]
 
@@ -94,14 +96,16 @@ def _show(
         earlier[answer["pid"]] = (now, jobs)
         rows.append(row)
     learned = phases(permitted)
+    placed = functions(permitted)
     if live and output.out.isatty():
         output.out.write("\x1b[H\x1b[J")
-        room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - 5
+        room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5
         routes = routes[: max(3, room - 4)]
         learned = learned[: max(1, room - len(routes))]
     tables: list[tuple[list[dict[str, object]], Sequence[str]]] = []
     tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
     tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not recorded else []
+    tables += [(placed, PLACED_COLUMNS)] if placed else []
     for number, (lines, columns) in enumerate(tables):
         if number:
             output.line()
@@ -136,10 +140,37 @@ def phases(found: Iterable[Answer]) -> list[dict[str, object]]:
     """
     grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for answer in found:
-        for row in answer["learned"]:
+        for row in (row for row in answer["learned"] if not row.get("placement")):
             grouped.setdefault((str(row["route"]), int(row["phase"])), []).append(row)
     rows = [_merged(route, phase, of) for (route, phase), of in grouped.items()]
     return sorted(rows, key=lambda row: (-float(str(row["expected_ms"])), str(row["route"]), int(str(row["phase"]))))
+
+
+def functions(found: Iterable[Answer]) -> list[dict[str, object]]:
+    """One line a placed function over all processes, by name; where they differ: the choice of the one that knows most.
+
+    `expected_ms` and `released_frac` are means weighted with the calls.
+    """
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for answer in found:
+        for row in (row for row in answer["learned"] if row.get("placement")):
+            grouped.setdefault(str(row["route"]), []).append(row)
+    return [_function(name, rows) for name, rows in sorted(grouped.items())]
+
+
+def _function(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    best = max(rows, key=lambda row: int(row["samples"]))
+    merged = _merged(name, 0, rows)
+    places = {str(row["placement"]) for row in rows}
+    return {
+        "function": name.removeprefix("run "),
+        "placement": best["placement"] if len(places) == 1 else "mixed",
+        "calls": merged["samples"],
+        "expected_ms": merged["expected_ms"],
+        "pinned": merged["pinned"],
+        "released_frac": merged["released_frac"],
+        "reason": best["reason"],
+    }
 
 
 def _merged(route: str, phase: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:

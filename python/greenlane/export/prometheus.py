@@ -132,6 +132,9 @@ def _learned(row: Learned) -> Iterator[Sample]:
         yield LEARNED["heavy"], labels, int(row.weight == "heavy")
     yield LEARNED["pinned"], labels, int(row.pinned)
     yield LEARNED["released"], labels, row.released_frac
+    placement = getattr(row, "placement", "")
+    if placement:
+        yield LEARNED["placement"], {**labels, "placement": placement}, 1
 
 
 def _family(metric: Metric, lines: list[str]) -> str:

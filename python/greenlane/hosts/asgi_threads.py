@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
@@ -31,6 +32,8 @@ from greenlane.probes.patching import Patches
 
 __all__ = ["install", "uninstall"]
 
+#: Loop -> (anyio's limiter, ours).
+_limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
 #: anyio's own number of threads: an application that wants another one has said so.
 _ANYIO_THREADS: Final = 40
 
@@ -52,9 +55,6 @@ def _anyio(patches: Patches, module: ModuleType) -> None:
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     # A class method, used on the class; `original` is bound to it.
     import anyio
-    from anyio.lowlevel import RunVar
-
-    wide: RunVar[Any] = RunVar("greenlane_threads")
 
     async def run_sync_in_worker_thread(
         func: Callable[..., Any], args: Any, abandon_on_cancel: bool = False, limiter: Any = None
@@ -68,11 +68,11 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
             return await original(placement.on_any_thread(func, name), args, abandon_on_cancel=abandon_on_cancel)
         if getattr(plain(function), WEIGHT_MARK, "") == "light":
             return func(*args)
+        loop = asyncio.get_running_loop()
         if not placement.belongs_on_lane(name):
-            limiter = _wide(wide, anyio)
+            limiter = _wide(loop, anyio)
             placed = placement.on_any_thread(func, name)
             return await original(placed, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
-        loop = asyncio.get_running_loop()
         call = placement.call(functools.partial(_as_worker, loop, func), args, name)
         if abandon_on_cancel:
             await on_loop.wait(placement.lane, call, loop)
@@ -83,15 +83,15 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     return run_sync_in_worker_thread
 
 
-def _wide(wide: Any, anyio: Any) -> Any:
+def _wide(loop: Any, anyio: Any) -> Any:
     """Give the loop's limiter for many threads that block; None = the application's own."""
-    if anyio.to_thread.current_default_thread_limiter().total_tokens != _ANYIO_THREADS:
-        return None
-    with contextlib.suppress(LookupError):
-        return wide.get()
-    limiter = anyio.CapacityLimiter(max(_ANYIO_THREADS, bootstrap_placement.placement().threads))
-    wide.set(limiter)
-    return limiter
+    found = _limiters.get(loop)
+    if found is None:  # anyio's own search takes some 10 us
+        default = anyio.to_thread.current_default_thread_limiter()
+        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, bootstrap_placement.placement().threads))
+        found = _limiters[loop] = default, more
+    default, more = found
+    return more if default.total_tokens == _ANYIO_THREADS else None
 
 
 def _function(func: Callable[..., Any]) -> Callable[..., Any]:

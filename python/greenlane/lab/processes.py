@@ -101,11 +101,13 @@ def descendants(pid: int) -> list[int]:
     """`pid` and all that it and its children started, as of now; empty when it is gone."""
     found = []
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-            found += [one for child in children.split() for one in descendants(int(child))]
+        threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return []
+    for thread in threads:
+        with contextlib.suppress(OSError):  # That thread has ended: what it had started belongs to another one now.
+            children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+            found += [one for child in children.split() for one in descendants(int(child))]
     return [pid, *found]
 
 

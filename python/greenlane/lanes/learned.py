@@ -5,9 +5,14 @@ Format, `greenlane.learned/1`:
     {"schema": "greenlane.learned/1",
      "routes": {"GET /quote": {"0": {"mean_ms": 40.1, "samples": 120, "weights": [...], "looks": 8, "free": 0}}}}
 
+and, of functions under `@placed`, what was chosen:
+
+     "placed": {"run pricing.quote": {"placement": "process", "why": "calmer", "took_ms": 49.0, "calls": 80, "code": 7}}
+
 `weights` are those of the burst histogram (`crates/greenlane-core/src/burst.rs`), `looks` and `free` the looks of
-waiters at the GIL. Several workers share one file: each write merges with what is there, the better-known phase wins,
-under a lock file and by an atomic rename, so that a reader never sees half a file.
+waiters at the GIL; `code` tells one version of a function from another. Several workers share one file: each write
+merges with what is there, the better-known phase and the latest choice win, under a lock file and by an atomic rename,
+so that a reader never sees half a file.
 """
 
 from __future__ import annotations
@@ -18,13 +23,14 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from greenlane.errors import LearnedFileError
+from greenlane.real import sleep
 
-__all__ = ["SCHEMA", "LearnedRow", "StoredPhase", "load", "merge_into", "row_of"]
+__all__ = ["SCHEMA", "LearnedRow", "StoredChoice", "StoredPhase", "load", "load_placed", "merge_into", "row_of"]
 
 SCHEMA: Final = "greenlane.learned/1"
 _NS_PER_MS: Final = 1_000_000
@@ -34,6 +40,8 @@ _LARGEST_BYTES: Final = 16 * 2**20
 _LOCK_S: Final = 1.0
 #: More samples are as good as this many; the native side counts on in 64 bits.
 _MOST_SAMPLES: Final = 2**32 - 1
+
+_Stored = TypeVar("_Stored")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +63,20 @@ class StoredPhase:
 
 
 @dataclasses.dataclass(frozen=True)
+class StoredChoice:
+    """Where the calls of one placed function run, as it is stored."""
+
+    placement: str
+    # Core's word for the reason.
+    why: str
+    # Median of what callers waited there.
+    took_ns: int
+    calls: int
+    # Checksum of the function's code.
+    code: int
+
+
+@dataclasses.dataclass(frozen=True)
 class LearnedRow:
     """One phase of a route, as people read it."""
 
@@ -69,6 +91,9 @@ class LearnedRow:
     pinned: bool
     #: Share of looks at the GIL that found it free while this phase computed; 0 without looks.
     released_frac: float
+    #: Of a function under `@placed`: where its calls run, and why, in words. "" = it is none.
+    placement: str = ""
+    reason: str = ""
 
 
 def row_of(route: str, pin: str, stored: StoredPhase, *, weight: str) -> LearnedRow:
@@ -90,6 +115,15 @@ def load(path: Path) -> dict[str, list[StoredPhase]]:
     Raises:
         LearnedFileError: unreadable, too large, not JSON, or not of this schema.
     """
+    return _read(path, _parsed)
+
+
+def load_placed(path: Path) -> dict[str, StoredChoice]:
+    """Read what was chosen for placed functions; an absent file is empty. Raises as `load`."""
+    return _read(path, _parsed_placed)
+
+
+def _read(path: Path, parsed: Callable[[Any], dict[str, _Stored]]) -> dict[str, _Stored]:
     try:
         size = path.stat().st_size
         if size > _LARGEST_BYTES:
@@ -101,13 +135,15 @@ def load(path: Path) -> dict[str, list[StoredPhase]]:
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, f"a readable UTF-8 file ({error})") from None
     try:
-        return _parsed(json.loads(text))
+        return parsed(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _wrong(path, f'JSON with "schema": "{SCHEMA}" ({type(error).__name__}: {error})') from None
 
 
-def merge_into(path: Path, ours: Mapping[str, list[StoredPhase]]) -> None:
-    """Write `ours` into the file, merged with what other processes have put there.
+def merge_into(
+    path: Path, ours: Mapping[str, list[StoredPhase]], placed: Mapping[str, StoredChoice] | None = None
+) -> None:
+    """Write `ours` into the file, and what was chosen, merged with what other processes have put there.
 
     Raises:
         LearnedFileError: it cannot be read or written.
@@ -115,7 +151,12 @@ def merge_into(path: Path, ours: Mapping[str, list[StoredPhase]]) -> None:
     try:
         with _locked(path):
             merged = _merged(load(path), ours)
-            text = json.dumps({"schema": SCHEMA, "routes": {route: _shown(merged[route]) for route in sorted(merged)}})
+            document: dict[str, object] = {"schema": SCHEMA}
+            document["routes"] = {route: _shown(merged[route]) for route in sorted(merged)}
+            choices = {**load_placed(path), **(placed or {})}
+            if choices:
+                document["placed"] = {name: _shown_choice(choices[name]) for name in sorted(choices)}
+            text = json.dumps(document)
             fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
             fresh.write_text(text + "\n", encoding="utf-8")
             fresh.replace(path)
@@ -167,6 +208,30 @@ def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
     return StoredPhase(number, weights, mean_ns, *counts)
 
 
+def _shown_choice(one: StoredChoice) -> dict[str, object]:
+    return {
+        "placement": one.placement,
+        "why": one.why,
+        "took_ms": round(one.took_ns / _NS_PER_MS, 6),
+        "calls": one.calls,
+        "code": one.code,
+    }
+
+
+def _parsed_placed(document: Any) -> dict[str, StoredChoice]:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"schema {document['schema']!r}")
+    return {str(name): _choice(values) for name, values in document.get("placed", {}).items()}
+
+
+def _choice(values: Mapping[str, Any]) -> StoredChoice:
+    took_ns = round(float(values["took_ms"]) * _NS_PER_MS)
+    numbers = [min(int(values["calls"]), _MOST_SAMPLES), int(values["code"])]
+    if min(took_ns, *numbers) < 0 or max(*numbers) >= 2**32:
+        raise ValueError("a choice has a value out of range")
+    return StoredChoice(str(values["placement"]), str(values["why"]), took_ns, *numbers)
+
+
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -175,7 +240,7 @@ def _locked(path: Path) -> Iterator[None]:
         while not _taken(descriptor):
             if time.monotonic() >= until:
                 raise TimeoutError(f"another process keeps its lock for over {_LOCK_S:g} s")
-            time.sleep(0.02)
+            sleep(0.02)
         try:
             yield
         finally:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 
+from greenlane.real import allocate_lock
 from greenlane.settings import Lane, Settings
 
 _NS_PER_MS = 1_000_000
@@ -50,7 +50,7 @@ class LaneLimits:
         self.any = any(lane.limit for lane in settings.lanes)
         self._rules = rules
         self._in_progress = dict.fromkeys((lane.name for lane in settings.lanes), 0)
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
 
     def admit(self, path: str) -> str | None:
         """Count a job in. Gives its lane's name, "" when no limit applies, None when it is refused."""
@@ -71,5 +71,5 @@ class LaneLimits:
 
     def forked(self) -> None:
         """Begin anew in a forked child: other threads' jobs are not its own."""
-        self._mutex = threading.Lock()
+        self._mutex = allocate_lock()
         self._in_progress = dict.fromkeys(self._in_progress, 0)

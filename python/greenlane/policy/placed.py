@@ -7,7 +7,7 @@ import dataclasses
 from greenlane.policy.rule import permits_of
 from greenlane.settings import Settings
 
-__all__ = ["CallRule", "QueueRule"]
+__all__ = ["CallRule", "ChoiceRule", "QueueRule"]
 
 _NS_PER_MS = 1_000_000
 
@@ -29,6 +29,25 @@ class CallRule:
             quantile=settings.quantile,
             margin=settings.margin,
             learn_after=settings.learn_after,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceRule(CallRule):
+    """Arguments of `_native.Chooser`, one for one: where the calls of a placed function run."""
+
+    inline: bool
+    process: bool
+    budget_ns: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> ChoiceRule:
+        """Translate settings."""
+        return cls(
+            **vars(CallRule.of(settings)),
+            inline="inline" in settings.auto_placements,
+            process="process" in settings.auto_placements,
+            budget_ns=round(settings.explore_ms * _NS_PER_MS),
         )
 
 

@@ -329,7 +329,7 @@ def from_hash(stored: Mapping[bytes, bytes]) -> Item:
     except KeyError:
         if any(key not in stored for name, key, _ in _PARSED if name not in _LACKING):
             raise ValueError(f"reading a hash: {len(stored)} fields, expected those of a version") from None
-        return OlderItem(from_hash({name.encode(): b"" for name in _LACKING} | stored))
+        return OlderItem(from_hash({**{name.encode(): b"" for name in _LACKING}, **stored}))
 
 
 def _parser(field: Field) -> Callable[[bytes], Any]:

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from feed import native
 from feed.features import FEATURE_COUNT, FEATURES, features_of
 from feed.fingerprint import NOW_S, items_of, probes
@@ -30,8 +33,6 @@ from feed.record import (
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import made
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 SOMEBODY = User(1, CITIES[4], 55.75, 37.62, 1500.0, 0.25, {"cars": 0.5}, [3] * TOPICS, ["sedan", "лада", ""], [7, 0])
 _LARGEST = {Kind.U8: 0xFE, Kind.U16: 0xFFFE, Kind.U32: 0xFFFF_FFFE, Kind.I32: 2**31 - 1}

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -137,8 +138,8 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def lost_to(shard: int, ids: list[int]) -> set[int]:
-    return {item_id for item_id in ids if shard_of(slot(json_key(item_id).encode())) == shard}
+def lost_to(shard: int, ids: list[int], key_of: Callable[[int], str] = json_key) -> set[int]:
+    return {item_id for item_id in ids if shard_of(slot(key_of(item_id).encode())) == shard}
 
 
 def test_a_killed_shard_costs_its_items_rank_and_comes_back(site: Site, inline: Running) -> None:
@@ -155,16 +156,41 @@ def test_a_killed_shard_costs_its_items_rank_and_comes_back(site: Site, inline: 
     assert feed_until(inline, lambda answer: not answer["degraded"])["ids"] == well["ids"]
 
 
-def test_a_shard_that_hangs_is_left_behind_within_the_deadline(site: Site, inline: Running) -> None:
-    well = inline.feed(SOMEBODY)
+def test_a_shard_killed_under_load_costs_no_answer(site: Site, serve: Serve) -> None:
+    asked = serve("greenlane")
+    well = asked.feed(SOMEBODY)
+    lost = lost_to(2, well["ids"], packed_key)
+    with ThreadPoolExecutor(4) as clients:
+
+        def load(requests: int) -> list[Future[dict[str, Any]]]:
+            return [clients.submit(asked.feed, SOMEBODY) for _ in range(requests)]
+
+        answers = load(20)
+        answers[5].result()
+        site.items.shards[2].kill()
+        try:
+            answers += load(20)
+            wait(answers)
+        finally:
+            site.items.shards[2].start()
+        assert all(sorted(answer.result()["ids"]) == sorted(well["ids"]) for answer in answers)
+        assert {len(answer.result()["degraded"]) for answer in answers[20:]} == {1}
+        assert set(answers[-1].result()["ids"][-len(lost) :]) == lost
+    assert feed_until(asked, lambda answer: not answer["degraded"])["ids"] == well["ids"]
+
+
+@pytest.mark.parametrize("variant", ["inline", "greenlane"])
+def test_a_shard_that_hangs_is_left_behind_within_the_deadline(variant: str, site: Site, serve: Serve) -> None:
+    asked = serve(variant)
+    well = asked.feed(SOMEBODY)
     with stopped(site.items.shards[0].pid):
         began = time.monotonic()
-        answer = inline.feed(SOMEBODY, deadline_ms=3_000)
+        answer = asked.feed(SOMEBODY, deadline_ms=3_000)
         # Two thirds of the deadline are for records; how far this machine is behind is not the service's.
         assert time.monotonic() - began < 10
     assert parts(answer)["records"] == "shard 0: no answer in time"
     assert sorted(answer["ids"]) == sorted(well["ids"])
-    assert feed_until(inline, lambda answer: not answer["degraded"])["ids"] == well["ids"]
+    assert feed_until(asked, lambda answer: not answer["degraded"])["ids"] == well["ids"]
 
 
 def test_without_any_record_the_first_level_s_order_is_the_feed(site: Site, inline: Running) -> None:
@@ -263,7 +289,7 @@ def test_old_records_are_ranked_and_broken_ones_shown_last(variant: str, site: S
     assert sorted(answer["ids"]) == sorted(ids)
 
 
-@pytest.mark.parametrize("variant", ["pool", "split"])
+@pytest.mark.parametrize("variant", ["pool", "split", "shared-memory"])
 def test_a_killed_worker_costs_one_ranking_at_most_and_is_replaced(variant: str, serve: Serve) -> None:
     asked = serve(variant)
     service, *workers = asked.get("/totals")["pids"]

@@ -45,10 +45,14 @@ def gone(pids: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_of_a_site_or_its_service_outlives_them(number: int, folder: Path, model_of_few_trees: Path) -> None:
+def test_nothing_of_a_site_or_its_service_outlives_them(
+    number: int, folder: Path, model_of_few_trees: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     kept(folder, items=ITEMS)
     file = folder / f"site-{number}.json"
-    flags = ["--folder", folder, "--items", ITEMS, "--users", 5, "--addresses", file, "--model", model_of_few_trees]
+    # A relative folder, as the default is.
+    flags = ["--folder", ".", "--items", ITEMS, "--users", 5, "--addresses", file, "--model", model_of_few_trees]
     site = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", environment())
     processes = [site]
     try:
@@ -58,7 +62,9 @@ def test_nothing_of_a_site_or_its_service_outlives_them(number: int, folder: Pat
             time.sleep(0.05)
         service = started("pool", file, folder / "service.log", workers=2, deadline_ms=20_000)
         processes.append(service.process)
-        assert service.feed(3)["total"] > 50
+        answer = service.feed(3)
+        assert answer["total"] > 50
+        assert answer["degraded"] == []
         parts, workers = family(site.pid), family(service.process.pid)
         # Three shards, the history store, four models.
         assert (len(parts), len(workers)) == (8, 2)

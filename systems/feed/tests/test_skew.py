@@ -12,6 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+
 from feed import features as twin
 from feed import model
 from feed.fingerprint import FeatureCode, fingerprint, native_fingerprint

@@ -178,3 +178,51 @@ def test_arguments_and_results_that_cannot_be_pickled_are_named(executor: ArenaE
         executor.submit(Call(functions.same, (functions.give_lock(),)))
     with pytest.raises(PlacementError, match=r"give_lock.*not lock \(TypeError"):
         run(executor, functions.give_lock)
+
+
+def test_an_array_that_was_made_in_shared_memory_is_seen_where_it_lies(executor: ArenaExecutor) -> None:
+    array = executor.empty((1000, 60), "f4")
+    array[...] = 3
+    before = executor.stats()
+    address, is_writable = run(executor, functions.place_of, array)
+    assert not is_writable
+    array[...] = 4
+    assert run(executor, functions.read_at, address) == 4.0, "the worker's array is ours"
+    assert run(executor, functions.scaled, array[10:900], 2)[5, 7] == 8
+    assert executor.stats().lent_bytes <= before.lent_bytes, "nothing was copied into the arena"
+
+
+def test_shared_room_comes_back_when_nobody_looks_any_more(make: Make) -> None:
+    executor = make(shared_mb=4)
+    for number in range(30):
+        array = executor.empty(500_000, "f4")
+        assert root(array) == "Block"
+        array[...] = number
+        assert run(executor, functions.scaled, array, 1)[-1] == number
+        del array
+
+
+def test_what_a_worker_keeps_of_a_shared_array_stays_whole(make: Make) -> None:
+    executor = make(shared_mb=4)
+    array = executor.empty(700_000, "f4")
+    array[...] = 7
+    assert run(executor, functions.keep, array, slice(10, 20)) == 1
+    del array
+    gc.collect()
+    other = executor.empty(700_000, "f4")
+    assert root(other) == "ndarray", "no room: an ordinary array"
+    other[...] = 8
+    assert run(executor, functions.scaled, other, 1)[0] == 8
+    assert run(executor, functions.kept_checksums) == [zlib.crc32(np.full(10, 7, dtype="f4").tobytes())]
+    run(executor, functions.drop_kept)
+    assert root(executor.empty(700_000, "f4")) == "Block"
+
+
+def test_shared_arrays_outlive_their_executor_and_are_ordinary_where_they_must(make: Make) -> None:
+    executor = make()
+    array = executor.empty(100_000)
+    array[...] = 1
+    assert run(executor, functions.scaled, array, 2).sum() == 200_000
+    executor.close(5)
+    assert array.sum() == 100_000
+    assert root(make().empty(10)) == root(make(writable=True).empty(100_000)) == "ndarray"

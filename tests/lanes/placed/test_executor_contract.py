@@ -15,21 +15,24 @@ import pytest
 from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded, PlacementError
 from greenlane.lanes.placed import Call, Executor, State
 from tests.lanes.burners import together, until
+from tests.lanes.cluster.lent import Lent
 from tests.lanes.placed import work
-from tests.lanes.placed.executors import EXECUTORS
+from tests.lanes.placed.executors import EXECUTORS, NEEDS, PARAMETERS
 
 Make = Callable[..., Executor]
 ENDED = (State.FINISHED, State.FAILED, State.CANCELLED)
 
 
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=PARAMETERS)
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes executors of one kind, all closed with the test."""
+    """Makes executors of one kind, closed with the test unless they are lent."""
+    needed = [request.getfixturevalue(name) for name in NEEDS.get(request.param, ((), ()))[1]]
     with contextlib.ExitStack() as open_ones:
 
         def made(most_waiting: int = 100) -> Executor:
-            executor = EXECUTORS[request.param](most_waiting)
-            open_ones.callback(executor.close, 2.0)
+            executor = EXECUTORS[request.param](most_waiting, *needed)
+            if not isinstance(executor, Lent):
+                open_ones.callback(executor.close, 2.0)
             return executor
 
         yield made

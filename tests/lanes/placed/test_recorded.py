@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.record.rows import Job
-from tests.record.command import record, recorded
+from tests.record.command import environment, record, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -100,3 +100,38 @@ def test_the_cpu_is_the_callers_and_the_wait_for_the_lane_is_named(program: str,
 
 def _parts(job: Job) -> int:
     return job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) + job.residual_ns
+
+
+IN_A_PROCESS = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+import greenlane
+from greenlane import record
+from tests.lanes.placed import work
+
+burn = greenlane.placed(placement="process", name="burn")(work.burn)
+
+async def job(name, ms):
+    with record.job(name):
+        await burn(ms)
+
+async def main():
+    await burn(1)
+    first = asyncio.create_task(job("first", 200))
+    await asyncio.sleep(0.005)
+    await asyncio.gather(first, job("second", 20))
+
+asyncio.run(main())
+"""
+
+
+def test_the_wait_for_a_worker_process_is_named_and_so_is_the_call(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[3])
+    ended = record(IN_A_PROCESS.format(root=root), cwd=tmp_path, env=environment(GREENLANE_PROCESS_WORKERS="1"))
+    assert (ended.code, "Error" in ended.err) == (0, False), ended.err
+    recording = recorded(tmp_path)
+    jobs = {job.route: job for job in recording.jobs}
+    assert jobs["second"].wait_ns.get("pool", 0) >= 10 * MS, jobs["second"]
+    calls = {(call.upstream, call.operation) for call in recording.calls}
+    assert calls == {("worker process", "burn")}
+    assert len(recording.processes) == 1

@@ -199,6 +199,20 @@ def test_a_process_that_only_places_calls_can_be_looked_at_and_switched(first: s
 
 
 @pytest.mark.slow
+def test_no_thread_of_ours_has_a_hub(run_python, tmp_path) -> None:
+    """One that stands in a hub when the interpreter ends breaks the process's memory; see `greenlane.real`."""
+    folder = tmp_path / "control"
+    folder.mkdir(mode=0o700)
+    start = f"import os, time; os.environ['GREENLANE_CONTROL_DIR'] = {str(folder)!r}\nimport greenlane\n"
+    looked = """
+import gc, gevent.hub, threading
+hubs = [each for each in gc.get_objects() if isinstance(each, gevent.hub.Hub)]
+assert [hub for hub in hubs if hub.thread_ident != threading.get_ident()] == [], hubs
+"""
+    run_python(PATCHED + start + CONTROLLED + looked)
+
+
+@pytest.mark.slow
 def test_a_signals_handler_may_place_a_call_in_the_middle_of_another_ones_submission(run_python) -> None:
     program = (
         PROGRAM

@@ -6,7 +6,7 @@
 use super::{interrupted, last_error, would_block};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::io::Error;
+use std::io::{Error, Result};
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -47,7 +47,7 @@ impl Channel {
         Ok((Self::new(fds[0]), Self::new(fds[1])))
     }
 
-    fn fileno(&self) -> i32 {
+    pub fn fileno(&self) -> i32 {
         self.fd.load(Ordering::Relaxed)
     }
 
@@ -67,25 +67,19 @@ impl Channel {
     }
 
     fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut room = Room::uninit();
-        match receive(self.fileno(), &mut room, libc::MSG_DONTWAIT) {
-            Received::Message(message) => Ok(Some(PyBytes::new(py, message))),
-            Received::Nothing => Ok(None),
-            Received::Failed(error) => Err(error.into()),
-        }
+        let mut room = Room::new();
+        let got = room.receive(self.fileno(), libc::MSG_DONTWAIT)?;
+        Ok(got.map(|length| PyBytes::new(py, room.bytes(length))))
     }
 
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut room = Room::uninit();
+        let mut room = Room::new();
         let fd = self.fileno();
-        match py.detach(|| receive(fd, &mut room, 0)) {
-            Received::Message(message) => Ok(Some(PyBytes::new(py, message))),
-            Received::Nothing => Ok(None),
-            Received::Failed(error) => Err(error.into()),
-        }
+        let got = py.detach(|| room.receive(fd, 0))?;
+        Ok(got.map(|length| PyBytes::new(py, room.bytes(length))))
     }
 
-    fn send_fd(&self, fd: i32) -> PyResult<()> {
+    pub fn send_fd(&self, fd: i32) -> PyResult<()> {
         let mut note = Note::new();
         // SAFETY: the header in `note` has room for one descriptor.
         let sent = unsafe {
@@ -106,7 +100,7 @@ impl Channel {
         Ok(())
     }
 
-    fn receive_fd(&self) -> PyResult<Option<i32>> {
+    pub fn receive_fd(&self) -> PyResult<Option<i32>> {
         let mut note = Note::new();
         // SAFETY: the kernel writes at most what `note` has room for.
         unsafe {
@@ -137,36 +131,66 @@ impl Channel {
     }
 }
 
+impl Channel {
+    /// Sends one message of two parts; see `send`.
+    pub fn send_parts(&self, head: &[u8], tail: &[u8]) -> Result<bool> {
+        let mut pieces = [head, tail].map(|part| libc::iovec {
+            iov_base: part.as_ptr().cast_mut().cast(),
+            iov_len: part.len(),
+        });
+        // SAFETY: all zero is a valid header.
+        let mut header: libc::msghdr = unsafe { mem::zeroed() };
+        header.msg_iov = pieces.as_mut_ptr();
+        header.msg_iovlen = pieces.len() as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        loop {
+            // SAFETY: the kernel reads the parts, which are valid for their lengths.
+            match unsafe { libc::sendmsg(self.fileno(), &raw const header, flags) } {
+                0.. => return Ok(true),
+                _ if would_block() => return Ok(false),
+                _ if interrupted() => {}
+                _ => return Err(Error::last_os_error()),
+            }
+        }
+    }
+}
+
 impl Drop for Channel {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-type Room = MaybeUninit<[u8; MESSAGE_BYTES]>;
+/// Room for one message.
+pub struct Room(MaybeUninit<[u8; MESSAGE_BYTES]>);
 
-enum Received<'a> {
-    /// Empty = the other end is closed.
-    Message(&'a [u8]),
-    /// There is none yet, or a signal came first.
-    Nothing,
-    Failed(Error),
-}
+impl Room {
+    pub fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
 
-fn receive(fd: i32, room: &mut Room, flags: i32) -> Received<'_> {
-    // SAFETY: the kernel writes at most the room's size and says how much.
-    unsafe {
-        let got = libc::recv(fd, room.as_mut_ptr().cast(), MESSAGE_BYTES, flags);
+    /// Receives a message and gives its length: None = there is none yet, or a signal came first; 0 = the other end is
+    /// closed.
+    pub fn receive(&mut self, fd: i32, flags: i32) -> Result<Option<usize>> {
+        // SAFETY: the kernel writes at most the room's size and says how much.
+        let got = unsafe { libc::recv(fd, self.0.as_mut_ptr().cast(), MESSAGE_BYTES, flags) };
         if let Ok(length) = usize::try_from(got) {
-            return Received::Message(std::slice::from_raw_parts(room.as_ptr().cast(), length));
+            return Ok(Some(length));
+        }
+        let error = Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+            // The other end closed without reading all: for us, closed.
+            Some(libc::ECONNRESET) => Ok(Some(0)),
+            _ => Err(error),
         }
     }
-    let error = Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR) => Received::Nothing,
-        // The other end closed without reading all: for us, closed.
-        Some(libc::ECONNRESET) => Received::Message(&[]),
-        _ => Received::Failed(error),
+
+    /// The first bytes, as many as the last `receive` has given.
+    pub fn bytes(&self, length: usize) -> &[u8] {
+        let length = length.min(MESSAGE_BYTES);
+        // SAFETY: written by the kernel, see `receive`.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), length) }
     }
 }
 

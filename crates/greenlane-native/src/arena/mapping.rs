@@ -71,6 +71,12 @@ impl Mapping {
         (end <= self.length).then(|| unsafe { self.start.add(offset) })
     }
 
+    /// Where in the mapping these bytes lie; None if they do not.
+    pub fn offset_of(&self, bytes: &[u8]) -> Option<usize> {
+        let offset = (bytes.as_ptr() as usize).checked_sub(self.start as usize)?;
+        (offset.checked_add(bytes.len())? <= self.length).then_some(offset)
+    }
+
     /// The 64-bit word number `word`; None if there is none.
     pub fn word(&self, word: usize) -> Option<&AtomicU64> {
         let place = self.place(word.checked_mul(8)?, 8)?;

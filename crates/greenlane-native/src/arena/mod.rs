@@ -1,9 +1,15 @@
-//! What process workers need below Python: shared memory whose blocks end by themselves, and sockets that are read
-//! without giving up the GIL.
+//! What process workers need below Python: shared memory whose blocks end by themselves, sockets that are read without
+//! giving up the GIL, and the messages between a worker and its parent.
 
 pub mod channel;
+pub mod commons;
+pub mod inbox;
+mod lender;
+mod letter;
 pub mod mapping;
+pub mod outbox;
 pub mod poll;
+mod room;
 pub mod segment;
 
 use pyo3::prelude::*;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Copies from this size on let other threads run: some 0.6 ms at memory's pace. Below, waiting for the GIL afterwards
 /// costs more than the copy.
-const LET_OTHERS_RUN_BYTES: usize = 16 << 20;
+pub const LET_OTHERS_RUN_BYTES: usize = 16 << 20;
 
 /// See `_native.pyi`.
 #[pyclass(module = "greenlane._native", frozen)]
@@ -70,33 +70,21 @@ impl Segment {
         Ok(())
     }
 
-    fn block(&self, offset: usize, length: usize, flags: &Self, word: usize) -> PyResult<Block> {
-        self.place(offset, length)?;
-        flags.word(word)?;
-        Ok(Block {
-            mapping: Arc::clone(&self.mapping),
-            offset,
-            length,
-            writable: self.writable,
-            end: Some((Arc::clone(&flags.mapping), word)),
-            forks: forks(),
-        })
-    }
-
     fn part(&self, offset: usize, length: usize) -> PyResult<Block> {
-        self.place(offset, length)?;
-        Ok(Block {
-            mapping: Arc::clone(&self.mapping),
-            offset,
-            length,
-            writable: self.writable,
-            end: None,
-            forks: 0,
-        })
+        Block::new(&self.mapping, offset, length, self.writable, None)
+            .ok_or_else(|| PyIndexError::new_err("not inside the segment"))
     }
 }
 
 impl Segment {
+    pub fn mapping(&self) -> Arc<Mapping> {
+        Arc::clone(&self.mapping)
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     fn place(&self, offset: usize, length: usize) -> PyResult<*mut u8> {
         self.mapping
             .place(offset, length)
@@ -120,6 +108,46 @@ pub struct Block {
     /// The word that is set to 0 when nobody looks any more.
     end: Option<(Arc<Mapping>, usize)>,
     forks: u64,
+}
+
+impl Block {
+    /// A piece of a mapping; `end` = the word to set to 0 when nobody looks any more, and the mapping that it is in. None
+    /// if it is not inside, or there is no such word.
+    ///
+    /// After a fork of this process a child may look too: then the word stays as it is for ever.
+    pub fn new(
+        mapping: &Arc<Mapping>,
+        offset: usize,
+        length: usize,
+        writable: bool,
+        end: Option<(&Arc<Mapping>, usize)>,
+    ) -> Option<Self> {
+        mapping.place(offset, length)?;
+        if let Some((flags, word)) = end {
+            flags.word(word)?;
+        }
+        Some(Self {
+            mapping: Arc::clone(mapping),
+            offset,
+            length,
+            writable,
+            end: end.map(|(flags, word)| (Arc::clone(flags), word)),
+            forks: forks(),
+        })
+    }
+
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What lies there. The sender has written it, and leaves it alone while this block is in use.
+    pub fn bytes(&self) -> &[u8] {
+        match self.mapping.place(self.offset, self.length) {
+            // SAFETY: inside the mapping, which the block holds.
+            Some(place) => unsafe { std::slice::from_raw_parts(place, self.length) },
+            None => &[],
+        }
+    }
 }
 
 #[pymethods]

@@ -12,6 +12,7 @@
 //! | [`redirection`] | the slots made to lead to us, and back |
 //! | [`threads`] | whose calls are looked at |
 //! | [`redirected`] | what stands in the functions' place |
+//! | [`endings`] | threads at the interpreter's end |
 //! | [`gil`] | the same for waits for the GIL |
 //! | [`sockets`] | the kernel's stamps |
 //! | [`realtime`] | their clock |
@@ -20,6 +21,7 @@
 //! Without it (another C library than glibc, an unknown processor, a test that failed) recording goes on, with bounds
 //! instead of exact times.
 
+mod endings;
 pub mod gil;
 mod objects;
 mod originals;

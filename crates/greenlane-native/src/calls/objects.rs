@@ -144,7 +144,8 @@ impl<'a> Object<'a> {
         self.path.filter(|path| !path.is_empty())
     }
 
-    fn file_name(&self) -> &'a [u8] {
+    /// Without its folder; empty for the executable.
+    pub fn file_name(&self) -> &'a [u8] {
         let path = self.path.map_or(&[][..], CStr::to_bytes);
         path.rsplit(|&byte| byte == b'/').next().unwrap_or(&[])
     }

@@ -40,6 +40,25 @@ impl Pages {
     }
 }
 
+/// Writes a word, in a page that may be written or not; its rights are as before afterwards. False: they stay so.
+pub fn put(place: &AtomicUsize, word: usize, writable: bool) -> bool {
+    if writable {
+        place.store(word, Ordering::Release);
+        return true;
+    }
+    let address = place.as_ptr() as usize;
+    let page = (address - address % page_bytes()) as *mut libc::c_void;
+    // SAFETY: the page holds the word, and is mapped; more rights for a moment break nobody.
+    unsafe {
+        if libc::mprotect(page, page_bytes(), libc::PROT_READ | libc::PROT_WRITE) != 0 {
+            return false;
+        }
+        place.store(word, Ordering::Release);
+        libc::mprotect(page, page_bytes(), libc::PROT_READ);
+    }
+    true
+}
+
 /// Of memory, bytes.
 pub fn page_bytes() -> usize {
     static BYTES: AtomicUsize = AtomicUsize::new(0);

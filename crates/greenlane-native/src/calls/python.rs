@@ -1,6 +1,6 @@
 //! The redirected calls' face to Python; `_native.pyi` is the manual.
 
-use super::sockets;
+use super::{endings, sockets};
 use crate::record::sampler;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -49,4 +49,20 @@ pub fn calls_state(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         state.set_item(name, count.load(Ordering::Relaxed))?;
     }
     Ok(state)
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn guard_endings() -> usize {
+    endings::guard()
+}
+
+/// At the exit of a process whose CPython unwinds threads; see [`endings`].
+pub fn guard_endings_at_exit(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    if py.version_info() < (3, 14) {
+        let guard = module.getattr("guard_endings")?;
+        py.import("atexit")?.call_method1("register", (guard,))?;
+    }
+    Ok(())
 }

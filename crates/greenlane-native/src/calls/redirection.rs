@@ -11,7 +11,7 @@
 
 use super::objects::{self, Object, Slot};
 use super::originals::{self, real};
-use super::pages::{page_bytes, Pages};
+use super::pages::{self, page_bytes, Pages};
 use super::symbols::{self, WANTED};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -170,24 +170,8 @@ impl Walk {
         match (becomes_read_only, self.pages.writable(address)) {
             (_, None) => self.found.failed += 1,
             (true, Some(true)) => self.found.unfinished += 1,
-            (false, Some(true)) => {
-                place.store(to, Ordering::Release);
-                self.found.slots += 1;
-            }
-            (_, Some(false)) => {
-                let page = (address - address % self.page_bytes) as *mut libc::c_void;
-                // SAFETY: the page holds the slot, and is mapped; more rights for a moment break nobody.
-                unsafe {
-                    let both = libc::PROT_READ | libc::PROT_WRITE;
-                    if libc::mprotect(page, self.page_bytes, both) != 0 {
-                        self.found.failed += 1;
-                        return;
-                    }
-                    place.store(to, Ordering::Release);
-                    libc::mprotect(page, self.page_bytes, libc::PROT_READ);
-                }
-                self.found.slots += 1;
-            }
+            (_, Some(writable)) if pages::put(place, to, writable) => self.found.slots += 1,
+            (_, Some(_)) => self.found.failed += 1,
         }
     }
 }

@@ -6,12 +6,19 @@ import argparse
 from typing import Final
 
 from greenlane.cli.command import Command
-from greenlane.cli.lab import accept, compare, doctor, part3, run
+from greenlane.cli.lab import accept, compare, doctor, part3, placement, run
 from greenlane.cli.output import Output
 
 __all__ = ["COMMAND", "SUBCOMMANDS"]
 
-SUBCOMMANDS: Final[tuple[Command, ...]] = (part3.COMMAND, run.COMMAND, compare.COMMAND, accept.COMMAND, doctor.COMMAND)
+SUBCOMMANDS: Final[tuple[Command, ...]] = (
+    part3.COMMAND,
+    run.COMMAND,
+    compare.COMMAND,
+    placement.COMMAND,
+    accept.COMMAND,
+    doctor.COMMAND,
+)
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import itertools
 import os
+import time
 import weakref
 from collections import deque
 from typing import Any, Final
@@ -26,11 +27,11 @@ from greenlane.lanes.arena import inside
 from greenlane.lanes.arena.answers import raised
 from greenlane.lanes.arena.homes import Home, caller_loop, loop_home
 from greenlane.lanes.arena.keeper import Keeper
-from greenlane.lanes.arena.message import Kind, Letter
+from greenlane.lanes.arena.message import CALL, RESULT, Letter
 from greenlane.lanes.arena.names import name_of, shipped
 from greenlane.lanes.arena.options import ArenaOptions
-from greenlane.lanes.arena.parcel import pack_call
-from greenlane.lanes.arena.stats import ArenaStats
+from greenlane.lanes.arena.parcel import SMALL_BYTES, pack_call, unpack
+from greenlane.lanes.arena.stats import ArenaStats, Crossed
 from greenlane.lanes.arena.worker import Order, Worker
 from greenlane.lanes.placed import Call, State
 from greenlane.lanes.placed.real import allocate_lock
@@ -38,6 +39,8 @@ from greenlane.lanes.placed.real import allocate_lock
 __all__ = ["ArenaExecutor"]
 
 _call_ids: Final = itertools.count(1)
+# Reading a member of an enum costs more than what is done with it.
+_RUNNING, _FINISHED, _FAILED = State.RUNNING, State.FINISHED, State.FAILED
 _all: Final[weakref.WeakSet[ArenaExecutor]] = weakref.WeakSet()
 
 
@@ -50,6 +53,7 @@ class ArenaExecutor:
     def __init__(self, options: ArenaOptions | None = None) -> None:
         """Make it; nothing is started."""
         self.options = options or ArenaOptions()
+        self._payload_max_bytes = self.options.payload_max_bytes
         if self.options.warm_up is not None:
             name_of(self.options.warm_up)
         self._begin()
@@ -65,8 +69,9 @@ class ArenaExecutor:
         self._homes: dict[Any, Home] = {}
         self._keeper: Keeper | None = None
         self._closed = False
-        self._ended = dict.fromkeys(State, 0)
-        self._shed = self._late = self._in_band = self._out_of_band = self._overflows = 0
+        self._done = self._failed = self._cancelled = self._shed = self._late = 0
+        # Of workers that are gone.
+        self._past = Crossed()
 
     # -- What callers use
 
@@ -78,16 +83,18 @@ class ArenaExecutor:
 
     def submit(self, call: Call) -> None:
         """See `Executor`."""
-        self._check_open()
-        name = call.name or getattr(call.fn, "__qualname__", "") or repr(call.fn)
-        parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
-        parcel.check_size(self.options.payload_max_bytes, name)
-        worker = None
+        if self._closed or inside.WORKER:
+            self._check_open()
+        fn = call.fn
+        name = call.name or getattr(fn, "__qualname__", "") or repr(fn)
+        parcel = pack_call(shipped(fn), call.args, call.kwargs, name)
+        parcel.check_size(self._payload_max_bytes, name)
         keeper = self._keeper
         if keeper is None:
             with self._lock:
                 keeper = self._kept()
         order = Order(call, parcel, name, next(_call_ids), self._home_here(keeper))
+        worker = None
         with self._lock:
             if self._closed:
                 raise _closed_error()
@@ -111,6 +118,29 @@ class ArenaExecutor:
         if call.deadline_ns:
             keeper.expect(call.deadline_ns)
 
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "f8") -> Any:
+        """Give a numpy array, its content undefined, that workers see where it lies: as an argument it is not copied.
+
+        The same for a contiguous part of it. Fill it before the call, and leave it alone until the answer. It is an
+        ordinary array when it is small (under 64 kB), when there is no room (`shared_mb`), and under `writable`.
+        """
+        import numpy
+
+        self._check_open()
+        keeper = self._keeper
+        if keeper is None:
+            with self._lock:
+                keeper = self._kept()
+        array = numpy.empty(shape, dtype)  # pages that are never touched cost nothing
+        if array.nbytes < SMALL_BYTES or self.options.writable or array.dtype.hasobject:
+            return array
+        block = keeper.shared.block(array.nbytes)
+        if block is None:
+            for worker in self.ready_workers():
+                worker.outbox.take_back()
+            block = keeper.shared.block(array.nbytes)
+        return array if block is None else numpy.ndarray(array.shape, array.dtype, block)
+
     def cancel(self, call: Call) -> bool:
         """See `Executor`."""
         return call.cancel()
@@ -120,20 +150,21 @@ class ArenaExecutor:
         with self._lock:
             workers = list(self._workers.values())
             keeper = self._keeper
+            crossed = sum((worker.crossed() for worker in workers), self._past)
             return ArenaStats(
                 queued=len(self._queue),
                 running=sum(worker.order is not None for worker in workers),
                 workers=len(workers),
-                done=self._ended[State.FINISHED],
-                failed=self._ended[State.FAILED],
-                cancelled=self._ended[State.CANCELLED],
+                done=self._done,
+                failed=self._failed,
+                cancelled=self._cancelled,
                 shed=self._shed,
                 starts=keeper.starts if keeper else 0,
                 deaths=keeper.deaths if keeper else 0,
                 late=self._late,
-                overflows=self._overflows + sum(worker.overflows for worker in workers),
-                in_band_bytes=self._in_band,
-                out_of_band_bytes=self._out_of_band,
+                overflows=crossed.overflows,
+                in_band_bytes=crossed.in_band_bytes,
+                out_of_band_bytes=crossed.out_of_band_bytes,
                 lent_bytes=sum(worker.outbox.lent_bytes for worker in workers),
             )
 
@@ -186,40 +217,45 @@ class ArenaExecutor:
     def _give(self, worker: Worker, order: Order) -> bool:
         """False = the order has ended, the worker is still ours."""
         call = order.call
-        if not (call.state is State.RUNNING if order.begun else call.begin()):
+        if not (call.state is _RUNNING if order.begun else call.begin()):
             return False
         order.begun = True
+        parcel = order.parcel
+        call.in_band += parcel.in_band_bytes
+        if parcel.buffers:
+            call.out_of_band += parcel.out_of_band_bytes
         with worker.reading:
+            worker.order = order
+            order.worker = worker
             try:
-                message = worker.outbox.message(Kind.CALL, order.call_id, call.deadline_ns, order.parcel)
-            except Exception as error:
+                sent = self._send(worker, order)
+            except Exception as error:  # no memory file could be made
+                worker.order = None
                 refused: BaseException | None = error
             else:
                 refused = None
-                worker.order = order
-                order.worker = worker
-                sent = self._send(worker, message, order.home)
         if refused is not None:
             order.fail(refused)
             return False
         if not sent:
             self._take_again(worker, order)
-        elif call.state is not State.RUNNING:
+        elif call.state is not _RUNNING:
             worker.tell_cancelled(order)
-        with self._lock:
-            self._in_band += order.parcel.in_band_bytes
-            self._out_of_band += order.parcel.out_of_band_bytes
         return True
 
-    def _send(self, worker: Worker, message: bytes, home: Home) -> bool:
-        try:
-            if not home.runs() and self._keeper is not None:
-                home = self._keeper
-            if worker.home is not home:
+    def _send(self, worker: Worker, order: Order) -> bool:
+        """False = the worker has just died."""
+        home, parcel = order.home, order.parcel
+        if not home.runs() and self._keeper is not None:
+            home = self._keeper
+        if worker.home is not home:
+            try:
                 self.move(worker, home)
-            return worker.channel.send(message)
-        except OSError:  # it has just died
-            return False
+            except OSError:
+                return False
+        due_ns = order.call.deadline_ns
+        names_main = parcel.names_main
+        return worker.outbox.send(CALL, order.call_id, due_ns, parcel.pickle, parcel.buffers, names_main=names_main)
 
     def _take_again(self, worker: Worker, order: Order) -> None:
         """The worker is gone and has seen nothing of the order: another one runs it."""
@@ -232,11 +268,17 @@ class ArenaExecutor:
     def read(self, worker: Worker) -> bool:
         """Read an answer of this worker, if there is one: end its call, and give it the next. False = there is none."""
         with worker.reading:
-            letter = self._letter(worker)
+            try:
+                letter = worker.inbox.receive()
+            except OSError:
+                letter = False
             if letter is None:
                 return False
+            if not letter:
+                self._lose(worker)
+                return False
             order = worker.order
-            if order is None or letter.call_id != order.call_id:
+            if order is None or letter[2] != order.call_id:
                 with self._lock:
                     self._late += 1
                 return True
@@ -248,33 +290,28 @@ class ArenaExecutor:
         self._settle(order, letter)
         return True
 
-    def _letter(self, worker: Worker) -> Letter | None:
-        try:
-            message = worker.channel.receive()
-            if message is None:
-                return None
-            if message:
-                return worker.inbox.letter(message)
-        except OSError:
-            pass
-        # Its end is closed, or it cannot be read: the worker is of no use, whatever else it does.
+    def _lose(self, worker: Worker) -> None:
+        """Its end is closed, or it cannot be read: the worker is of no use, whatever else it does."""
         if worker.home is not None:
             worker.home.poll.remove(worker.channel.fileno())
         self.withdraw(worker)
         worker.kill()
-        return None
 
     def _settle(self, order: Order, letter: Letter) -> None:
-        call = order.call
-        late = call.state is not State.RUNNING
-        with self._lock:
-            self._late += late
-            self._in_band += len(letter.text)
-            self._out_of_band += sum(map(len, letter.buffers))
-        if late:
+        if order.call.state is not _RUNNING:
+            with self._lock:
+                self._late += 1
             return
+        call = order.call
+        kind, _, _, call.ran_ns, text, buffers = letter
+        call.in_band += len(text)
+        if buffers:
+            call.out_of_band += sum(map(len, buffers))
+        from_ns = time.thread_time_ns() if call.cost is not None else 0
         try:
-            outcome = letter.open()
+            outcome = unpack(text, buffers)
+            if from_ns:
+                call.kept_ns = time.thread_time_ns() - from_ns
         except Exception as error:
             problem = PlacementError(
                 "read a result from a worker process", name="function", value=order.name,
@@ -284,7 +321,9 @@ class ArenaExecutor:
             problem.__cause__ = error
             order.fail(problem)
             return
-        if letter.kind == Kind.RESULT:
+        # What was made of them keeps what it needs.
+        buffers.clear()
+        if kind == RESULT:
             order.finish(outcome)
         else:
             order.fail(raised(outcome))
@@ -295,7 +334,13 @@ class ArenaExecutor:
             order = self._orders.pop(call.ticket, None)
             if order is None:
                 return
-            self._ended[call.state] += 1
+            state = call.state
+            if state is _FINISHED:
+                self._done += 1
+            elif state is _FAILED:
+                self._failed += 1
+            else:
+                self._cancelled += 1
             if not order.begun:
                 with contextlib.suppress(ValueError):
                     self._queue.remove(order)
@@ -345,7 +390,7 @@ class ArenaExecutor:
         self.withdraw(worker)
         with self._lock:
             self._workers.pop(worker.channel.fileno(), None)
-            self._overflows += worker.overflows
+            self._past += worker.crossed()
             order, worker.order = worker.order, None
             return order
 

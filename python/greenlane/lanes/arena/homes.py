@@ -37,12 +37,9 @@ class LoopHome:
     def __init__(self, loop: Any, ring: Callable[[Home], None]) -> None:
         self.loop = loop
         self.poll = Poll()
+        #: Whether the loop runs now; a stopped one does not ring.
+        self.runs: Callable[[], bool] = loop.is_running
         loop.add_reader(self.poll.fileno(), ring, self)
-
-    def runs(self) -> bool:
-        """Whether the loop runs now; a stopped one does not ring."""
-        running: bool = self.loop.is_running()
-        return running
 
     def end(self) -> None:
         """Leave the loop; on its own thread, unless it is stopped."""
@@ -75,8 +72,10 @@ class HubHome:
     def end(self) -> None:
         """Leave the hub; elsewhere than on its thread only the set is emptied."""
         if caller_loop() is self.loop or self.loop.dead:
-            self._watcher.stop()
-            self._watcher.close()
+            # The loop may have been destroyed, and its watchers with it.
+            with contextlib.suppress(ValueError):
+                self._watcher.stop()
+                self._watcher.close()
             self.poll.close()
             return
         with contextlib.suppress(Exception):

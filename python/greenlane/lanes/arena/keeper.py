@@ -16,10 +16,12 @@ from greenlane._native import Poll
 from greenlane.errors import WorkerDied
 from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.answers import raised
+from greenlane.lanes.arena.commons import SharedArrays
 from greenlane.lanes.arena.homes import Home
 from greenlane.lanes.arena.launch import launch
-from greenlane.lanes.arena.message import Kind
+from greenlane.lanes.arena.message import ERROR, READY, Letter
 from greenlane.lanes.arena.options import ArenaOptions
+from greenlane.lanes.arena.parcel import unpack
 from greenlane.lanes.arena.worker import Order, Worker
 from greenlane.lanes.placed.real import allocate_lock, start_new_thread
 
@@ -89,6 +91,8 @@ class Keeper:
         self._lock = allocate_lock()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.poll.add(self._bell)
+        #: Arrays that all workers see.
+        self.shared = SharedArrays(pool.options.shared_bytes)
         # By the descriptor that tells of the event.
         self._starting: dict[int, Worker] = {}
         self._alive: dict[int, Worker] = {}
@@ -153,6 +157,7 @@ class Keeper:
         for worker in self._alive.values():
             worker.close()
         self.poll.close()
+        self.shared.close()
         os.close(self._bell)
 
     # -- The thread
@@ -168,6 +173,7 @@ class Keeper:
         with self._lock:
             self._gone = True
             self.poll.close()
+            self.shared.close()
             os.close(self._bell)
         self._done.release()
 
@@ -223,7 +229,7 @@ class Keeper:
             return
         for _ in range(self._missing()):
             try:
-                worker = launch(self._pool.options)
+                worker = launch(self._pool.options, self.shared)
             except Exception as error:  # no process, memory or descriptor: whoever waits shall know
                 self._pause(now_ns)
                 self._fail_waiting(error)
@@ -237,20 +243,19 @@ class Keeper:
     def _greet(self, worker: Worker) -> None:
         """A new worker has said something: that it is ready, or why not."""
         with worker.reading:
-            message = worker.channel.receive()
-            if message is None:
-                return
-            letter = worker.inbox.letter(message) if message else None
+            letter = worker.inbox.receive()
+        if letter is None:
+            return
         fd = worker.channel.fileno()
-        if letter is not None and letter.kind == Kind.READY:
+        if letter and letter[0] == READY:
             del self._starting[fd]
             worker.ready_ns = time.monotonic_ns()
             worker.home = self
             self._pool.welcome(worker)
             return
         self.poll.remove(fd)
-        if letter is not None:
-            worker.start_error = raised(letter.open())
+        if letter:
+            worker.start_error = _raised(letter)
         else:
             worker.kill()
 
@@ -286,10 +291,9 @@ class Keeper:
 
     def _greet_last(self, worker: Worker) -> None:
         """What a worker said before it died of its start; a READY comes too late."""
-        message = worker.channel.receive()
-        letter = worker.inbox.letter(message) if message else None
-        if letter is not None and letter.kind == Kind.ERROR:
-            worker.start_error = raised(letter.open())
+        letter = worker.inbox.receive()
+        if letter and letter[0] == ERROR:
+            worker.start_error = _raised(letter)
 
     def _end_order(self, worker: Worker, order: Order, code: int | None, last_words: str) -> None:
         if not worker.has_begun(order) and self._close_ns is None:
@@ -398,3 +402,7 @@ class Keeper:
 
     def _start_ns(self) -> int:
         return int(self._pool.options.start_timeout_s * _SECOND_NS)
+
+
+def _raised(letter: Letter) -> BaseException:
+    return raised(unpack(letter[4], letter[5]))

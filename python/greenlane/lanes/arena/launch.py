@@ -1,4 +1,4 @@
-"""Starts a worker process: a fresh interpreter (posix_spawn), two pairs of sockets, four memory files.
+"""Starts a worker process: a fresh interpreter (posix_spawn), two pairs of sockets, five memory files.
 
 Why not multiprocessing: its processes come with a resource tracker, a feeder thread and names in /dev/shm, and its
 choice of start method belongs to the program. Why not subprocess: gevent replaces it by one that needs a hub.
@@ -17,9 +17,10 @@ from multiprocessing import spawn
 from typing import Any, Final
 
 from greenlane._native import Channel, Segment
+from greenlane.lanes.arena.commons import SharedArrays
 from greenlane.lanes.arena.control import ARGUMENT_WORDS, CONTROL_BYTES
 from greenlane.lanes.arena.memory import memory_file
-from greenlane.lanes.arena.message import Inbox, Outbox
+from greenlane.lanes.arena.message import ends
 from greenlane.lanes.arena.names import name_of
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.start import CHANNEL_FD, FILES_FD, Start, main_module
@@ -32,6 +33,8 @@ _FREE_FROM: Final = 16
 _CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 # Not sealed: it grows when the worker crashes.
 _CRASH_BYTES: Final = 0
+# What is the parent's alone: a worker has no jobs to record, and no permits to show.
+_PARENTS: Final = ("GREENLANE_RECORD_FOLDER", "GREENLANE_CONTROL_DIR")
 _PROGRAM: Final = """\
 import sys
 sys.path[:] = {path!r}
@@ -40,7 +43,7 @@ main({parent})
 """
 
 
-def launch(options: ArenaOptions) -> Worker:
+def launch(options: ArenaOptions, shared: SharedArrays) -> Worker:
     """Start a worker. It says READY on its channel when it is, or ERROR when its warm-up raised.
 
     Call it on a thread that lives as long as the worker shall: the kernel ends the worker with it.
@@ -57,7 +60,7 @@ def launch(options: ArenaOptions) -> Worker:
         fds.append(os.memfd_create("greenlane-crash", os.MFD_CLOEXEC))
         control, arguments, crash = Segment(fds[0], writable=True), Segment(fds[1], writable=True), fds[3]
         results = Segment(fds[2], writable=options.writable)
-        for fd in fds:
+        for fd in (*fds, shared.fd):
             files.send_fd(fd)
         channel.send(pickle.dumps(_start(options)))
         pid = _spawn(its_channel, its_files)
@@ -67,9 +70,10 @@ def launch(options: ArenaOptions) -> Worker:
             os.close(fd)
         its_channel.close()
         its_files.close()
-    outbox = Outbox(arguments, control, ARGUMENT_WORDS, files)
-    inbox = Inbox(results, control, files, writable=options.writable)
-    return Worker(pid, channel, control, outbox, inbox, crash)
+    # What a worker may write to is a copy.
+    shows = None if options.writable else shared.segment
+    outbox, inbox = ends(arguments, results, control, ARGUMENT_WORDS, channel, files, shows=shows)
+    return Worker(pid, channel, files, control, outbox, inbox, crash)
 
 
 def _start(options: ArenaOptions) -> Start:
@@ -87,7 +91,7 @@ def _spawn(channel: Channel, files: Channel) -> int:
         return posix.posix_spawn(
             executable,
             [executable, *flags, "-c", program],
-            os.environ,
+            {name: value for name, value in os.environ.items() if name not in _PARENTS},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, high[0], CHANNEL_FD),
                 (os.POSIX_SPAWN_DUP2, high[1], FILES_FD),

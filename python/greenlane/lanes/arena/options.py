@@ -27,6 +27,9 @@ class ArenaOptions:
     # Room for the arguments under way to a worker, and as much again for results that the parent still looks into. Only
     # pages that were written to cost memory. What finds no room goes the slow way (a memory file of its own).
     arena_mb: float = 64.0
+    # Room for arrays that callers make with `ArenaExecutor.empty`, which workers see without a copy. Only pages that
+    # were written to cost memory. What finds no room is an ordinary array, and copied.
+    shared_mb: float = 64.0
     # Largest single payload, either way. Default arbitrary: a mistake rather than a call.
     payload_max_mb: float = 1024.0
     # Whether arrays arrive writable, in the worker and in the parent. They are the receiver's own either way.
@@ -45,16 +48,18 @@ class ArenaOptions:
         _check("workers", self.workers, 0, 1024)
         _check("queue", self.queue, 0, 1_000_000)
         _check("arena_mb", self.arena_mb, 1, 1_000_000)
+        _check("shared_mb", self.shared_mb, 1, 1_000_000)
         _check("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
         _check("max_calls", self.max_calls, 0, 1 << 60)
         _check("kill_after_s", self.kill_after_s, 0, 86_400)
         _check("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
         limit = memory_limit_bytes()
-        if 2 * self.arena_bytes * self.worker_count > limit:
+        room = limit - self.shared_bytes
+        if 2 * self.arena_bytes * self.worker_count > room:
             raise SettingsError(
                 "arena_mb", self.arena_mb,
-                f"at most {limit / _MB / 2 / self.worker_count:.0f}: two for each of {self.worker_count} workers, in "
-                f"the {limit / _MB:.0f} MB of this machine or container",
+                f"at most {max(room, 0) / _MB / 2 / self.worker_count:.0f}: two for each of {self.worker_count} "
+                f"workers beside shared_mb, in the {limit / _MB:.0f} MB of this machine or container",
                 "lower arena_mb or workers, or raise the container's memory limit",
             )  # fmt: skip
 
@@ -67,6 +72,11 @@ class ArenaOptions:
     def arena_bytes(self) -> int:
         """Size of one arena, whole pages."""
         return -(-int(self.arena_mb * _MB) // _PAGE_BYTES) * _PAGE_BYTES
+
+    @property
+    def shared_bytes(self) -> int:
+        """Room for shared arrays, whole pages."""
+        return -(-int(self.shared_mb * _MB) // _PAGE_BYTES) * _PAGE_BYTES
 
     @property
     def payload_max_bytes(self) -> int:

@@ -17,7 +17,7 @@ START = 0
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """The first message, pickled. Four memory files come with it: control, arguments, results, crash."""
+    """The first message, pickled. Five memory files come with it: control, arguments, results, crash, shared."""
 
     # Name of the function to call before the first call; "" = none.
     warm_up: str

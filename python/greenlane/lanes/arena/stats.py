@@ -6,7 +6,7 @@ import dataclasses
 
 from greenlane.lanes.placed import ExecutorStats
 
-__all__ = ["ArenaStats"]
+__all__ = ["ArenaStats", "Crossed"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,3 +25,20 @@ class ArenaStats(ExecutorStats):
     out_of_band_bytes: int = 0
     # Of all arenas for arguments: given out, and not yet known to be free again.
     lent_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Crossed:
+    """What has crossed to some workers and back; see `ArenaStats`."""
+
+    overflows: int = 0
+    in_band_bytes: int = 0
+    out_of_band_bytes: int = 0
+
+    def __add__(self, other: Crossed) -> Crossed:
+        """Of both."""
+        return Crossed(
+            self.overflows + other.overflows,
+            self.in_band_bytes + other.in_band_bytes,
+            self.out_of_band_bytes + other.out_of_band_bytes,
+        )

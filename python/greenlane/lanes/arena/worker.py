@@ -17,6 +17,7 @@ from greenlane.lanes.arena.control import BEGUN, CANCEL, last_line
 from greenlane.lanes.arena.homes import Home
 from greenlane.lanes.arena.message import Inbox, Outbox
 from greenlane.lanes.arena.parcel import Parcel
+from greenlane.lanes.arena.stats import Crossed
 from greenlane.lanes.placed import Call
 from greenlane.lanes.placed.real import allocate_lock
 
@@ -73,7 +74,16 @@ class Order:
 class Worker:
     """Channel, memory and process. Who may use which is the executor's affair; nothing here waits."""
 
-    def __init__(self, pid: int, channel: Channel, control: Segment, outbox: Outbox, inbox: Inbox, crash: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        channel: Channel,
+        files: Channel,
+        control: Segment,
+        outbox: Outbox,
+        inbox: Inbox,
+        crash: int,
+    ) -> None:
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.channel = channel
@@ -93,13 +103,18 @@ class Worker:
         self.start_error: BaseException | None = None
         # Whoever reads the channel has it.
         self.reading = allocate_lock()
+        self._files = files
         self._control = control
         self._crash = crash
 
-    @property
-    def overflows(self) -> int:
-        """Messages, either way, that needed a memory file of their own."""
-        return self.outbox.overflows + self.inbox.overflows
+    def crossed(self) -> Crossed:
+        """What has gone to it and come back."""
+        out, into = self.outbox, self.inbox
+        return Crossed(
+            out.overflows + into.overflows,
+            out.in_band_bytes + into.in_band_bytes,
+            out.out_of_band_bytes + into.out_of_band_bytes,
+        )
 
     def has_begun(self, order: Order) -> bool:
         """Whether it has taken up this call; it may have died before."""
@@ -137,7 +152,7 @@ class Worker:
     def close(self) -> None:
         """Let go of descriptors; views of results keep their memory. The process ends by itself when it waits."""
         self.channel.close()
-        self.inbox.close()
+        self._files.close()
         for fd in (self.pidfd, self._crash):
             if fd >= 0:
                 os.close(fd)

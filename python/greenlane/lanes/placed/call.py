@@ -22,7 +22,7 @@ from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.real import allocate_lock
 
-__all__ = ["Call", "State"]
+__all__ = ["Call", "Inline", "State"]
 
 
 class State(enum.Enum):
@@ -35,7 +35,10 @@ class State(enum.Enum):
     CANCELLED = "cancelled"
 
 
-_LIVE: Final = (State.WAITING, State.RUNNING)
+# Reading a member of an enum costs more than what is done with it.
+_WAITING, _RUNNING, _FINISHED = State.WAITING, State.RUNNING, State.FINISHED
+_FAILED, _CANCELLED = State.FAILED, State.CANCELLED
+_LIVE: Final = (_WAITING, _RUNNING)
 
 
 class Call:
@@ -52,16 +55,25 @@ class Call:
         "active",
         "args",
         "arrival_ns",
+        "begun_ns",
         "context",
+        "cost",
         "deadline_ns",
         "expected_ns",
         "fn",
+        "handed_ns",
         "home",
+        "in_band",
         "job",
+        "kept_ns",
         "kwargs",
         "name",
+        "out_of_band",
+        "ran_ns",
         "state",
+        "submitted_ns",
         "ticket",
+        "width",
     )
 
     def __init__(
@@ -97,11 +109,21 @@ class Call:
         self.expected_ns = expected_ns
         self.job = job
         self.arrival_ns = time.monotonic_ns()
+        # When it had been handed to its executor, and when it began; 0 = not yet, or nobody learns from it.
+        self.submitted_ns = self.begun_ns = 0
+        # CPU of the caller's thread for the handing over, and for reading the answer; how long a process had it.
+        self.handed_ns = self.kept_ns = self.ran_ns = 0
+        # Bytes that crossed to another process and back: pickled, and as they lie.
+        self.in_band = self.out_of_band = 0
+        # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.
+        self.width = 1
+        # What is to be measured of it, for whoever learns from it.
+        self.cost: Any = None
         # Of the executor that has it, and nobody else's.
         self.ticket = 0
         # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
         self.home: object = None
-        self.state = State.WAITING
+        self.state = _WAITING
         # Whether its function runs in this process now, whatever its caller has been told.
         self.active = False
         self._outcome: Any = None
@@ -113,29 +135,30 @@ class Call:
         if self.deadline_ns and time.monotonic_ns() >= self.deadline_ns and self.expire():
             return False
         with self._lock:
-            if self.state is not State.WAITING:
+            if self.state is not _WAITING:
                 return False
-            self.state = State.RUNNING
-            return True
+            self.state = _RUNNING
+        self.begun_ns = time.monotonic_ns()
+        return True
 
     def finish(self, result: object) -> bool:
         """End it with what its function gave. False = it has ended before; nobody will see the result."""
-        return self._end(State.FINISHED, result)
+        return self._end(_FINISHED, result)
 
     def fail(self, error: BaseException) -> bool:
         """End it with what its function raised, or with the reason why it cannot run. False = it has ended before."""
-        return self._end(State.FAILED, error)
+        return self._end(_FAILED, error)
 
     def cancel(self) -> bool:
         """End it for its caller: a waiting call never begins, a running one is told at its next checkpoint.
 
         False = it has ended before.
         """
-        return self._end(State.CANCELLED, None)
+        return self._end(_CANCELLED, None)
 
     def withdraw(self) -> bool:
         """Cancel it if it still waits. False = it has begun, or ended."""
-        return self._end(State.CANCELLED, None, (State.WAITING,))
+        return self._end(_CANCELLED, None, (_WAITING,))
 
     def expire(self) -> bool:
         """End it for its caller because its deadline has come. False = it has ended before."""
@@ -168,10 +191,10 @@ class Call:
         """
         if not self.active:
             return
-        if self.state is State.CANCELLED:
+        if self.state is _CANCELLED:
             raise Cancelled()
         late = self.deadline_ns and time.monotonic_ns() >= self.deadline_ns
-        if late or self.state is State.FAILED:
+        if late or self.state is _FAILED:
             raise DeadlineExceeded()
 
     def result(self) -> Any:
@@ -180,10 +203,10 @@ class Call:
         Why once: an error's traceback holds the frames that hold this call; it must not hold the error as well.
         """
         assert self.state not in _LIVE, "a call has no result before it ends"
-        if self.state is State.CANCELLED:
+        if self.state is _CANCELLED:
             raise Cancelled()
         outcome, self._outcome = self._outcome, None
-        if self.state is State.FAILED:
+        if self.state is _FAILED:
             try:
                 raise outcome
             finally:
@@ -212,3 +235,21 @@ class Call:
         for callback in callbacks:
             callback(self)
         return True
+
+
+class Inline:
+    """A placed function that runs where its caller is: what a `Call` is to what the function calls, and no more."""
+
+    __slots__ = ("active", "home")
+
+    def __init__(self, home: object) -> None:
+        """Run now.
+
+        Args:
+            home: the event loop in which it runs; None = there is none.
+        """
+        self.home = home
+        self.active = True
+
+    def check(self) -> None:
+        """Nothing: nobody can leave while it runs. Its deadline stands in its context."""

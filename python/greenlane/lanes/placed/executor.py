@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Protocol, runtime_checkable
 
 from greenlane.lanes.placed.call import Call
 
-__all__ = ["Executor", "ExecutorStats"]
+__all__ = ["Executor", "ExecutorStats", "hand"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,3 +52,14 @@ class Executor(Protocol):
 
     def close(self, seconds: float) -> None:
         """Refuse new calls, let those that run end for up to `seconds`, fail what waits. Blocks; idempotent."""
+
+
+def hand(executor: Executor, call: Call) -> None:
+    """Submit a call, and note in it when that was and how long it kept this thread, if somebody learns from it."""
+    if call.cost is None:
+        executor.submit(call)
+        return
+    from_ns = time.thread_time_ns()
+    executor.submit(call)
+    call.handed_ns = time.thread_time_ns() - from_ns
+    call.submitted_ns = time.monotonic_ns()

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from greenlane.errors import PlacementError
 
-__all__ = ["name_of", "plain", "refuse_result", "refuse_unplaceable"]
+__all__ = ["ROUTE_PREFIX", "name_of", "plain", "refuse_result", "refuse_unplaceable"]
 
+#: Tells a function's name from the routes of requests, among what is learned.
+ROUTE_PREFIX: Final = "run "
 _ATTEMPTED: Final = "place a function"
 #: What the interpreter notes of a function that gives something to be driven instead of a result; see `inspect`.
 _GENERATOR: Final = 0x20
@@ -70,7 +72,7 @@ def name_of(fn: Callable[..., Any]) -> str:
     """Give what a function is learned and shown as: `run pricing.quote`."""
     fn = plain(fn)
     named: Any = fn if hasattr(fn, "__qualname__") else type(fn)
-    return f"run {named.__module__ or 'builtins'}.{named.__qualname__}"
+    return f"{ROUTE_PREFIX}{named.__module__ or 'builtins'}.{named.__qualname__}"
 
 
 def plain(fn: Any) -> Any:

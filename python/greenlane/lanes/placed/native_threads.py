@@ -10,7 +10,6 @@ thread. So a placed function may wait for another one. A thread that has died is
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import sys
 import threading
@@ -25,6 +24,7 @@ from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
 from greenlane.lanes.placed.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread
 from greenlane.policy import QueueRule
+from greenlane.real import threads_are_green
 
 __all__ = ["NativeThreads"]
 
@@ -199,6 +199,8 @@ class NativeThreads:
         _look_like_a_thread()
         try:
             while self._lock is mine and (call := self._next(worker)) is not None:
+                if worker.lent:
+                    self._staff()
                 try:
                     self._run(call)
                 except BaseException as error:  # `run` ends its call: only an exception from outside comes here.
@@ -216,11 +218,19 @@ class NativeThreads:
                 if self._ready:
                     call = self._ready.popleft()
                     worker.call, worker.cpu_ns, worker.still, worker.lent = call, -1, 0, False
+                    self._share(worker, call)
                     return call
                 if self.closed or len(self._idle) >= self._rule.threads:
                     return None
                 self._idle.append(worker)
             worker.wake.acquire()
+
+    def _share(self, worker: _Worker, call: Call) -> None:
+        """Let others run beside a call that leaves the GIL to them. Holds the lock."""
+        running = sum(other.call is not None for other in self._workers)
+        if running < min(call.width, self._rule.threads + _MOST_LENT):
+            worker.lent = True
+            self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
 
     def _let_go(self, worker: _Worker) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
@@ -302,7 +312,7 @@ def _cpu_ns(thread: int) -> int | None:
 
 def _look_like_a_thread() -> None:
     """Give this thread a name, and the tracers that `threading` gives its own (coverage, debuggers)."""
-    if start_new_thread is _thread.start_new_thread:  # Else `threading` speaks of gevent's, which this is none of.
+    if not threads_are_green():  # Else `threading` speaks of gevent's, which this is none of.
         threading.current_thread().name = _NAME
         sys.settrace(threading.gettrace())
         sys.setprofile(threading.getprofile())

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from greenlane.lanes.placed.call import Call
-from greenlane.lanes.placed.executor import Executor
+from greenlane.lanes.placed.executor import Executor, hand
 from greenlane.lanes.placed.real import allocate_lock
 
 __all__ = ["turn", "wait"]
@@ -22,7 +22,7 @@ def wait(executor: Executor, call: Call, hub: Any) -> None:
     timer = None
     try:
         call.add_done_callback(waker.wake)
-        executor.submit(call)
+        hand(executor, call)
         if call.deadline_ns:
             timer = hub.loop.timer(max(call.deadline_ns - time.monotonic_ns(), 0) / 1e9)
             timer.start(call.expire)

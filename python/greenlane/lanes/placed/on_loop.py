@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from greenlane.lanes.placed.call import Call, State
-from greenlane.lanes.placed.executor import Executor
+from greenlane.lanes.placed.executor import Executor, hand
 
 __all__ = ["turn", "wait", "wait_out"]
 
@@ -20,7 +20,7 @@ async def wait(executor: Executor, call: Call, loop: Any) -> None:
     timer = None
     future = _ending(call, loop)
     try:
-        executor.submit(call)
+        hand(executor, call)
         if call.deadline_ns:
             timer = loop.call_later(max(call.deadline_ns - time.monotonic_ns(), 0) / 1e9, call.expire)
         await future

@@ -6,7 +6,7 @@ import time
 
 from greenlane import phase
 from greenlane.lanes.placed.call import Call
-from greenlane.lanes.placed.executor import Executor
+from greenlane.lanes.placed.executor import Executor, hand
 from greenlane.lanes.placed.real import allocate_lock
 
 __all__ = ["wait"]
@@ -18,7 +18,7 @@ def wait(executor: Executor, call: Call) -> None:
     ended.acquire()
     try:
         call.add_done_callback(lambda _: ended.release())
-        executor.submit(call)
+        hand(executor, call)
         phase.leave(phase.Kind.FUTURE)
         try:
             _acquire(ended, call)

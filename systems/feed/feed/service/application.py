@@ -125,9 +125,8 @@ class Service:
             job = self._job(request, paging.user_of(token))
         except ValueError:
             raise _refused("asking for a page", "feed", token, "what an answer gave as `feed`") from None
-        ids = await paging.kept(job, self._feeds.store, token)
-        if ids is None:
-            ids = await self._feeds.feed(job)
+        kept = await paging.kept(job, self._feeds.store, token)
+        ids = await self._feeds.feed(job) if kept is None else kept
         return self._answered(request, job, ids, token)
 
     async def totals(self, request: web.Request) -> web.Response:

@@ -75,7 +75,8 @@ class _Wire(asyncio.Protocol):
         future: asyncio.Future[list[Any]] = loop.create_future()
         self._waiting.append((future, [], len(commands)))
         self._commands += len(commands)
-        self._transport.write(b"".join(map(hiredis.pack_command, commands)))
+        # hiredis' stub takes tuples of one only.
+        self._transport.write(b"".join(hiredis.pack_command(command) for command in commands))  # type: ignore[arg-type]
         sent_s = loop.time()
         try:
             return await future

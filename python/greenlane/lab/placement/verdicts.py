@@ -1,0 +1,160 @@
+"""What is claimed of our placements, against what was measured in the same run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from greenlane.lab.placement.cells import Cell, Measured
+from greenlane.lab.placement.contenders import FIXED, OURS
+from greenlane.lab.placement.functions import Function
+from greenlane.lab.placement.run import Run
+from greenlane.lab.statistics import quantile
+from greenlane.lab.students_t import critical
+from greenlane.page.quantities import amount
+
+__all__ = ["Choice", "Verdict", "choices_of", "verdicts_of"]
+
+#: Ours, chosen, against the best placement that is fixed: its median, and its heartbeat.
+_MOST_FACTOR: Final = 1.10
+_MOST_BEAT_MS: Final = 2.0
+#: The native thread: what it adds to the heartbeat, and the work done against inline.
+_MOST_ADDED_MS: Final = 5.0
+_LEAST_WORK: Final = 0.98
+
+Statistic = Callable[[Sequence[Run]], float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim."""
+
+    function: str
+    callers: int
+    # What is compared, in words.
+    text: str
+    measured: float
+    # 95 % by Student's t over repetitions; NaN where there is only one.
+    low: float
+    high: float
+    # "<=" or ">=".
+    relation: str
+    target: float
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pooled value reaches the target."""
+        return self.measured <= self.target if self.relation == "<=" else self.measured >= self.target
+
+    @property
+    def word(self) -> str:
+        """`holds` or `FAILS`; with doubt where the interval has the target inside."""
+        inside = self.low <= self.target <= self.high
+        return f"{'holds' if self.holds else 'FAILS'}{' (interval crosses)' * inside}"
+
+    def said(self) -> str:
+        """One line."""
+        between = "" if math.isnan(self.low) else f" [{amount(self.low)}, {amount(self.high)}]"
+        sign = "≤" if self.relation == "<=" else "≥"
+        return (
+            f"{self.text}: {amount(self.measured)}{self.unit}{between} {sign} {self.target:g}{self.unit}: {self.word}"
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where ours put a function."""
+
+    function: str
+    callers: int
+    chosen: str
+    reason: str
+
+
+def choices_of(measured: Measured) -> list[Choice]:
+    """Each function's, of the last repetition."""
+    found = []
+    for cell, runs in measured.items():
+        last = next((run.result for run in reversed(runs) if run.result.chosen), None)
+        if cell.function is not None and last is not None:
+            found.append(Choice(cell.function.name, cell.callers, last.chosen, last.reason))
+    return found
+
+
+def verdicts_of(measured: Measured) -> list[Verdict]:
+    """Of every function whose contenders were measured; what was not is left out."""
+    keys = dict.fromkeys((cell.function, cell.callers) for cell in measured if cell.function is not None)
+    idle = _runs(measured, None, 0, "idle")
+    found: list[Verdict] = []
+    for function, callers in keys:
+        cells = {name: _runs(measured, function, callers, name) for name in (*FIXED, OURS)}
+        found += _verdicts(function, callers, {name: runs for name, runs in cells.items() if runs}, idle)
+    return found
+
+
+def _verdicts(
+    function: Function, callers: int, cells: dict[str, Sequence[Run]], idle: Sequence[Run]
+) -> Iterator[Verdict]:
+    fixed = [name for name in FIXED if name in cells]
+    if OURS in cells and len(fixed) == len(FIXED):
+        best = min(fixed, key=lambda name: _p50_ms(cells[name]))
+        text = f"{OURS}: p50 ÷ that of {best}, the best fixed placement"
+        factor = _ratio(cells[OURS], cells[best], _p50_ms)
+        yield Verdict(function.name, callers, text, *factor, "<=", _MOST_FACTOR)
+        text = f"{OURS}: heartbeat p99 beyond that of {best}"
+        later = _difference(cells[OURS], cells[best], _beat_p99_ms)
+        yield Verdict(function.name, callers, text, *later, "<=", _MOST_BEAT_MS, " ms")
+    if "thread" in cells and idle:
+        added = _difference(cells["thread"], idle, _beat_p99_ms)
+        yield Verdict(function.name, callers, "thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, " ms")
+    if "thread" in cells and "inline" in cells and function.computes:
+        work = _ratio(cells["thread"], cells["inline"], _per_s)
+        yield Verdict(function.name, callers, "thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK)
+
+
+def _runs(measured: Measured, function: Function | None, callers: int, contender: str) -> Sequence[Run]:
+    """Those that have something to count."""
+    for cell, runs in measured.items():
+        if _is(cell, function, callers, contender):
+            return [run for run in runs if run.result.late_ms and (run.result.took_ms or function is None)]
+    return []
+
+
+def _is(cell: Cell, function: Function | None, callers: int, contender: str) -> bool:
+    return (cell.function, cell.callers, cell.contender.name) == (function, callers, contender)
+
+
+def _p50_ms(runs: Sequence[Run]) -> float:
+    return quantile(sorted(took for run in runs for took in run.result.took_ms), 0.5)
+
+
+def _beat_p99_ms(runs: Sequence[Run]) -> float:
+    return quantile(sorted(late for run in runs for late in run.result.late_ms), 0.99)
+
+
+def _per_s(runs: Sequence[Run]) -> float:
+    return sum(len(run.result.took_ms) for run in runs) / sum(run.result.seconds for run in runs)
+
+
+def _ratio(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
+    """With its interval, on logarithms."""
+    at = statistic(ours) / statistic(theirs)
+    half = _half([math.log(statistic([a]) / statistic([b])) for a, b in zip(ours, theirs, strict=False)])
+    return at, at * math.exp(-half), at * math.exp(half)
+
+
+def _difference(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
+    at = statistic(ours) - statistic(theirs)
+    half = _half([statistic([a]) - statistic([b]) for a, b in zip(ours, theirs, strict=False)])
+    return at, at - half, at + half
+
+
+def _half(values: Sequence[float]) -> float:
+    """Half the width of the interval of their mean; NaN of one."""
+    if len(values) < 2:
+        return math.nan
+    return critical(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))

@@ -1,0 +1,59 @@
+"""Threads, locks, polls and sleeps of the operating system, also where gevent has replaced them by green ones.
+
+A thread of ours must use no others. A green lock that it waits for, or a green poll, gives it a hub of its own; and a
+thread that stands in a hub when the interpreter ends breaks the process's memory: CPython before 3.14 unwinds such a
+thread, through frames of C++ (greenlet's) whose stack the hub has meanwhile used for something else.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = [
+    "RLock",
+    "allocate_lock",
+    "get_native_id",
+    "in_forked_child",
+    "poll",
+    "sleep",
+    "start_new_thread",
+    "threads_are_green",
+]
+
+
+def _real(module: Any, name: str) -> Any:
+    monkey: Any = sys.modules.get("gevent.monkey")
+    return getattr(module, name) if monkey is None else monkey.get_original(module.__name__, name)
+
+
+# Taken at import: what gevent replaces later is not what these names hold.
+allocate_lock: Final = _real(_thread, "allocate_lock")
+RLock: Final = _real(_thread, "RLock")
+start_new_thread: Final = _real(_thread, "start_new_thread")
+get_native_id: Final = _thread.get_native_id
+poll: Final = _real(select, "poll")
+sleep: Final = _real(time, "sleep")
+
+
+def threads_are_green() -> bool:
+    """Whether `threading` starts greenlets now."""
+    return _thread.start_new_thread is not start_new_thread
+
+
+def in_forked_child(method: Callable[[], None]) -> None:
+    """Call a bound method in each forked child, as long as its object lives: the locks that it holds may be taken."""
+    weak = weakref.WeakMethod(method)
+
+    def forked() -> None:
+        found = weak()
+        if found is not None:
+            found()
+
+    os.register_at_fork(after_in_child=forked)
