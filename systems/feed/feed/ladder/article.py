@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .rows import cpu_ms, p95_ms
+from .rows import cpu_ms, p95_ms, pss_mb
 from .run import POOL, Result
 
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ def _shared(result: Result) -> Iterator[Step]:
         yield Step(
             "shared memory instead of pickle: p95", "estimated −140 ms (70 serialisation, 70 of the blocked loop)",
             f"{-less_ms:+.0f} ms",
-            "here items go to workers as stored bytes, so the loop does not parse them either: more than pickle is saved",
+            "items go to workers as stored bytes here, so the loop does not parse them either: more than pickle goes",
         )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def _native(result: Result) -> Iterator[Step]:
 def _rewrite(result: Result) -> Iterator[Step]:
     if {"compiled", POOL} <= result.ladder.keys():
         cpu = cpu_ms(result.ladder[POOL]) / cpu_ms(result.ladder["compiled"])
-        memory = result.alone[POOL]["rush"]["pss_mb"] / result.alone["compiled"]["rush"]["pss_mb"]
+        memory = pss_mb(result.ladder[POOL]) / pss_mb(result.ladder["compiled"])
         yield Step(
             "the whole service compiled: p95; CPU; memory", "1280 → 450 ms; 5× less; 21× less",
             f"{_p95(result, POOL):.0f} → {_p95(result, 'compiled'):.0f} ms; {cpu:.1f}× less; {memory:.0f}× less",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,9 +13,11 @@ from . import questions
 from .loaded import DEADLINE_MS, Json, Told, loaded, sent
 from .subject import Subject
 
-#: Requests in the service at a time when it shall never be idle.
-_AT_ONCE: Final = 8
-_RUSH_S: Final = 3.0
+#: Requests in the service at a time when it shall never be idle: so many times what would just do if their CPU and
+#: their waits took turns perfectly, between two bounds. More would only be memory.
+_SPARE: Final = 3
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 8, 64
+_RUSH_S, _MOST_REQUESTS = 3.0, 1_000
 #: Halvings of [0, 1.1 of the capacity]: known to 3 % of it.
 _PROBES: Final = 5
 #: A percentile of fewer requests says nothing.
@@ -23,14 +26,16 @@ _LEAST_REQUESTS: Final = 40
 _USED_UP: Final = 0.85
 
 
-def capacity(subject: Subject, users: Sequence[int], wall_ms: float, seed: str, told: Told) -> Json:
-    """Answers a second with `_AT_ONCE` requests in the service.
+def capacity(subject: Subject, users: Sequence[int], costs: Json, seed: str, told: Told) -> Json:
+    """Answers a second when there are always some requests in the service.
 
     Args:
-        wall_ms: of a request alone: says how many are enough.
+        costs: of a request alone, from `alone.costs`: say how many are enough.
     """
-    count = round(min(600, max(2 * _AT_ONCE, 2 * _RUSH_S * 1e3 / wall_ms)))
-    plan = questions.rush(subject.address, users, count, _AT_ONCE, seed)
+    wanted = math.ceil(_SPARE * costs["wall_ms"] / max(costs["cpu_ms"], 0.1))
+    at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, wanted))
+    count = round(min(_MOST_REQUESTS, max(2 * at_once, _RUSH_S * 1e3 / max(costs["cpu_ms"], 0.1))))
+    plan = questions.rush(subject.address, users, count, at_once, seed)
     found = sent(subject, plan, told, f"{subject.variant}, {count} requests in a rush")
     return {**found, "per_s": len(found["latency_ms"]) / found["done_s"]}
 
@@ -58,7 +63,7 @@ def most(
         low, high = (rate, high) if fits else (low, rate)
         probes.append({"per_s": rate, "p95_ms": p95_ms, "fits": fits, "bound": bound(probe)})
     failed = [probe for probe in probes if not probe["fits"]]
-    # Where it just does not fit any more something is used up; at 8 at a time else.
+    # Where it just does not fit any more, something is used up.
     words = min(failed, key=lambda probe: float(probe["per_s"]))["bound"] if failed else bound(rush)
     return {"max_per_s": low, "bounded_by": words, "probes": probes}
 

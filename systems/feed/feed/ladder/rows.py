@@ -62,7 +62,7 @@ def _row(result: Result, contender: str, runs: Runs, costs: Json, beside: str, c
         "alone_cpu_ms_per_job": costs["cpu_ms"], "alone_path_cpu_ms_per_job": costs["path_cpu_ms"],
         "alone_wall_ms": costs["wall_ms"],
         "cpu_utilisation_frac": sum(_spent_ms(run) for run in runs) / (seconds * 1e3),
-        "pss_mb": itself["rush"]["pss_mb"], "processes": itself["rush"]["processes"],
+        "pss_mb": pss_mb(runs), "processes": runs[-1]["processes"],
         "loop_lag_p99_ms": _lag_ms(runs, seconds),
         "bytes_moved_per_job": sum(run["usage"]["bytes_moved"] for run in runs) / max(1, _requests(runs)),
         "capacity_per_s": itself["rush"]["per_s"],
@@ -108,6 +108,11 @@ def p95_ms(runs: Runs) -> float:
     latencies = sorted(one for run in runs for one in run["latency_ms"])
     latencies += [math.inf] * sum(run["errors"] for run in runs)
     return quantile(latencies, 0.95) if latencies else math.inf
+
+
+def pss_mb(runs: Runs) -> float:
+    """Memory after load: the most of the repetitions."""
+    return max(run["pss_mb"] for run in runs)
 
 
 def ratio(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from feed.build import PARTS, build
-from feed.site import USERS, Plan, Site
+from feed.site import Plan, Site
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.run.talk import Talk
 
@@ -71,7 +71,7 @@ class _Run:
         self._site = site
         self._logs = logs
         self._truth = Truth(site.world, site.model)
-        self._users = questions.asking(site.world.people, options.users, USERS)
+        self._users = questions.asking(site.world.people, options.users, site.addresses.users)
 
     def all(self) -> Result:
         variants = self._options.variants
@@ -93,7 +93,7 @@ class _Run:
         with self._serving(name) as subject:
             orders = alone.orders(subject, self._users, self._truth, told)
             costs = alone.costs([subject], self._users, told)[name]
-            rush = capacity(subject, self._users, costs["wall_ms"], seed, told)
+            rush = capacity(subject, self._users, costs, seed, told)
             best = most(subject, self._users, rush, (once_s, options.seconds), seed, told)
             found = self._shares(subject, HALF * rush["per_s"], options.seconds)
         self._talk.say(
@@ -178,5 +178,11 @@ def run(options: Options, kept: Kept, talk: Talk) -> Result:
         talk.progress(f"building {part.name}")
         build(part)
     plan = Plan(options.folder, items=options.items)
-    with tempfile.TemporaryDirectory(prefix="feed-ladder-") as logs, Site(plan, talk.say) as site:
+    with Site(plan, talk.say) as site:
+        return measured(options, kept, talk, site)
+
+
+def measured(options: Options, kept: Kept, talk: Talk, site: Site) -> Result:
+    """The same on a site that runs."""
+    with tempfile.TemporaryDirectory(prefix="feed-ladder-") as logs:
         return _Run(options, kept, talk, site, Path(logs)).all()

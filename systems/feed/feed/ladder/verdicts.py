@@ -10,7 +10,7 @@ from typing import Any, Final
 from greenlane.page.quantities import amount
 
 from .options import OURS
-from .rows import cpu_ms, p95_ms, path_ms, ratio
+from .rows import cpu_ms, p95_ms, path_ms, pss_mb, ratio
 from .run import POOL, Result
 
 Json = dict[str, Any]
@@ -123,11 +123,10 @@ def _against_pool(result: Result) -> Iterator[Verdict]:
     yield Verdict(f"p95, {POOL} ÷ {OURS}, {rate}", *ratio(theirs, ours, p95_ms), ">=", _POOL_P95,
                   f"{amount(p95_ms(theirs))} and {amount(p95_ms(ours))} ms; "
                   f"models alone are {amount(_io_ms(ours))} ms of ours")  # fmt: skip
-    rushes = result.alone[POOL]["rush"], result.alone[OURS]["rush"]
-    memory = [rush["pss_mb"] for rush in rushes]
+    memory = pss_mb(theirs), pss_mb(ours)
     remark = (
-        f"{amount(memory[0])} MB in {rushes[0]['processes']} processes and {amount(memory[1])} MB in "
-        f"{rushes[1]['processes']}; what bounds it is one interpreter with its packages"
+        f"{amount(memory[0])} MB in {theirs[-1]['processes']} processes and {amount(memory[1])} MB in "
+        f"{ours[-1]['processes']}; what bounds it is one interpreter with its packages"
     )
     yield Verdict(f"memory, {POOL} ÷ {OURS}", memory[0] / memory[1], math.nan, math.nan, ">=", _POOL_MEMORY, remark)
     bests = result.alone[POOL]["most"], result.alone[OURS]["most"]
