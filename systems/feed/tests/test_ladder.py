@@ -218,7 +218,7 @@ def figures(inline_ms: float, ours_ms: float, wrong: int = 0) -> Result:
     def itself(name: str) -> dict[str, Any]:
         orders = {"right": 2 - wrong, "of": 2, "exchanged": 0, "ndcg": 0.9, "orders": {"1": "a", "2": "b"}}
         most = {"max_per_s": 3.0, "bounded_by": "its loop"}
-        return {"orders": orders, "rush": {"per_s": 4.0}, "most": most, "shares": {"JSON": 1.0}, "costs": {}}
+        return {"orders": orders, "rush": {"per_s": 4.0}, "most": most, "shares": {}, "costs": {}, "placements": []}
 
     def costs(ms: float) -> dict[str, float]:
         return {"cpu_ms": ms, "path_cpu_ms": 0.9 * ms, "wall_ms": ms}

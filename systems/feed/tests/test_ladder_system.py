@@ -57,6 +57,7 @@ def test_a_small_ladder_runs_through(site: Site, tmp_path: Path, monkeypatch: py
     # What is pickled is counted, both ways; ours moves nothing.
     assert by_cell["pool", ""]["bytes_moved_per_job"] > 100_000
     assert by_cell[OURS, "pool"]["bytes_moved_per_job"] == 0
+    assert [one["function"] for one in by_cell[OURS, "pool"]["placements"]] == ["feed.variants.greenlane._ranked"]
     stages = {row["stage"] for row in rows if row["contender"] == "pool" and row["stage"]}
     assert {"records", "decode", "executor", "features", "predict", "sort"} <= stages
     verdicts = verdicts_of(result)

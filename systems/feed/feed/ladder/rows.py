@@ -70,6 +70,7 @@ def _row(result: Result, contender: str, runs: Runs, costs: Json, beside: str, c
         "ndcg": itself["orders"]["ndcg"],
         "orders_right": itself["orders"]["right"], "orders": itself["orders"]["of"],
         "cpu_shares_frac": itself["shares"],
+        "placements": itself["placements"],
         "others_cores": statistics.fmean(run["usage"]["others_ms"] / run["usage"]["seconds"] / 1e3 for run in runs),
         "repetitions": len(runs),
     }  # fmt: skip
@@ -98,9 +99,14 @@ def cpu_ms(runs: Runs) -> float:
     return sum(_spent_ms(run) for run in runs) / max(1, _requests(runs))
 
 
+def path_frac(costs: Json) -> float:
+    """The ranking path's share of the CPU where requests came one at a time, which is where it can be told exactly."""
+    return min(1.0, costs["path_cpu_ms"] / costs["cpu_ms"]) if costs["cpu_ms"] else 0.0
+
+
 def path_ms(runs: Runs, costs: Json) -> float:
-    """Of it the ranking path's: its share where requests came one at a time, which is where it can be told exactly."""
-    return cpu_ms(runs) * min(1.0, costs["path_cpu_ms"] / costs["cpu_ms"]) if costs["cpu_ms"] else 0.0
+    """Of `cpu_ms` the ranking path's."""
+    return cpu_ms(runs) * path_frac(costs)
 
 
 def p95_ms(runs: Runs) -> float:

@@ -96,12 +96,13 @@ class _Run:
             rush = capacity(subject, self._users, costs, seed, told)
             best = most(subject, self._users, rush, (once_s, options.seconds), seed, told)
             found = self._shares(subject, HALF * rush["per_s"], options.seconds)
+            placements = subject.placements()
         self._talk.say(
             f"{name}: {orders['right']}/{orders['of']} orders right, NDCG {orders['ndcg']:.3f}, "
             f"{costs['cpu_ms']:.3g} ms CPU a request ({costs['path_cpu_ms']:.3g} on the ranking path), "
             f"{rush['per_s']:.3g}/s at most, {best['max_per_s']:.3g}/s with p95 in time"
         )
-        return {"orders": orders, "costs": costs, "rush": rush, "most": best, "shares": found}
+        return {"orders": orders, "costs": costs, "rush": rush, "most": best, "shares": found, "placements": placements}
 
     def _shares(self, subject: Subject, per_s: float, seconds: float) -> dict[str, float]:
         """Of a service without Python by its own stages; {} when nothing can sample."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from feed.running import Running, started
 from feed.site import Site
+from greenlane import control
 from greenlane.lab import processes
 from greenlane.lab.interruption import checkpoint
 
@@ -78,9 +79,10 @@ class Usage:
 class Subject:
     """One started service."""
 
-    def __init__(self, variant: str, running: Running) -> None:
+    def __init__(self, variant: str, running: Running, control: Path) -> None:
         self.variant = variant
         self.running = running
+        self._control = control
         self.address = f"127.0.0.1:{running.port}"
 
     def pids(self) -> list[int]:
@@ -105,6 +107,18 @@ class Subject:
         """An answer, waited for with patience."""
         checkpoint()
         return self.running.get(path.format(user), PATIENT_MS)
+
+    def placements(self) -> list[dict[str, Any]]:
+        """What Greenlane has chosen for the functions that it places, and why; empty where it places none."""
+        found = []
+        for process in control.processes(self._control):
+            shown = control.ask(process.socket, {"do": "show"})["learned"]
+            found += [
+                {"function": row["route"].removeprefix("run "), **{name: row[name] for name in ("placement", "reason")}}
+                for row in shown
+                if row.get("placement")
+            ]
+        return found
 
     def end(self) -> None:
         """Ends it with all its processes."""
@@ -138,8 +152,13 @@ def serving(variant: str, site: Site, logs: Path, workers: int) -> Iterator[Subj
     checkpoint()
     addresses = logs / "site.json"
     site.addresses.write(addresses)
-    running = started(variant, addresses, logs / f"{variant}.log", workers=workers, deadline_ms=PATIENT_MS)
-    subject = Subject(variant, running)
+    sockets = logs / f"{variant}-control"
+    sockets.mkdir(mode=0o700, exist_ok=True)
+    running = started(
+        variant, addresses, logs / f"{variant}.log", workers=workers, deadline_ms=PATIENT_MS,
+        settings={"GREENLANE_CONTROL_DIR": str(sockets)},
+    )  # fmt: skip
+    subject = Subject(variant, running, sockets)
     try:
         yield subject
     finally:

@@ -41,6 +41,8 @@ def shown(result: Result, rows: Sequence[Row], verdicts: Sequence[Verdict], step
     if ladder:
         parts.append("All on the same requests, at half of the pool's capacity\n" + _table(ladder, _CELL))
     parts.append("Where a request's time goes, at half of each variant's capacity\n" + _stages(rows))
+    parts += [f"{OURS} places {one['function']}: {one['placement']} ({one['reason']})"
+              for one in result.alone[OURS]["placements"]]  # fmt: skip
     parts.append("Shares of CPU\n" + _shares(result))
     if steps:
         parts.append("The article's steps\n" + "\n".join(map(said, steps)))

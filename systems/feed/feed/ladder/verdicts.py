@@ -10,7 +10,7 @@ from typing import Any, Final
 from greenlane.page.quantities import amount
 
 from .options import OURS
-from .rows import cpu_ms, p95_ms, path_ms, pss_mb, ratio
+from .rows import cpu_ms, p95_ms, path_frac, pss_mb, ratio
 from .run import POOL, Result
 
 Json = dict[str, Any]
@@ -98,9 +98,7 @@ def _against_stock(result: Result) -> Iterator[Verdict]:
             continue
         pair = result.pairs[name]
         theirs, ours = pair["cells"][name], pair["cells"][OURS]
-        shares = {one: path_ms([run], costs) / cpu_ms([run]) for one, costs, run in (
-            (name, pair["costs"][name], theirs[0]), (OURS, pair["costs"][OURS], ours[0]))}  # fmt: skip
-        factor = shares[name] / shares[OURS]
+        factor = path_frac(pair["costs"][name]) / path_frac(pair["costs"][OURS])
         rate = f"at {amount(pair['per_s'])}/s"
         itself = pair["costs"][name]["path_cpu_ms"] / pair["costs"][OURS]["path_cpu_ms"]
         yield Verdict(
@@ -143,9 +141,8 @@ def _against_compiled(result: Result) -> Iterator[Verdict]:
     pair = result.pairs[_COMPILED]
     costs, cells = pair["costs"], pair["cells"]
     itself = costs[OURS]["path_cpu_ms"] / costs[_COMPILED]["path_cpu_ms"]
-    path = path_ms(cells[OURS], costs[OURS]) / path_ms(cells[_COMPILED], costs[_COMPILED])
-    loaded = cpu_ms(cells[OURS]) / cpu_ms(cells[_COMPILED])
-    interval = ratio(cells[OURS], cells[_COMPILED], cpu_ms, path / loaded)
+    factor = path_frac(costs[OURS]) / path_frac(costs[_COMPILED])
+    interval = ratio(cells[OURS], cells[_COMPILED], cpu_ms, factor)
     yield Verdict(
         f"ranking path's CPU, {OURS} ÷ {_COMPILED}, at {amount(pair['per_s'])}/s", *interval, "<=", _COMPILED_PATH,
         f"one request at a time {amount(itself)}; {_made_of(result)}",
