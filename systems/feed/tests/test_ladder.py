@@ -64,7 +64,15 @@ def test_a_loop_that_is_idle_is_never_late() -> None:
     ("stack", "category"),
     [
         ("_run_once (asyncio/base_events.py);from_json (feed/record.py);raw_decode (json/decoder.py)", "JSON"),
-        ("_feed (multiprocessing/queues.py);dumps (multiprocessing/reduction.py)", "pickle"),
+        (
+            "Queue._feed (multiprocessing/queues.py:211);ForkingPickler.dumps (multiprocessing/reduction.py:48)",
+            "pickle",
+        ),
+        ("run_app (aiohttp/web.py);_run_once (asyncio/base_events.py);select (service/clock.py:54)", "loop"),
+        (
+            "run_app (aiohttp/web.py);read_response (redis/connection.py);timeout (asyncio/timeouts.py)",
+            "records from Redis",
+        ),
         ("wait_result_broken_or_wakeup (concurrent/futures/process.py);recv (multiprocessing/connection.py)", "pickle"),
         ("run (concurrent/futures/process.py)", "executor"),
         ("scored (feed/variants/plain.py);features_of (feed/features.py);row (feed/features.py)", "features"),

@@ -34,7 +34,7 @@ _RULES: Final = tuple(
         ("JSON", r"^(from_json|to_json|_item|named|encoded)$", r"(record|user|candidates|variants/\w+)\.py"),
         ("JSON", r"^candidates$", r"variants/"),
         ("decode", r"^from_hash$", r"record\.py"),
-        ("features", r"", r"feed/(features|go_features)\.py|catboost_never"),
+        ("features", r"", r"feed/(features|go_features)\.py"),
         ("features", r"^_features$", r"variants/native_features"),
         ("predict", r"", r"catboost/"),
         ("sort", r"^(_sorted|_column|best|ranked)$", r"variants/(plain|shared_memory|native_go|native_features)"),
@@ -42,12 +42,16 @@ _RULES: Final = tuple(
         ("rules", r"", r"service/rules\.py|variants/native_ranked"),
         ("filter", r"", r"feed/candidates\.py"),
         ("records from Redis", r"", r"redis/|hiredis|stores/"),
-        ("HTTP", r"", r"aiohttp/|yarl/|multidict/"),
-        ("loop", r"", r"asyncio/|service/clock|selectors\.py"),
+        # web.py runs the loop: it is below every stack.
+        ("HTTP", r"", r"aiohttp/(?!web\.py)|yarl/|multidict/"),
         ("validation", r"", r"pydantic|msgspec|jsonschema"),
     )
 )
 _FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*?)(:\d+)?\)$")
+# asyncio's frames belong to who called them, as long as anybody did.
+_LOOP: Final = re.compile(r"asyncio/|service/clock|selectors\.py")
+# The service's own clocks and counters, when they are what runs.
+_MEASURING: Final = re.compile(r"service/stages|Rounds\.took")
 # What the native call of `greenlane` does, by its own clocks.
 _NATIVE: Final = ("features", "predict", "sort")
 _NO_TOOL: Final = "py-spy is not installed: shares of CPU are left out (pip install py-spy)"
@@ -124,15 +128,20 @@ def of_stages(usage: Mapping[str, Any]) -> dict[str, float]:
 
 
 def category_of(stack: str) -> str:
-    """The category of the innermost frame that a rule knows."""
-    for frame in reversed(stack.split(";")):
+    """The category of the innermost frame that a rule knows; else the loop's, if the loop is in it."""
+    frames = stack.split(";")
+    if _MEASURING.search(frames[-1]):
+        return "measuring"
+    for frame in reversed(frames):
         parts = _FRAME.match(frame)
         if parts is None:
             continue
+        # "Queue.get" is `get` of a class.
+        name = parts["function"].rpartition(".")[2]
         for category, function, file in _RULES:
-            if function.search(parts["function"]) and file.search(parts["file"]):
+            if function.search(name) and file.search(parts["file"]):
                 return category
-    return "other"
+    return "loop" if _LOOP.search(stack) else "other"
 
 
 def _tool() -> str | None:
