@@ -8,6 +8,7 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every request'
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,7 @@ def _report(
         "verdicts": [verdict.row() for verdict in verdicts],
         "outage": result.outage,
     }
+    document = _finite(document)
     path = options.out / "rows.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = tables.shown(result, rows, verdicts, steps)
@@ -104,6 +106,15 @@ def _report(
         talk.say(remark)
     talk.say(f"rows {path}, every request {options.out / 'run.json'}")
     return 0 if all(row["samples"] > row["errors"] for row in rows if row["stage"] is None) else 1
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows neither infinity (a ratio to nothing) nor NaN: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _remarks(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
