@@ -76,8 +76,9 @@ def _measured(options: Options, out: TextIO, err: TextIO) -> int:
     minutes = many * (_ALONE_S + _PAIR_S + 9 * options.seconds) / 60
     talk.say(f"{many} variants, about {minutes:.0f} min on an idle machine")
     result = run(options, kept, talk)
+    code = _report(options, result, environment, talk, out)
     kept.complete()
-    return _report(options, result, environment, talk, out)
+    return code
 
 
 def _report(
