@@ -76,7 +76,7 @@ def test_the_warm_up_runs_before_the_first_call_of_each_worker(make: Make) -> No
 def test_a_warm_up_that_fails_fails_what_waits_and_says_why(make: Make) -> None:
     executor = make(warm_up=functions.cold_start)
     for _ in range(2):
-        with pytest.raises(WorkerDied, match="start a worker process") as caught:
+        with pytest.raises(WorkerDied, match=r"start a worker process.*its warm-up raised LookupError") as caught:
             run(executor, functions.pid)
         assert isinstance(caught.value.__cause__, LookupError)
         assert "in cold_start" in "".join(traceback.format_exception(caught.value))
