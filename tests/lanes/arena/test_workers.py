@@ -214,3 +214,8 @@ def test_nothing_is_left_after_closing() -> None:
 def test_options_are_checked(name: str, value: float) -> None:
     with pytest.raises(SettingsError, match=name):
         ArenaOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_an_option_out_of_its_range_is_told_the_range_in_plain_numbers() -> None:
+    with pytest.raises(SettingsError, match=r"queue=-1, expected a number from 0 to 1000000\n"):
+        ArenaOptions(queue=-1)
