@@ -107,7 +107,7 @@ def test_the_table_is_read_from_file_and_environment(tmp_path: Path) -> None:
     assert load(environ={}, file=file).placements == {"pricing.*": "process", "quote": "inline"}
     environ = {"GREENLANE_PLACEMENTS": "pricing.*=thread, quote=auto", "GREENLANE_CONFIG": ""}
     assert load(environ=environ).placements == {"pricing.*": "thread", "quote": "auto"}
-    for wrong in ("pricing.quote", "pricing.quote=proces"):
+    for wrong in ("=process", "quote=inline,quote=thread", "pricing.quote", "pricing.quote=proces"):
         with pytest.raises(SettingsError):
             load(environ={"GREENLANE_PLACEMENTS": wrong, "GREENLANE_CONFIG": ""})
 
