@@ -481,7 +481,7 @@ class Standing:
         """End `wait` at its next look, the next `wait` if nobody waits now: other threads are to be looked at."""
 
     def wait(self, threads: Sequence[int], every_ns: int, still_ns: int, looks: int) -> list[tuple[int, int | None]]:
-        """Block until a thread has used less than `still_ns` of CPU between each two of `looks` + 1 looks, or has ended.
+        """Block until a thread has used less than `still_ns` of CPU between the looks, `looks` times, or has ended.
 
         Gives those threads of `threads`, numbered by the kernel, with their CPU clock in ns; None = the thread has
         ended. Empty: see `want` and `change`.

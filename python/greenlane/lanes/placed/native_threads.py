@@ -45,13 +45,15 @@ _NAME: Final = "greenlane-lane"
 class _Worker:
     """One thread: the call that it runs, and the lock that it sleeps on."""
 
-    __slots__ = ("call", "lent", "thread", "wake")
+    __slots__ = ("call", "coming", "lent", "thread", "wake")
 
     def __init__(self) -> None:
         self.call: Call | None = None
         # The kernel's number of the thread; 0 = it has not begun yet.
         self.thread = 0
         self.lent = False
+        # Started or woken for a call, and not there yet.
+        self.coming = True
         self.wake = allocate_lock()
         self.wake.acquire()
 
@@ -164,15 +166,12 @@ class NativeThreads:
         to_wake: list[_Worker] = []
         to_start: list[_Worker] = []
         with self._lock:
-            for _ in self._ready:
-                if len(to_wake) < len(self._idle):
-                    to_wake.append(self._idle[-1 - len(to_wake)])
+            for _ in range(len(self._ready) - sum(worker.coming for worker in self._workers)):
+                if self._idle:
+                    to_wake.append(self._idle.pop())
+                    to_wake[-1].coming = True
                 else:
                     to_start.append(_Worker())
-            if to_wake:
-                del self._idle[-len(to_wake) :]
-            starting = sum(worker.thread == 0 for worker in self._workers)
-            del to_start[: min(starting, len(to_start))]  # They look for a call when they begin.
             self._workers.update(to_start)
             watch = bool(self._waiting) and not self._watched
             self._watched |= watch
@@ -215,6 +214,7 @@ class NativeThreads:
         """Give the next call that begins on this thread, or None when the thread is to end. Sleeps."""
         while True:
             with self._lock:
+                worker.coming = False
                 watched = worker.call is not None and not worker.lent
                 self._let_go(worker)
                 if watched is not bool(self._ready):
@@ -245,7 +245,7 @@ class NativeThreads:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
         if worker.call is not None:
             granted = self._queue.release(time.monotonic_ns(), worker.call.ticket)
-            worker.call = None
+            worker.call, worker.lent = None, False
             self._grant(granted)
 
     def _grant(self, tickets: list[int]) -> None:
@@ -283,7 +283,8 @@ class NativeThreads:
                 if not self._waiting:
                     self._watched = False
                     return
-                threads = [worker.thread for worker in self._workers if worker.call is not None and not worker.lent]
+                at_work = [worker for worker in self._workers if worker.call is not None or worker.coming]
+                threads = [worker.thread for worker in at_work if worker.thread and not worker.lent]
             for thread, cpu_ns in standing.wait(threads, _LOOK_NS, _STILL_NS, _STILL_LOOKS):
                 self._stands(thread, cpu_ns)
             self._staff()
@@ -297,12 +298,11 @@ class NativeThreads:
         """
         with self._lock:
             worker = next((each for each in self._workers if each.thread == thread), None)
-            call = worker.call if worker is not None and not worker.lent else None
-            if worker is None or call is None:
+            if worker is None or worker.lent:
                 return
-            cpu_ns = _cpu_ns(thread)
+            call, cpu_ns = worker.call, _cpu_ns(thread)
             # It has not moved since: neither on, nor to another call.
-            if cpu_ns is not None and before_ns is not None and cpu_ns - before_ns < _STILL_NS:
+            if call is not None and cpu_ns is not None and before_ns is not None and cpu_ns - before_ns < _STILL_NS:
                 if len(self._workers) < self._rule.threads + _MOST_LENT:
                     self._lend(worker, call)
         if cpu_ns is None:
