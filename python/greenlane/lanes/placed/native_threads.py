@@ -66,6 +66,7 @@ class NativeThreads:
         rule: QueueRule,
         run: Callable[[Call], object] = Call.run,
         refuses: Callable[[], bool] = lambda: True,
+        rests: Callable[[], object] = lambda: None,
     ) -> None:
         """Make the lane; no thread yet.
 
@@ -73,10 +74,12 @@ class NativeThreads:
             rule: how many calls run at once, how many wait, and in which order.
             run: runs a call on the lane's thread; must end it.
             refuses: whether a full queue refuses calls now; else it grows.
+            rests: called by a thread that finds no call, before it sleeps or ends.
         """
         self._rule = rule
         self._run = run
         self._refuses = refuses
+        self._rests = rests
         self.closed = False
         self._begin_anew()
         in_forked_child(self._begin_anew)
@@ -123,6 +126,10 @@ class NativeThreads:
                 cancelled=self._by_state[State.CANCELLED],
                 shed=self._shed,
             )
+
+    def more(self) -> bool:
+        """Whether calls wait."""
+        return bool(self._waiting or self._ready)
 
     def close(self, seconds: float) -> None:
         """Refuse new calls, fail those that wait, let those that run end; see `Executor`."""
@@ -224,9 +231,12 @@ class NativeThreads:
                     worker.call, worker.lent = call, False
                     self._share(worker, call)
                     return call
-                if self.closed or len(self._idle) >= self._rule.threads:
-                    return None
-                self._idle.append(worker)
+                ends = self.closed or len(self._idle) >= self._rule.threads
+                if not ends:
+                    self._idle.append(worker)
+            self._rests()
+            if ends:
+                return None
             worker.wake.acquire()
 
     def _share(self, worker: _Worker, call: Call) -> None:
