@@ -153,6 +153,20 @@ def test_what_is_no_function_is_refused(wrong: Any) -> None:
         greenlane.placed(placement="thread")(wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"fn": "process"}, r"write @greenlane\.placed\(placement='process'\)"),
+        ({"fn": classmethod(len)}, "put @classmethod above it"),
+        ({"fn": len, "name": 3}, "name=3, expected a text"),
+    ],
+    ids=["text", "classmethod", "name"],
+)
+def test_a_decorator_used_wrongly_says_how(wrong: dict[str, Any], hint: str) -> None:
+    with pytest.raises(PlacementError, match=hint):
+        PlacedFunction(**wrong)
+
+
 def test_an_async_function_is_refused_where_it_is_decorated() -> None:
     async def view() -> None: ...
 
