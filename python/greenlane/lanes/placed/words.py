@@ -27,7 +27,7 @@ def reason(
         place: where it runs.
         why: core's word for the reason.
         seen: (calls, median ns waited, median ns that a loop was kept), inline, thread, process.
-        weighed: likewise without calls, the lower quartile of what they took, thread and process, when they were last compared.
+        weighed: (lower quartile of ns taken, median ns that a loop was kept), thread and process, when last compared.
         costs: (median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller).
         crossing: what was found out about crossing to another process.
     """
