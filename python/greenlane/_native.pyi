@@ -557,7 +557,7 @@ class Chooser:
         """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
     def weighed(self) -> list[tuple[int, int]]:
-        """(lower quartile of ns a call took, median that a loop was kept) of thread and process when they were last compared."""
+        """(lower quartile of ns a call took, median that a loop was kept) of thread and process, last compared."""
 
     def costs(self) -> tuple[int, int, int]:
         """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""
