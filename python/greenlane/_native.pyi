@@ -581,10 +581,10 @@ class Chooser:
         """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
     def weighed(self) -> list[tuple[int, int]]:
-        """(median ns that callers waited, that a loop was kept) of thread and process when they were last compared."""
+        """(lower quartile of ns a call took, median that a loop was kept) of thread and process, last compared."""
 
     def costs(self) -> tuple[int, int, int]:
-        """(median CPU ns, median share without the GIL of 1000, ns that pickling keeps the caller)."""
+        """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""
 
 @final
 class GilLooks:
@@ -597,7 +597,10 @@ class GilLooks:
         """Begin to look; the first look comes after 0.2 ms."""
 
     def end(self) -> tuple[int, int, int]:
-        """End it: (looks, those that found the GIL free, the ninth decile of what they waited in ns)."""
+        """End it: (ns that its looks stand for, of this those with a free GIL, the ninth decile of what one waits, ns).
+
+        Of what one waits who wants the GIL at any moment, the moments included at which a look waited already.
+        """
 
 @final
 class BurstSketch:

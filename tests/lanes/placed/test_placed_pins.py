@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import greenlane
-from greenlane.bootstrap_executors import Elsewhere
+from greenlane.bootstrap_executors import Elsewhere, _workers
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes import Permits
 from greenlane.lanes.placed import Placement
@@ -222,3 +222,7 @@ def test_methods_nested_calls_forks_and_the_main_module(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "GREENLANE_PROCESS_WORKERS": "1"}
     done = subprocess.run([sys.executable, program], env=environ, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("well\n", "", 0)
+
+
+def test_worker_processes_leave_a_core_to_the_loop_where_there_are_more_than_two() -> None:
+    assert [_workers(cores) for cores in (1, 2, 3, 4, 64)] == [1, 2, 2, 3, 63]

@@ -62,8 +62,8 @@ _ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
-#: How often a call that is measured is looked at: each look interrupts it.
-_LOOK_NS: Final = 1_000_000
+#: How often a call that is measured is looked at: each look interrupts it, and one of 2 ms needs more than two.
+_LOOK_NS: Final = 250_000
 
 
 class Placement:
@@ -509,9 +509,9 @@ def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         cost.ran_ns, cost.cpu_ns = time.monotonic_ns() - from_ns, time.thread_time_ns() - cpu_ns
         cost.computed = cost.cpu_ns * _LEAST_CPU >= cost.ran_ns
         if looks is not None:
-            seen, free, cost.lag_ns = looks.end()
-            if seen:
-                cost.released = free * 1000 // seen
+            seen_ns, free_ns, cost.lag_ns = looks.end()
+            if seen_ns:
+                cost.released = free_ns * 1000 // seen_ns
 
 
 def _result(call: Call) -> Any:
