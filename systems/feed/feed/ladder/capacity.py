@@ -54,6 +54,8 @@ def most(
     """
     low, high = 0.0, 1.1 * rush["per_s"]
     probes: list[Json] = []
+    if not high:
+        return {"max_per_s": 0.0, "bounded_by": "errors only", "probes": probes}
     for number in range(_PROBES):
         rate = (low + high) / 2
         lasting_s = min(seconds[1], max(seconds[0], _LEAST_REQUESTS / rate))

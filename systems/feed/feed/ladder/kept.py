@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import greenlane
 from feed.build import NATIVE, PACKAGE
 from greenlane.errors import GreenlaneError, SettingsError
 
@@ -77,9 +78,10 @@ class Kept:
 
 
 def sources_digest() -> str:
-    """Of the system's own code: what was measured of another code is not gone on with."""
+    """Of the code of the system and of Greenlane: what was measured of another code is not gone on with."""
     digest = hashlib.sha256()
-    for folder, endings in ((PACKAGE, {".py"}), (NATIVE, {".rs", ".go", ".toml"})):
+    ours = Path(greenlane.__file__).parent
+    for folder, endings in ((PACKAGE, {".py"}), (NATIVE, {".rs", ".go", ".toml"}), (ours, {".py", ".so"})):
         for path in sorted(folder.rglob("*")):
             if path.suffix in endings:
                 digest.update(path.read_bytes())

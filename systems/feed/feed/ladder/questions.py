@@ -26,15 +26,18 @@ def asking(people: People, many: int, of: int) -> list[int]:
         many: so many.
         of: users 1 to this number are in the history store.
     """
-    plain: list[int] = []
-    active: list[int] = []
+    wanted = [place % _ACTIVE_ONE_IN == _ACTIVE_ONE_IN // 2 for place in range(many)]
+    waiting: dict[bool, list[int]] = {True: [], False: []}
     for number in range(FIRST_USER, of + 1):
+        if all(len(waiting[active]) >= wanted.count(active) for active in waiting):
+            break
         user = people.user(number)
         if user != unknown(number):
-            (active if user.active else plain).append(number)
-    found = [active.pop(0) if place % _ACTIVE_ONE_IN == _ACTIVE_ONE_IN // 2 and active else plain.pop(0)
-             for place in range(min(many, len(plain) + len(active))) if plain or active]  # fmt: skip
-    return found
+            waiting[user.active].append(number)
+    # Where there are too few of one kind, the other kind stands in.
+    spare = sorted(waiting[True][wanted.count(True) :] + waiting[False][wanted.count(False) :])
+    found = [(waiting[active] or spare or [0]).pop(0) for active in wanted]
+    return [number for number in found if number]
 
 
 def in_turn(users: Sequence[int], source: random.Random) -> Iterator[int]:

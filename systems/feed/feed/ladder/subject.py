@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from feed.children import StartFailed
 from feed.running import Running, started
 from feed.site import Site
 from greenlane import control
@@ -148,7 +149,11 @@ def between(before: Look, after: Look) -> Usage:
 
 @contextmanager
 def serving(variant: str, site: Site, logs: Path, workers: int) -> Iterator[Subject]:
-    """A service in a variant, warm; it ends with the block."""
+    """A service in a variant; it ends with the block.
+
+    Raises:
+        StartFailed: it did not start, or ended within the block.
+    """
     checkpoint()
     addresses = logs / "site.json"
     site.addresses.write(addresses)
@@ -161,6 +166,11 @@ def serving(variant: str, site: Site, logs: Path, workers: int) -> Iterator[Subj
     subject = Subject(variant, running, sockets)
     try:
         yield subject
+    except (OSError, ValueError) as error:
+        if running.process.running():
+            raise
+        said = running.process.log.read_text(errors="replace")[-2_000:]
+        raise StartFailed(f"measuring {variant}: its service has ended; it said:\n{said}") from error
     finally:
         subject.end()
 
