@@ -107,7 +107,7 @@ def test_the_table_is_read_from_file_and_environment(tmp_path: Path) -> None:
     assert load(environ={}, file=file).placements == {"pricing.*": "process", "quote": "inline"}
     environ = {"GREENLANE_PLACEMENTS": "pricing.*=thread, quote=auto", "GREENLANE_CONFIG": ""}
     assert load(environ=environ).placements == {"pricing.*": "thread", "quote": "auto"}
-    for wrong in ("pricing.quote", "pricing.quote=proces"):
+    for wrong in ("=process", "quote=inline,quote=thread", "pricing.quote", "pricing.quote=proces"):
         with pytest.raises(SettingsError):
             load(environ={"GREENLANE_PLACEMENTS": wrong, "GREENLANE_CONFIG": ""})
 
@@ -151,6 +151,20 @@ def test_there_is_no_placement_of_that_name(make: Any) -> None:
 def test_what_is_no_function_is_refused(wrong: Any) -> None:
     with pytest.raises(PlacementError):
         greenlane.placed(placement="thread")(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"fn": "process"}, r"write @greenlane\.placed\(placement='process'\)"),
+        ({"fn": classmethod(len)}, "put @classmethod above it"),
+        ({"fn": len, "name": 3}, "name=3, expected a text"),
+    ],
+    ids=["text", "classmethod", "name"],
+)
+def test_a_decorator_used_wrongly_says_how(wrong: dict[str, Any], hint: str) -> None:
+    with pytest.raises(PlacementError, match=hint):
+        PlacedFunction(**wrong)
 
 
 def test_an_async_function_is_refused_where_it_is_decorated() -> None:
