@@ -82,6 +82,9 @@ class FetchedItems(PackedItems):
         job.degraded("records", f"shard {shard}: {said(error)}", f"{count} items are shown unranked, at the end")
 
     async def _wire(self, port: int) -> _Wire:
+        wire = self._wires.get(port)
+        if wire is not None and not wire.ended:
+            return wire
         async with self._making:
             wire = self._wires.get(port)
             if wire is None or wire.ended:

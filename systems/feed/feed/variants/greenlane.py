@@ -76,7 +76,8 @@ class Packed:
         say(job, ranking.unreadable, ranking.older, len(ranking))
         if not len(ranking):
             return unranked(ids)
-        return NativeRanked(ranking, lacking(ids, ids, memoryview(ranking.places).tolist()))
+        rest = lacking(ids, ids, memoryview(ranking.places).tolist()) if len(ranking) < len(ids) else []
+        return NativeRanked(ranking, rest)
 
     async def _placed(self, values: native.Fetched, user: User, now_s: int) -> tuple[native.Ranking, bool]:
         """The ranking, and whether this thread made it."""
