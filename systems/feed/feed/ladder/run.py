@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from feed.build import PARTS, build
+from feed.build import EXTENSION, GO_LIBRARY, SERVICE, Part, build
 from feed.site import Plan, Site
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.run.talk import Talk
@@ -38,6 +38,8 @@ POOL: Final = "pool"
 HALF: Final = 0.5
 #: Of its own capacity: whoever would have more than this at the pool's rate is left out of the steps.
 _CARRIES: Final = 0.9
+#: Who needs which native part; the extension also judges the orders.
+_NEEDED: Final[dict[Part, tuple[str, ...]]] = {EXTENSION: (OURS,), SERVICE: ("compiled",), GO_LIBRARY: ("native-go",)}
 #: Requests before anything counts.
 _WARM, _WARM_PLACED = 4, 30
 #: A killed shard is watched at a rate that leaves room for threads of Python that ask.
@@ -175,9 +177,10 @@ class _Run:
 
 def run(options: Options, kept: Kept, talk: Talk) -> Result:
     """Measures what is not kept yet. Blocks; every process that it starts has ended afterwards, Ctrl-C included."""
-    for part in PARTS:
-        talk.progress(f"building {part.name}")
-        build(part)
+    for part, variants in _NEEDED.items():
+        if set(variants) & set(options.variants):
+            talk.progress(f"building {part.name}")
+            build(part)
     plan = Plan(options.folder, items=options.items)
     with Site(plan, talk.say) as site:
         return measured(options, kept, talk, site)
