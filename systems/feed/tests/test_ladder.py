@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import random
 from collections import Counter
 from itertools import islice
@@ -12,12 +13,15 @@ from typing import Any
 import pytest
 
 from feed.ladder import questions
-from feed.ladder.command import main
+from feed.ladder.article import steps_of
+from feed.ladder.command import finite, main
 from feed.ladder.kept import Kept
 from feed.ladder.lag import loop_lag_ms
 from feed.ladder.options import ALL, OURS, Options, parse
+from feed.ladder.rows import rows_of
 from feed.ladder.run import Result
 from feed.ladder.shares import category_of, shares, stacks
+from feed.ladder.tables import shown
 from feed.ladder.truth import is_sorted
 from feed.ladder.verdicts import verdicts_of
 from feed.service.clock import Rounds
@@ -220,24 +224,38 @@ def cell(cpu_ms: float, p95_ms: float, pss_mb: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def figures(inline_ms: float, ours_ms: float, wrong: int = 0) -> Result:
-    """Of `inline` and ours, with paths that are nine tenths of the CPU."""
+def figures(inline_ms: float, ours_ms: float, wrong: int = 0, others: tuple[str, ...] = ()) -> Result:
+    """Of `inline` and ours, with paths that are nine tenths of the CPU; the others are as `inline`."""
+    names = ("inline", *others, OURS)
+    spent_ms = {name: ours_ms if name == OURS else inline_ms for name in names}
 
     def itself(name: str) -> dict[str, Any]:
         orders = {"right": 2 - wrong, "of": 2, "exchanged": 0, "ndcg": 0.9, "orders": {"1": "a", "2": "b"}}
-        most = {"max_per_s": 3.0, "bounded_by": "its loop"}
-        return {"orders": orders, "rush": {"per_s": 4.0}, "most": most, "shares": {}, "costs": {}, "placements": []}
+        most = {"max_per_s": 30.0 if name == OURS else 3.0, "bounded_by": "its loop"}
+        return {
+            "orders": orders, "rush": {"per_s": 4.0}, "most": most, "shares": {"JSON": 0.6, "pickle": 0.4}, "costs": {},
+            "placements": [],
+        }  # fmt: skip
 
     def costs(ms: float) -> dict[str, float]:
         return {"cpu_ms": ms, "path_cpu_ms": 0.9 * ms, "wall_ms": ms}
 
-    cells = {"inline": [cell(inline_ms, 300.0, 200.0)] * 2, OURS: [cell(ours_ms, 60.0, 50.0)] * 2}
-    pair = {"per_s": 2.0, "costs": {"inline": costs(inline_ms), OURS: costs(ours_ms)}, "cells": cells}
+    def cells(name: str) -> list[dict[str, Any]]:
+        return [cell(spent_ms[name], 60.0 if name == OURS else 300.0, 50.0 if name == OURS else 200.0)] * 2
+
+    pairs = {
+        name: {
+            "per_s": 2.0, "costs": {one: costs(spent_ms[one]) for one in (name, OURS)},
+            "cells": {one: cells(one) for one in (name, OURS)},
+        }
+        for name in names
+    }  # fmt: skip
     outage = {
         "asked": 10, "late": 0, "errors": 0, "latest_ms": 90.0, "recovered_ms": 20.0,
         "degraded": {"before": 0, "without": 3, "after": 0},
     }  # fmt: skip
-    return Result({"inline": itself("inline"), OURS: itself(OURS)}, {"inline": pair}, {}, outage, 2, 0)
+    ladder = {name: cells(name) for name in names} if "pool" in names else {}
+    return Result({name: itself(name) for name in names}, pairs, ladder, outage, 2, 0)
 
 
 def words(result: Result) -> dict[str, bool]:
@@ -258,3 +276,34 @@ def test_one_wrong_order_fails() -> None:
     assert not verdict.holds
     assert "FAILS" in verdict.said()
     assert "wrong in inline, greenlane" in verdict.said()
+
+
+def test_of_every_variant_there_is_a_row_a_step_and_a_verdict() -> None:
+    others = tuple(name for name in ALL if name not in ("inline", OURS))
+    result = figures(260.0, 10.0, others=others)
+    rows, verdicts, steps = rows_of(result), verdicts_of(result), steps_of(result)
+    assert {row["contender"] for row in rows} == set(ALL)
+    assert all(row["p95_ms"] == (60.0 if row["contender"] == OURS else 300.0) for row in rows if row["stage"] is None)
+    assert [step.theirs.split(";")[0] for step in steps] == [
+        "+35 %", "about 100 ms", "80 ms", "+270 ms, 4 MB a request, 12 MB for very active users",
+        "estimated −140 ms (70 serialisation, 70 of the blocked loop)", "20–30× faster", "1280 → 450 ms",
+        "7.0%, 3.0%, 6.7%",
+    ]  # fmt: skip
+    held = {verdict.text.partition(" (")[0]: verdict for verdict in verdicts}
+    assert held["memory, pool ÷ greenlane"].measured == 4.0
+    assert held["most requests a second with p95 in 500 ms, greenlane ÷ pool"].measured == 10.0
+    assert held["p95, pool ÷ greenlane, at 2/s"].holds
+    # Ours costs less than `compiled` in these figures.
+    assert held["ranking path's CPU, greenlane ÷ compiled, at 2/s"].measured == pytest.approx(10 / 260)
+    text = shown(result, rows, verdicts, steps)
+    assert all(verdict.said() in text for verdict in verdicts)
+    assert "the article's pool: pickle 7.0 %, executor 3.0 %, JSON 6.7 %" in text
+
+
+def test_a_pool_that_keeps_no_rate_in_time_is_a_ratio_without_end_and_null_in_json() -> None:
+    result = figures(260.0, 10.0, others=("pool",))
+    result.alone["pool"]["most"]["max_per_s"] = 0.0
+    assert math.isinf(next(one.measured for one in verdicts_of(result) if one.text.startswith("most requests")))
+    assert finite({"a": [math.inf, 1.0, {"b": math.nan}], "c": "word", "d": (1, None)}) == {
+        "a": [None, 1.0, {"b": None}], "c": "word", "d": [1, None],
+    }  # fmt: skip

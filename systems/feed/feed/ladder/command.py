@@ -93,7 +93,7 @@ def _report(
         "verdicts": [verdict.row() for verdict in verdicts],
         "outage": result.outage,
     }
-    document = _finite(document)
+    document = finite(document)
     path = options.out / "rows.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = tables.shown(result, rows, verdicts, steps)
@@ -109,13 +109,13 @@ def _report(
     return 0 if all(row["samples"] > row["errors"] for row in rows if row["stage"] is None) else 1
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON knows neither infinity (a ratio to nothing) nor NaN: they become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: finite(one) for name, one in value.items()}
+    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _remarks(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
