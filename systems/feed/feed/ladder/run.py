@@ -1,7 +1,8 @@
 """What is measured, in which order. Every part is kept as soon as it is there.
 
 alone/V     V by itself: orders, costs, the most that it does, memory, shares of CPU
-pair/V      V and greenlane in turns: one request at a time, then load at half of V's capacity
+pair/V      V and greenlane in turns: one request at a time, then load at half of V's capacity,
+            or of greenlane's where that is less
 ladder      all variants that carry it at half of the pool's capacity, in turns: the article's steps
 outage      greenlane, a shard killed under load
 """
@@ -79,7 +80,10 @@ class _Run:
         variants = self._options.variants
         by_itself = {name: self._part(f"alone/{name}", lambda name=name: self._alone(name)) for name in variants}
         rates = {name: HALF * by_itself[name]["rush"]["per_s"] for name in variants}
-        pairs = {name: self._part(f"pair/{name}", lambda name=name: self._pair(name, rates[name])) for name in variants}
+        pairs = {
+            name: self._part(f"pair/{name}", lambda name=name: self._pair(name, min(rates[name], rates[OURS])))
+            for name in variants
+        }
         ladder = self._part("ladder", lambda: self._ladder(rates)) if POOL in variants else {}
         outage = self._part("outage", lambda: self._outage(min(rates[OURS], _OUTAGE_PER_S)))
         active = sum(self._site.world.people.user(user).active for user in self._users)
