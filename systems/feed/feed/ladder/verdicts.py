@@ -83,13 +83,20 @@ def _orders(result: Result) -> Iterator[Verdict]:
         remark += f"; wrong in {', '.join(names)}"
     text = "orders that differ from the right one by more than items whose scores differ by < 1e-5"
     yield Verdict(text, sum(wrong.values()), math.nan, math.nan, "<=", 0, remark)
-    if unanswered := _unanswered(result):
-        yield Verdict("requests under load with an error or a degraded answer", unanswered, math.nan, math.nan, "<=", 0)
+    lacking = _lacking(result)
+    text = "requests under load with an error or a degraded answer"
+    where = ", ".join(f"{many} of {cell}" for cell, many in lacking.items())
+    yield Verdict(text, sum(lacking.values()), math.nan, math.nan, "<=", 0, where)
 
 
-def _unanswered(result: Result) -> int:
-    runs = [run for pair in result.pairs.values() for cell in pair["cells"].values() for run in cell]
-    return sum(run["errors"] + run["usage"]["problems"] for run in runs)
+def _lacking(result: Result) -> dict[str, int]:
+    """Errors and degraded answers by cell, where there are some."""
+    found = {
+        f"{contender} at {amount(pair['per_s'])}/s": sum(run["errors"] + run["usage"]["problems"] for run in runs)
+        for pair in result.pairs.values()
+        for contender, runs in pair["cells"].items()
+    }
+    return {cell: many for cell, many in found.items() if many}
 
 
 def _against_stock(result: Result) -> Iterator[Verdict]:
