@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from feed import docs
 from feed.drawings.__main__ import drawn, main
 from feed.drawings.rows import steps
 from feed.drawings.service_map import radius
 from feed.drawings.svg import step_of
+
+_NAMES = ("stages.svg", "service-map.svg", "ladder.svg")
 
 
 def stage(wall_ms: float, cpu_ms: float, wait_ms: float) -> dict[str, float]:
@@ -53,7 +56,7 @@ def test_each_step_stands_beside_ours_at_its_own_rate(rows: Path) -> None:
 
 def test_each_drawing_is_a_whole_file_that_fetches_nothing(rows: Path) -> None:
     made = drawn(rows)
-    assert set(made) == {"stages.svg", "service-map.svg", "ladder.svg"}
+    assert set(made) == set(_NAMES)
     for text in made.values():
         assert ElementTree.fromstring(text).tag.endswith("svg")
         assert re.findall(r"https?://[^\"' ]+|url\(|href=", text) == ["http://www.w3.org/2000/svg"]
@@ -101,6 +104,15 @@ def test_check_tells_stale_drawings(rows: Path, tmp_path: Path, capsys: pytest.C
     (tmp_path / "drawings" / "ladder.svg").write_text("old")
     assert main([*arguments, "--check"]) == 1
     assert "ladder.svg is stale" in capsys.readouterr().err
+
+
+def test_documents_are_made_of_the_results_that_are_there(rows: Path, tmp_path: Path) -> None:
+    assert docs.documents(tmp_path) == {} and docs.main(["--check"], tmp_path) == 0
+    (tmp_path / "results").mkdir()
+    rows.rename(tmp_path / "results" / "rows.json")
+    assert docs.main(["--check"], tmp_path) == 1
+    assert docs.main([], tmp_path) == 0 and docs.main(["--check"], tmp_path) == 0
+    assert sorted(path.name for path in (tmp_path / "drawings").iterdir()) == sorted(_NAMES)
 
 
 @pytest.mark.parametrize("text", ['{"rows": []}', "{}", "no JSON"])

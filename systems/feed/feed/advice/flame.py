@@ -53,7 +53,7 @@ def flame(plan: Plan, variant: str, picture: Path, seconds: float, said: Callabl
     Raises:
         FlameError: py-spy is missing, or ended otherwise than well.
     """
-    program = _py_spy()
+    program = py_spy()
     picture.parent.mkdir(parents=True, exist_ok=True)
     with Site(plan, said) as site, tempfile.TemporaryDirectory(prefix="feed-flame-") as folder:
         site.addresses.write(Path(folder) / "site.json")
@@ -124,7 +124,8 @@ def asked(running: Running) -> Iterator[None]:
         thread.join()
 
 
-def _py_spy() -> str:
+def py_spy() -> str:
+    """The program: beside this interpreter, else on PATH."""
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if beside.exists() else shutil.which("py-spy")
     if found is None:
