@@ -20,23 +20,35 @@ from feed.drawings.svg import step_of
 _NAMES = ("stages.svg", "service-map.svg", "ladder.svg")
 
 
-def stage(wall_ms: float, cpu_ms: float, wait_ms: float) -> dict[str, float]:
-    return {"wall_ms": wall_ms, "cpu_ms": cpu_ms, "io_ms": wall_ms - cpu_ms - wait_ms, "wait_ms": wait_ms}
+def stage(name: str, of: str, wall_ms: float, cpu_ms: float, wait_ms: float) -> dict[str, Any]:
+    io_ms = wall_ms - cpu_ms - wait_ms
+    cell = {"contender": of, "cell": "at the pool's rate", "beside": ""}
+    return {**cell, "stage": name, "cpu_ms": cpu_ms, "io_ms": io_ms, "wait_ms": wait_ms, "wait_most_ms": None}
 
 
+def cell(of: str, p95_ms: float, per_s: float, **more: Any) -> dict[str, Any]:
+    row = {"contender": of, "cell": "half", "beside": "", "stage": None, "p95_ms": p95_ms, "offered_per_s": per_s}
+    return row | more
+
+
+# As the ladder writes them: half of each variant's capacity, greenlane beside it; then all at one rate.
 ROWS: list[dict[str, Any]] = [
-    {
-        "contender": "pool", "p95_ms": 400.0, "offered_per_s": 4.0, "cpu_ms_per_job": 210.0,
-        "stages": {"models": stage(30, 1, 5), "features": stage(200, 120, 0), "<odd & name>": stage(1, 1, 0)},
-        "parts_cpu_ms": {"service": 90.0, "workers": 120.0, "models": 2.0, "history": 0.5, "shards": 9.0},
-    },
-    {"contender": "greenlane", "p95_ms": 50.0, "offered_per_s": 4.0},
-    {"contender": "hashes", "p95_ms": 900.0, "offered_per_s": 1.5, "cpu_ms_per_job": 420.0},
-    {
-        "contender": "greenlane", "p95_ms": 60.0, "offered_per_s": 1.5, "cpu_ms_per_job": 10.0,
-        "stages": {"models": stage(30, 1, 0), "records": stage(3, 2, 0)},
-        "parts_cpu_ms": {"service": 10.0, "models": 2.0, "history": 0.5, "shards": 1.0},
-    },
+    cell(
+        "pool", 400.0, 4.0, cpu_ms_per_job=210.0,
+        parts_cpu_ms={"service": 90.0, "workers": 120.0, "models": 2.0, "history": 0.5, "shards": 9.0},
+    ),
+    {**stage("models", "pool", 99, 1, 0), "cell": "half"},
+    cell("greenlane", 50.0, 4.0, beside="pool", cpu_ms_per_job=11.0),
+    cell("hashes", 900.0, 1.5, cpu_ms_per_job=420.0),
+    cell("greenlane", 60.0, 1.5, beside="hashes", cpu_ms_per_job=12.0),
+    cell(
+        "greenlane", 70.0, 40.0, cpu_ms_per_job=10.0,
+        parts_cpu_ms={"service": 10.0, "models": 2.0, "history": 0.5, "shards": 1.0},
+    ),
+    cell("pool", 410.0, 4.0, cell="at the pool's rate"),
+    stage("models", "pool", 30, 1, 5), stage("features", "pool", 200, 120, 0), stage("<odd & name>", "pool", 1, 1, 0),
+    cell("greenlane", 51.0, 4.0, cell="at the pool's rate"),
+    stage("models", "greenlane", 30, 1, 0), stage("records", "greenlane", 3, 2, 0),
 ]  # fmt: skip
 
 
@@ -51,7 +63,10 @@ def test_each_step_stands_beside_ours_at_its_own_rate(rows: Path) -> None:
     found = {step.name: step for step in steps(rows)}
     assert list(found) == ["pool", "greenlane", "hashes"]
     assert (found["pool"].ours_p95_ms, found["hashes"].ours_p95_ms) == (50.0, 60.0)
-    assert found["greenlane"].ours_p95_ms is None and "records" in found["greenlane"].stages
+    assert found["greenlane"].ours_p95_ms is None and found["greenlane"].p95_ms == 70.0
+    # Stages are those at one rate, where there are such.
+    assert list(found["greenlane"].stages) == ["models", "records"] and found["hashes"].stages == {}
+    assert found["pool"].stages["models"] == {"cpu_ms": 1.0, "io_ms": 24.0, "wait_ms": 5.0, "wall_ms": 30.0}
 
 
 def test_each_drawing_is_a_whole_file_that_fetches_nothing(rows: Path) -> None:
