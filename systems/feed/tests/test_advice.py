@@ -23,7 +23,7 @@ from feed.advice.page import page
 from feed.advice.payload import Payload
 from feed.advice.row import Row, rows
 from feed.advice.schemas import arrow_schema, struct
-from feed.advice.table import TITLES, tables
+from feed.advice.table import TITLES, break_even, in_short, tables
 from feed.advice.validation import item_readers
 from feed.record import FIELDS, from_json
 from feed.world.world import World
@@ -161,6 +161,20 @@ def test_switches_are_measured_told_and_written_as_a_page(tmp_path: Path, capsys
 def test_a_table_shows_the_time_that_decides_in_bold() -> None:
     row = Row("compression", "a body", "zstd 1", "as it is", 8.0, 20.0, 2.5, 2.4, 2.6, "wall_ms", 1_500_000)
     assert "| zstd 1 | 8 | **20** | 1.5 | 2.50 × | worth it: 2.5 times less |" in tables([row])
+
+
+def test_the_summary_names_the_best_switch_and_compression_its_break_even() -> None:
+    def row(stage: str, name: str, wall_ms: float, ratio: float, size: int) -> Row:
+        return Row("compression", stage, name, "as it is", 1.0, wall_ms, ratio, ratio, ratio, "wall_ms", size)
+
+    found = [
+        row("JSON over slow", "as it is", 300, 1, 3_000_000), row("JSON over slow", "zstd 1", 100, 3, 1_000_000),
+        row("JSON over loopback", "as it is", 2, 1, 3_000_000), row("JSON over loopback", "zstd 1", 18, 0.1, 1_000_000),
+    ]  # fmt: skip
+    short = in_short(found)
+    assert "| JSON over slow | zstd 1 | 3 × wall time |" in short and "| JSON over loopback | none: as it is |" in short
+    # 2 MB less for 16 ms more.
+    assert break_even(found)[0].endswith("`zstd 1` saves time below about 1,000 Mbit/s.")
 
 
 @pytest.mark.parametrize("arguments", [["--only", "prayer"], ["--repetitions", "0"], ["--variant", "compiled"]])

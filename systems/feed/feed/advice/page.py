@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from .flame import Part
 from .row import Row
-from .table import longest_parts, tables
+from .table import in_short, longest_parts, tables
 
 _HEAD: Final = """\
 # The article's advice, measured
@@ -41,7 +41,14 @@ def page(document: Mapping[str, Any]) -> str:
     parts = [Part(**part) for part in document.get("longest_parts", [])]
     found = document["environment"]
     where = f"{found.get('cpu', 'a machine')}, {found.get('cores', '?')} cores, CPython {found.get('python', '?')}"
-    text = _HEAD + f"Measured on: {where}; {document['repetitions']} repetitions.\n\n" + tables(rows)
+    text = (
+        _HEAD
+        + f"Measured on: {where}; {document['repetitions']} repetitions.\n\n"
+        + "## In short\n\n"
+        + in_short(rows)
+        + "\n"
+        + tables(rows)
+    )
     if parts:
         text += (
             "\n## The longest-running parts\n\nBy py-spy, one question after the other: where most can be gained.\n\n"

@@ -44,12 +44,17 @@ class Row:
     note: str = ""
 
     @property
+    def is_worth_it(self) -> bool:
+        """Its pairs agree that it takes less."""
+        return self.ratio_low > _WORTH
+
+    @property
     def advice(self) -> str:
         """What follows from the ratio."""
         if self.contender == self.against:
             return "what the others are held against"
         said = f"; {self.note}" if self.note else ""
-        if self.ratio_low > _WORTH:
+        if self.is_worth_it:
             return f"worth it: {self.ratio:.2g} times less{said}"
         if self.ratio_high < 1 / _WORTH:
             return f"no: {1 / max(self.ratio, 1e-9):.2g} times more{said}"

@@ -23,8 +23,39 @@ def tables(rows: Iterable[Row], level: int = 2) -> str:
     parts = []
     for topic, of_topic in groupby(rows, key=lambda row: row.topic):
         parts.append(f"{'#' * level} {TITLES[topic]}")
-        parts += [_table(list(of_stage)) for _, of_stage in groupby(of_topic, key=lambda row: row.stage)]
+        found = list(of_topic)
+        parts += [_table(list(of_stage)) for _, of_stage in groupby(found, key=lambda row: row.stage)]
+        parts += break_even(found) if topic == "compression" else []
     return "\n\n".join(parts) + "\n"
+
+
+def in_short(rows: Iterable[Row]) -> str:
+    """A line for each stage: the best switch, when one is worth it."""
+    lines = [_line(["for one request", "best switch", "takes less"]), _line(["---", "---", "---:"])]
+    for _, of_stage in groupby(rows, key=lambda row: (row.topic, row.stage)):
+        found = list(of_stage)
+        best = max(found, key=lambda row: row.ratio)
+        clock = "wall time" if best.decided_by == "wall_ms" else "CPU"
+        less = f"{best.ratio:.2g} × {clock}" if best.is_worth_it else ""
+        lines.append(_line([found[0].stage, best.contender if less else f"none: {found[0].against}", less]))
+    return "\n".join(lines) + "\n"
+
+
+def break_even(rows: Iterable[Row]) -> list[str]:
+    """Below which speed of the link a codec saves time: from its cost over loopback and the bytes that it saves."""
+    said = []
+    for stage, of_stage in groupby(rows, key=lambda row: row.stage):
+        if not stage.endswith("loopback"):
+            continue
+        plain, *others = of_stage
+        for row in others:
+            slower_s, fewer = (row.wall_ms - plain.wall_ms) / 1e3, plain.bytes - row.bytes
+            if slower_s > 0 and fewer > 0:
+                speed = f"{fewer * 8 / slower_s / 1e6:.2g}"
+                said.append(f"`{row.contender}` saves time below about {float(speed):,.0f} Mbit/s")
+        if said:
+            return [f"By what it costs over loopback and the bytes that it saves, of JSON: {', '.join(said)}."]
+    return said
 
 
 def _table(rows: Sequence[Row]) -> str:
