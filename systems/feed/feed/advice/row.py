@@ -51,9 +51,9 @@ class Row:
     @property
     def advice(self) -> str:
         """What follows from the ratio."""
-        if self.contender == self.against:
-            return "what the others are held against"
         said = f"; {self.note}" if self.note else ""
+        if self.contender == self.against:
+            return f"what the others are held against{said}"
         if self.is_worth_it:
             return f"worth it: {self.ratio:.2g} times less{said}"
         if self.ratio_high < 1 / _WORTH:
