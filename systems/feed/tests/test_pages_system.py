@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,16 +137,6 @@ def test_stages_of_requests_appear_while_they_come(browser: Browser, asked: Runn
         assert {"history", "models", "records", "features", "predict", "sort", "answer", "between"} <= shown
         assert page.count("#requests rect") >= 4
         assert page.errors == []
-
-
-def test_nothing_is_kept_for_a_page_that_nobody_looks_at(serve: Callable[[str], Running]) -> None:
-    asked = serve("inline")
-    asked.feed(SOMEBODY)
-    assert asked.get("/stages/live?after=0") == {"number": 0, "requests": []}
-    asked.feed(SOMEBODY)
-    live = asked.get("/stages/live?after=0")
-    assert live["number"] == 1 and [one["user"] for one in live["requests"]] == [SOMEBODY]
-    assert asked.get("/stages/live?after=1")["requests"] == []
 
 
 def test_tiles_of_unknown_items_are_null_and_bad_questions_are_refused(asked: Running) -> None:

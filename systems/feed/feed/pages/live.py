@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,16 +40,21 @@ class Finished:
 
 
 class Live:
-    """Keeps requests while it is watched; else a request costs it a comparison."""
+    """Keeps requests while it is watched; else a request costs it a comparison.
 
-    def __init__(self) -> None:
+    Args:
+        clock: seconds; None = the running loop's, on which jobs begin.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or _loops
         self._finished: deque[Finished] = deque(maxlen=_KEPT)
         self._number = 0
         self._watched_until_s = 0.0
 
     def count(self, job: Job) -> None:
         """A request was answered."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._clock()
         if now_s > self._watched_until_s:
             return
         self._number += 1
@@ -60,7 +65,7 @@ class Live:
 
     def since(self, number: int) -> dict[str, Any]:
         """The requests after this number, oldest first; from now on requests are kept for a while."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._clock()
         self._watched_until_s = now_s + _WATCHED_S
         requests = [
             {
@@ -71,3 +76,7 @@ class Live:
             if one.number > number
         ]  # fmt: skip
         return {"number": self._number, "requests": requests}
+
+
+def _loops() -> float:
+    return asyncio.get_running_loop().time()
