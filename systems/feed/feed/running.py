@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ def started(
     workers: int = 3,
     deadline_ms: float = 500.0,
     options: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Running:
     """A service in a variant, when it listens.
 
@@ -73,9 +74,10 @@ def started(
         workers: processes of variants that have some.
         deadline_ms: of questions.
         options: further arguments of `python -m feed.service`.
+        settings: variables of its environment.
     """
     port = free_port()
     arguments = ["--variant", variant, "--addresses", addresses, "--port", port, "--workers", workers, *options]
-    process = Process([*command("feed.service"), *map(str, arguments)], log, environment())
+    process = Process([*command("feed.service"), *map(str, arguments)], log, environment() | dict(settings or {}))
     process.wait_for_port(port, 60)
     return Running(process, port, deadline_ms)

@@ -14,6 +14,7 @@ as the question is well formed: what is missing stands in `degraded`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -34,6 +35,7 @@ from feed.variants.table import ranking
 from feed.world.catalogue import NOW_S
 
 from . import paging
+from .clock import selector_of
 from .feeds import Feeds
 from .first_level import FirstLevel
 from .job import Job
@@ -143,6 +145,7 @@ class Service:
             "problems": dict(self._totals.problems),
             "stages": {name: stage.row() for name, stage in self._totals.stages.items()},
             "cpu_ms": time.process_time() * 1000,
+            "rounds": selector.rounds.rows() if (selector := selector_of(asyncio.get_running_loop())) else [],
             "pids": [os.getpid(), *self._ranking.pids()],
         }
         return web.json_response(totals)

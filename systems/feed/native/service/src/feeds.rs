@@ -17,7 +17,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::client::legacy::{connect::HttpConnector, Client};
 
 use crate::items::Items;
-use crate::job::Job;
+use crate::job::{process_cpu, Job};
 use crate::options::Models;
 use crate::redis::Server;
 use crate::user::User;
@@ -66,7 +66,9 @@ impl Feeds {
             job.degraded("models", "nobody named a candidate", "the feed is empty");
             return ids;
         }
+        let began = process_cpu();
         let ranked = self.ranked(job, &user, &ids).await;
+        *job.path.lock().expect("no thread died with it") += process_cpu() - began;
         *job.ranked.lock().expect("no thread died with it") =
             ranked.iter().map(|item| item.item_id).collect();
         job.computing("rules", || arranged(&ranked))

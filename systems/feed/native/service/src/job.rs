@@ -17,6 +17,9 @@ pub struct Job {
     pub problems: Mutex<Vec<Problem>>,
     /// The ids before the business rules; empty when nothing was ranked.
     pub ranked: Mutex<Vec<u32>>,
+    /// CPU of the process while the ranking path ran: other requests' too, so it means something only when requests
+    /// come one at a time.
+    pub path: Mutex<Duration>,
 }
 
 /// Why an answer is less than it could be.
@@ -86,6 +89,7 @@ impl Job {
             stages: Mutex::default(),
             problems: Mutex::default(),
             ranked: Mutex::default(),
+            path: Mutex::default(),
         }
     }
 

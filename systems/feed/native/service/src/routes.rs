@@ -32,6 +32,7 @@ pub struct Service {
 #[derive(Default)]
 struct Totals {
     requests: u64,
+    path: Duration,
     problems: BTreeMap<&'static str, u64>,
     stages: Stages,
 }
@@ -180,7 +181,7 @@ impl Service {
         self.totals
             .lock()
             .expect("no thread died with it")
-            .count(&problems, &stages);
+            .count(job, &problems, &stages);
         if parameter(request, "stages").is_some_and(|value| !value.is_empty()) {
             (answer.stages, answer.coroutines) = (Some(stages.rows()), Some(TASKS));
             answer.ranked = Some(&ranked);
@@ -195,6 +196,7 @@ impl Service {
             "requests": totals.requests,
             "tasks": totals.requests * TASKS as u64,
             "bytes_moved": 0,
+            "path_cpu_ms": totals.path.as_secs_f64() * 1000.0,
             "problems": totals.problems,
             "stages": totals.stages.rows(),
             "cpu_ms": process_cpu().as_secs_f64() * 1000.0,
@@ -205,8 +207,9 @@ impl Service {
 }
 
 impl Totals {
-    fn count(&mut self, problems: &[Problem], stages: &Stages) {
+    fn count(&mut self, job: &Job, problems: &[Problem], stages: &Stages) {
         self.requests += 1;
+        self.path += *job.path.lock().expect("no thread died with it");
         for problem in problems {
             *self.problems.entry(problem.part).or_default() += 1;
         }
