@@ -47,26 +47,32 @@ Place = Callable[..., Awaitable[Any]]
 
 
 def nothing() -> None:
+    """An empty call."""
     return None
 
 
 def length(value: Any) -> int:
+    """Read little of what is pickled."""
     return len(value)
 
 
 def first(array: Any) -> float:
+    """Read one value: what is measured is the crossing."""
     return float(array[0])
 
 
 def total(array: Any) -> float:
+    """Read all of it."""
     return float(array.sum())
 
 
 def same(value: Any) -> Any:
+    """Send it back."""
     return value
 
 
 def floats(megabytes: float) -> Any:
+    """float32, seeded."""
     return np.random.default_rng(1).random(int(megabytes * 250_000), dtype="f4")
 
 
@@ -137,6 +143,7 @@ class Cell:
         self.parent_cpu_us: list[float] = []
 
     async def run(self, place: Place, fn: Function, args: tuple[Any, ...], calls: int) -> None:
+        """Make a round of calls, one after the other."""
         parent_ns, loop_ns = time.process_time_ns(), time.thread_time_ns()
         kept = len(self.took_us)
         for _ in range(calls):
@@ -197,6 +204,7 @@ def row(contender: str, payload: str, cell: Cell) -> dict[str, object]:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table."""
     ours = {row["payload"]: row["p50_least_ms"] for row in rows if row["contender"] == "greenlane"}
     heads = ("p50 us", "least p50", "p99 us", "loop us", "parent us", "times ours")
     print(f"{'payload':14} {'contender':24} " + " ".join(f"{head:>10}" for head in heads))

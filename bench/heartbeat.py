@@ -2,12 +2,16 @@
 
 Question: how much later does a coroutine (greenlet) that sleeps 1 ms come back while 4 callers, one after the other
 each, have 20 ms of pure Python computed: by `greenlane.run`, by `asyncio.to_thread` (gevent: the hub's thread pool)
-under the default interval and under 0.5 ms, and inline? And how much work is done meanwhile?
-Expected: added p99 at most 5 ms for greenlane.run on each loop, and at least 0.98 of the work that inline does.
+under the default interval and under 0.5 ms, by a pool of one thread under 0.5 ms, and inline? And how much work is
+done meanwhile?
+Expected: added p99 at most 5 ms for greenlane.run on each loop, and at least 0.98 of the work of inline, served beats
+included, and of the pool of one.
 
 Heartbeats are work too: inline serves next to none, and each that is served takes the loop's own CPU (`idle` shows how
-much) and two hand-overs of the GIL from the work. So two shares are shown: `work_frac`, calls done against inline in
-the same repetition, and `served_frac`, the same with the heartbeats' own CPU counted as work.
+much) and two hand-overs of the GIL from the work. So three shares are shown: `work_frac`, calls done against inline in
+the same repetition; `served_frac`, the same with the heartbeats' own CPU counted as work; and `bound_frac`, calls done
+against the pool of one, the least that keeps the GIL from the loop for half a millisecond only: what a heartbeat costs
+anybody.
 
 Each run is a process of its own; the contenders take turns. *Added* is against `idle`, the same heartbeat alone. All
 runs compute the same number of iterations a call, so work is calls a second. It does not show I/O, nor calls that
@@ -30,7 +34,7 @@ from greenlane.lab.environment import about
 from greenlane.lab.statistics import quantile
 
 LOOPS = ("asyncio", "uvloop", "gevent")
-CONTENDERS = ("idle", "greenlane", "to-thread", "to-thread-0.5ms", "inline")
+CONTENDERS = ("idle", "greenlane", "to-thread", "to-thread-0.5ms", "pool-of-1-0.5ms", "inline")
 CALLERS = 4
 CALL_MS = 20.0
 
@@ -62,8 +66,7 @@ def row(loop: str, contender: str, runs: dict[tuple[str, str], list[dict[str, An
     late_ms = sorted(late for each in runs[loop, contender] for late in each["late_ms"])
     idle_ms = sorted(late for each in runs[loop, "idle"] for late in each["late_ms"])
     jobs = sum(each["jobs"] for each in runs[loop, contender])
-    pairs = zip(runs[loop, contender], runs[loop, "inline"], strict=True)
-    work = [_per_s(one) / _per_s(inline) for one, inline in pairs if inline["jobs"]]
+    work = _share(runs[loop, contender], runs[loop, "inline"])
     beat_s = statistics.median(each["cpu_s"] / max(len(each["late_ms"]), 1) for each in runs[loop, "idle"])
     beats_per_s = len(late_ms) / sum(each["seconds"] for each in runs[loop, contender])
     inline_beats = sum(len(each["late_ms"]) for each in runs[loop, "inline"])
@@ -76,15 +79,26 @@ def row(loop: str, contender: str, runs: dict[tuple[str, str], list[dict[str, An
         "added_p99_ms": round(quantile(late_ms, 0.99) - quantile(idle_ms, 0.99), 3),
         "p99_ms": round(quantile(late_ms, 0.99), 3),
         "done_per_s": round(jobs / sum(each["seconds"] for each in runs[loop, contender]), 2),
-        "work_frac": round(statistics.median(work), 3),
-        "served_frac": round(statistics.median(work) + more_beats_per_s * beat_s, 3),
+        "work_frac": round(work, 3),
+        "served_frac": round(work + more_beats_per_s * beat_s, 3),
+        "bound_frac": round(_share(runs[loop, contender], runs[loop, "pool-of-1-0.5ms"]), 3),
         "beats_per_s": round(beats_per_s),
         "cpu_ms_per_job": round(1000 * sum(each["cpu_s"] for each in runs[loop, contender]) / max(jobs, 1), 2),
     }
 
 
+def _share(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> float:
+    """The median share of the work of others, repetition by repetition."""
+    return statistics.median(_per_s(one) / _per_s(other) for one, other in zip(some, others, strict=True))
+
+
 def _per_s(one: dict[str, Any]) -> float:
     return float(one["jobs"] / one["seconds"])
+
+
+def _turned(contenders: tuple[str, ...], by: int) -> tuple[str, ...]:
+    by %= len(contenders)
+    return contenders[by:] + contenders[:by]
 
 
 def main() -> None:
@@ -99,7 +113,7 @@ def main() -> None:
     runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for repetition in range(options.repetitions):
         for loop in options.loops:
-            for contender in CONTENDERS[repetition % 5 :] + CONTENDERS[: repetition % 5]:
+            for contender in _turned(CONTENDERS, repetition):
                 print(f"{repetition + 1}/{options.repetitions} {loop} {contender}", file=sys.stderr)
                 runs[loop, contender].append(run(loop, contender, iterations, options.seconds))
     rows = [row(loop, contender, runs) for loop in options.loops for contender in CONTENDERS]

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 BEAT_S = 0.001
 #: Not counted: threads start, functions are learned.
@@ -69,7 +70,9 @@ def on_loop(contender: str, callers: int, iterations: int, seconds: float) -> Ca
         "greenlane": lambda: greenlane.run(compute, iterations),
         "to-thread": lambda: asyncio.to_thread(compute, iterations),
         "to-thread-0.5ms": lambda: asyncio.to_thread(compute, iterations),
+        "pool-of-1-0.5ms": lambda: asyncio.get_running_loop().run_in_executor(pool, compute, iterations),
     }
+    pool = ThreadPoolExecutor(1)
 
     async def beat(count: Count) -> None:
         while count.on():
@@ -96,6 +99,7 @@ def on_hub(contender: str, callers: int, iterations: int, seconds: float) -> Cou
 
     monkey.patch_all()
     import gevent
+    from gevent.threadpool import ThreadPool
 
     import greenlane
 
@@ -104,11 +108,13 @@ def on_hub(contender: str, callers: int, iterations: int, seconds: float) -> Cou
         gevent.sleep(0)
 
     pool = gevent.get_hub().threadpool
+    one = ThreadPool(1)
     calls: dict[str, Callable[[], object]] = {
         "inline": inline,
         "greenlane": lambda: greenlane.run(compute, iterations),
         "to-thread": lambda: pool.apply(compute, (iterations,)),
         "to-thread-0.5ms": lambda: pool.apply(compute, (iterations,)),
+        "pool-of-1-0.5ms": lambda: one.apply(compute, (iterations,)),
     }
     count = Count(seconds)
 

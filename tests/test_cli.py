@@ -436,7 +436,7 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
 def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("greenlane.__file__", str(tmp_path / "lib" / "python" / "greenlane" / "__init__.py"))
+    monkeypatch.setattr("greenlane.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
     result = run("demo", "feed", "--help")
     assert (result.code, result.out) == (2, "")
     assert "expected a checkout of Greenlane, which has systems/feed" in result.err

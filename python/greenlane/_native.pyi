@@ -135,6 +135,12 @@ class Permits:
     def set_permits(self, permits: int) -> None:
         """Change the number of permits; fewer take effect as holds end."""
 
+    def linger(self, lingers: bool) -> None:
+        """Keep the interval short between two holders (True) until False is said. Cost: 50 ns.
+
+        Who wakes in such a gap waits for the GIL by the interval that it finds: by 5 ms, and the next holder has it.
+        """
+
     def pressure(self) -> tuple[int, int]:
         """(phases that hold a permit, phases that wait for one) now."""
 
@@ -470,6 +476,24 @@ class PermitQueue:
     def expected_ns(self) -> int: ...
 
 @final
+class Standing:
+    """Looks which threads stand still: they use no CPU. Without the GIL, which looking would take from who computes."""
+
+    def __new__(cls) -> Standing: ...
+    def want(self, wanted: bool) -> None:
+        """Say whether anybody is to look now; `wait` ends at its next look while not. Cost: 40 ns, as `change`."""
+
+    def change(self) -> None:
+        """End `wait` at its next look, the next `wait` if nobody waits now: other threads are to be looked at."""
+
+    def wait(self, threads: Sequence[int], every_ns: int, still_ns: int, looks: int) -> list[tuple[int, int | None]]:
+        """Block until a thread has used less than `still_ns` of CPU between the looks, `looks` times, or has ended.
+
+        Gives those threads of `threads`, numbered by the kernel, with their CPU clock in ns; None = the thread has
+        ended. Empty: see `want` and `change`.
+        """
+
+@final
 class CallProfile:
     """What is learned of one placed function. Cost: 60 ns a method."""
 
@@ -557,10 +581,10 @@ class Chooser:
         """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
     def weighed(self) -> list[tuple[int, int]]:
-        """(median ns that callers waited, that a loop was kept) of thread and process when they were last compared."""
+        """(lower quartile of ns a call took, median that a loop was kept) of thread and process, last compared."""
 
     def costs(self) -> tuple[int, int, int]:
-        """(median CPU ns, median share without the GIL of 1000, ns that pickling keeps the caller)."""
+        """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""
 
 @final
 class GilLooks:
@@ -573,7 +597,10 @@ class GilLooks:
         """Begin to look; the first look comes after 0.2 ms."""
 
     def end(self) -> tuple[int, int, int]:
-        """End it: (looks, those that found the GIL free, the ninth decile of what they waited in ns)."""
+        """End it: (ns that its looks stand for, of this those with a free GIL, the ninth decile of what one waits, ns).
+
+        Of what one waits who wants the GIL at any moment, the moments included at which a look waited already.
+        """
 
 @final
 class BurstSketch:

@@ -83,7 +83,7 @@ def arena_options(settings: Settings) -> ArenaOptions:
         rule = f"a function that can be imported ({type(error).__name__}: {error})"
         raise SettingsError("process_warm_up", warm_up, rule, "write module:function") from error
     return ArenaOptions(
-        workers=settings.process_workers or max(len(os.sched_getaffinity(0)) - 1, 1),
+        workers=settings.process_workers or _workers(len(os.sched_getaffinity(0))),
         queue=settings.process_queue,
         arena_mb=settings.arena_mb,
         # A function that was chosen to run there must not fail for what it, or its caller, may do with an array here.
@@ -92,6 +92,11 @@ def arena_options(settings: Settings) -> ArenaOptions:
         kill_after_s=settings.process_kill_s,
         warm_up=function,
     )
+
+
+def _workers(cores: int) -> int:
+    """One core is left to the loop, but of two: one worker alone would serve its callers one after the other."""
+    return min(cores, max(cores - 1, 2))
 
 
 def _process(settings: Settings) -> Executor:

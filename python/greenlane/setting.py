@@ -142,15 +142,17 @@ def nearest(word: str, among: Iterable[str]) -> str:
 def parsed(setting: Setting, text: str) -> object:
     """A text from the environment or the command line as the setting's type.
 
-    Lists are comma separated, tables too: `NAME=text,NAME=text`. What does not parse stays a text, which `checked` then
-    refuses with the rule.
+    Lists are comma separated, tables too: `NAME=text,NAME=text`, each name once. What does not parse stays a text,
+    which `checked` then refuses with the rule.
     """
     word = text.strip()
     if setting.kind == "list":
         return tuple(part.strip() for part in word.split(",") if part.strip())
     if setting.kind == "table":
         pairs = [part.partition("=") for part in word.split(",") if part.strip()]
-        return {key.strip(): value.strip() for key, _, value in pairs} if all(pair[1] for pair in pairs) else text
+        table = {key.strip(): value.strip() for key, _, value in pairs}
+        named_once = all(equals for _, equals, _ in pairs) and "" not in table and len(table) == len(pairs)
+        return table if named_once else text
     if setting.kind == "bool":
         return True if word.lower() in _TRUE else False if word.lower() in _FALSE else text
     if setting.kind in ("int", "float"):

@@ -184,8 +184,8 @@ class Settings:
         unit="ms", low=0, high=60_000, reason="Under 1 % of a minute; 0 = nothing is tried, only the thread is used.",
     )  # fmt: skip
     process_workers: int = declare(
-        0, "Worker processes for placed functions; 0 = the usable cores less one, at least 1. They start when needed.",
-        low=0, high=1024, reason="One core is left to the loop; more workers than cores take turns.",
+        0, "Worker processes for placed functions; 0 = usable cores less one, but both of two. Start when needed.",
+        low=0, high=1024, reason="Of two cores the loop, which mostly sleeps, takes what it needs: see placement.md.",
     )  # fmt: skip
     process_queue: int = declare(
         256, "Calls that may wait for a worker process; the next one is refused (Overloaded).",

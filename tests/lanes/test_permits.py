@@ -347,6 +347,22 @@ def test_the_switch_interval_is_short_only_while_a_permit_is_held(heavy: Permits
 
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_the_switch_interval_lingers_for_the_next_holder_if_told_to(heavy: Permits) -> None:
+    before = sys.getswitchinterval()
+    heavy.open(NOW(), 0, "GET /heavy")
+    heavy.linger(True)
+    heavy.close()
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
+    heavy.open(NOW(), 0, "GET /heavy")
+    heavy.linger(False)
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
+    heavy.linger(True)
+    heavy.close()
+    heavy.linger(False)
+    assert sys.getswitchinterval() == before
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
 def test_an_interval_that_somebody_else_sets_meanwhile_stays(heavy: Permits) -> None:
     before = sys.getswitchinterval()
     heavy.open(NOW(), 0, "GET /heavy")

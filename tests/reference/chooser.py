@@ -13,6 +13,15 @@ def median(values):
     return sorted(values)[(len(values) - 1) // 2] if values else 0
 
 
+def quartile(values):
+    return sorted(values)[(len(values) - 1) // 4] if values else 0
+
+
+def mean(values):
+    kept = sorted(values)[1:] if len(values) > 2 else values
+    return sum(kept) // max(len(kept), 1)
+
+
 class Chooser:
     def __init__(self, *, light_ns, quantile, margin, learn_after, inline, process, budget_ns):
         self.light_ns, self.learn_after = light_ns, learn_after
@@ -70,7 +79,7 @@ class Chooser:
             why = "light"
         elif not self.process:
             why = "alone"
-        elif median(self.released) >= 700 and lag <= self.bears:
+        elif mean(self.released) >= 700 and lag <= self.bears:
             why = "released"
         elif not self.budget_ns:
             why = "budget"
@@ -101,11 +110,11 @@ class Chooser:
             return self.watched(self.place)
         if trial["place"] == PROCESS and self.crossing != "ready":
             return None
-        if self.left(now) <= 0:
+        if not trial["begun"] and self.left(now) <= 0:
             if not self.is_settled:
                 self.why = "budget"
             return self.place
-        trial["open"] = max(now, 1)
+        trial["open"], trial["begun"] = max(now, 1), True
         return trial["place"] | TRIED | MEASURE
 
     def watched(self, place):
@@ -131,7 +140,7 @@ class Chooser:
             took = self.took[place]
             longer = median(took) > self.took_then // 2 * 3 + 100_000
             shorter = median(took) + 100_000 < self.took_then // 3 * 2
-            if len(took) == KEPT and (longer or shorter):
+            if len(took) == KEPT and self.calls >= self.again_after // 8 and (longer or shorter):
                 self.took_then, self.changed = median(took), True
 
     def tried(self, place, took, now):
@@ -145,16 +154,23 @@ class Chooser:
         if trial["cold"]:
             trial["cold"] = False
             return
-        trial["left"] -= 1
-        seen = self.took[place]
-        if not trial["left"] or (len(seen) >= 2 and min(seen) > best // 2 * 3 + self.bears):
+        trial["left"] = max(trial["left"] - 1, 0)
+        seen, spent = self.took[place], self.left(now) <= 0
+        hopeless = len(seen) >= 2 and min(seen) > best // 2 * 3 + self.bears
+        less, more = sorted(self.cost(place) for place in (THREAD, PROCESS))
+        doubtful = less + less // 10 < more < less // 2 * 3
+        enough = not trial["left"] and (spent or len(seen) == KEPT or not doubtful)
+        if hopeless or enough or (spent and len(seen) >= LEARN):
             self.decide(now)
 
+    def cost(self, place):
+        return quartile(self.took[place]) + max(median(self.lag[place]) - self.bears, 0)
+
     def decide(self, now):
-        seen = {place: (median(self.took[place]), median(self.lag[place])) for place in (THREAD, PROCESS)}
+        seen = {place: (quartile(self.took[place]), median(self.lag[place])) for place in (THREAD, PROCESS)}
         self.compared = [seen[THREAD], seen[PROCESS]]
-        cost = {place: took + max(lag - self.bears, 0) for place, (took, lag) in seen.items()}
-        near = min(cost.values()) // 20
+        cost = {place: self.cost(place) for place in seen}
+        near = min(cost.values()) // 10
         for place, other in ((THREAD, PROCESS), (PROCESS, THREAD)):
             if cost[place] + near < cost[other]:
                 return self.settle(place, "faster", now)
@@ -227,7 +243,7 @@ class Chooser:
 
     def begin_trial(self, place, left, cold):
         self.took[place], self.lag[place] = [], []
-        self.trial = {"place": place, "left": left, "cold": cold, "open": 0, "yields": False}
+        self.trial = {"place": place, "left": left, "cold": cold, "begun": False, "open": 0, "yields": False}
 
     def left(self, now):
         left, since = self.purse or (self.budget_ns, now)
@@ -252,4 +268,4 @@ class Chooser:
 
     def costs(self):
         kept = self.kept if self.crossing in ("inspected", "ready") else 0
-        return median(self.cpu), median(self.released), kept
+        return median(self.cpu), mean(self.released), kept

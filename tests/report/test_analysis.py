@@ -120,7 +120,7 @@ def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> Non
     demo = own_frame("price (greenlane/demo/pricing.py:5);open (greenlane/hosts/observed/wsgi.py:3)")
     assert demo is not None and demo.place == "pricing.py:5"
     assert own_frame("") is None
-    assert own_frame("strange") == ("strange", "", 0)
+    assert own_frame("strange") == ("strange", "", 0, False)
     found = places([Stack("/r", "a (/x/a.py:1)", 5), Stack("/r", "b (/x/b.py:2)", 7), Stack("/r", "a (/x/a.py:1)", 3)])
     assert found["/r"].place == "a.py:1"
 

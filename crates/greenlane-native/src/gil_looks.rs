@@ -3,14 +3,13 @@
 //! Each look takes the GIL for a moment. Its wait is what an event loop would have waited that woke up just then.
 
 use crate::clock;
+use greenlane_core::choosing::{Look, Waits};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{Builder, Thread};
 use std::time::Duration;
 
-/// A GIL that is taken faster than this was free.
-const FREE_NS: u64 = 60_000;
 /// The function must have had time to begin.
 const FIRST_NS: u64 = 200_000;
 /// More looks tell nothing new. Looks become rarer so that they span a long call.
@@ -20,8 +19,9 @@ struct Shared {
     over: AtomicBool,
     /// Since when the present look waits; 0 = there is none.
     waiting_ns: AtomicU64,
-    /// How long each look has waited.
-    waits_ns: Mutex<Vec<u64>>,
+    looks: Mutex<Vec<Look>>,
+    /// Between two looks, at first.
+    every_ns: u64,
 }
 
 /// See `_native.pyi`.
@@ -38,13 +38,14 @@ impl GilLooks {
         let shared = Arc::new(Shared {
             over: AtomicBool::new(false),
             waiting_ns: AtomicU64::new(0),
-            waits_ns: Mutex::default(),
+            looks: Mutex::default(),
+            every_ns,
         });
         let theirs = Arc::clone(&shared);
         let made = Builder::new()
             .name("greenlane-looks".into())
             .stack_size(256 * 1024)
-            .spawn(move || theirs.look_until_over(every_ns));
+            .spawn(move || theirs.look_until_over());
         Self {
             shared,
             // Without room for a thread nothing is seen.
@@ -52,29 +53,34 @@ impl GilLooks {
         }
     }
 
-    fn end(&self) -> (usize, usize, u64) {
+    fn end(&self) -> (u64, u64, u64) {
         self.shared.over.store(true, Ordering::Release);
         if let Some(thread) = &self.thread {
             thread.unpark();
         }
         let waiting_ns = self.shared.waiting_ns.load(Ordering::Acquire);
-        let mut waits_ns: Vec<u64> = self
+        let mut looks: Vec<Look> = self
             .shared
             .kept()
             .map_or_else(Vec::new, |kept| kept.clone());
         if waiting_ns > 0 {
-            waits_ns.push(clock::monotonic_ns().saturating_sub(waiting_ns));
+            looks.push(Look {
+                wait_ns: clock::monotonic_ns().saturating_sub(waiting_ns),
+                pause_ns: self.shared.pause_ns(looks.len()),
+            });
         }
-        waits_ns.sort_unstable();
-        let free = waits_ns.iter().filter(|&&wait_ns| wait_ns < FREE_NS);
-        let (looks, free) = (waits_ns.len(), free.count());
-        let long_ns = waits_ns.get((looks * 9 / 10).min(looks.saturating_sub(1)));
-        (looks, free, long_ns.copied().unwrap_or(0))
+        let waits = Waits::of(looks);
+        (waits.seen_ns, waits.free_ns, waits.long_ns)
     }
 }
 
 impl Shared {
-    fn look_until_over(&self, every_ns: u64) {
+    /// After the look of that number, from 0.
+    fn pause_ns(&self, look: usize) -> u64 {
+        self.every_ns << (look / 64).min(8)
+    }
+
+    fn look_until_over(&self) {
         let mut pause_ns = FIRST_NS;
         for look in 0..MOST_LOOKS {
             std::thread::park_timeout(Duration::from_nanos(pause_ns));
@@ -88,19 +94,22 @@ impl Shared {
                 let wait_ns = clock::monotonic_ns().saturating_sub(from_ns);
                 self.waiting_ns.store(0, Ordering::Release);
                 if let Some(mut kept) = self.kept() {
-                    kept.push(wait_ns);
+                    kept.push(Look {
+                        wait_ns,
+                        pause_ns: self.pause_ns(look),
+                    });
                 }
             });
             if seen.is_none() {
                 return; // The interpreter is ending.
             }
-            pause_ns = every_ns << (look / 64).min(8);
+            pause_ns = self.pause_ns(look);
         }
     }
 
     /// None = somebody has it: in a forked child that may be nobody any more.
-    fn kept(&self) -> Option<MutexGuard<'_, Vec<u64>>> {
-        match self.waits_ns.try_lock() {
+    fn kept(&self) -> Option<MutexGuard<'_, Vec<Look>>> {
+        match self.looks.try_lock() {
             Ok(kept) => Some(kept),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,

@@ -22,6 +22,7 @@ mod recording_writer;
 mod reference;
 mod routes;
 mod shared;
+mod standing;
 mod thread;
 
 /// `greenlane._native`.
@@ -74,6 +75,8 @@ mod _native {
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
+    #[pymodule_export]
+    use super::standing::Standing;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -85,6 +85,7 @@ impl Permits {
             )),
             counters: Counters::default(),
             interval: Interval::new(py, interval_s)?,
+            lingers: AtomicBool::new(false),
             late_error,
             mode: AtomicU8::new(parse_mode(mode)? as u8),
             own_modes: AtomicBool::new(false),
@@ -219,7 +220,15 @@ impl Permits {
         Ok(())
     }
 
+    fn linger(&self, py: Python<'_>, lingers: bool) {
+        self.shared.lingers.store(lingers, Ordering::Relaxed);
+        if !lingers {
+            self.shared.restore_interval(py);
+        }
+    }
+
     fn forked(&self, py: Python<'_>) {
+        self.shared.lingers.store(false, Ordering::Relaxed);
         self.shared.counters.reset();
         self.shared.restore_interval(py);
     }

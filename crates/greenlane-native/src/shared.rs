@@ -59,6 +59,8 @@ pub struct Shared {
     pub forked_gate: ForkedGate,
     pub counters: Counters,
     pub interval: Option<Interval>,
+    /// The next holder is at hand: the interval stays short until it has its permit.
+    pub lingers: AtomicBool,
     /// Raised by blocking calls of late jobs; None = never.
     pub late_error: Option<Py<PyAny>>,
     pub mode: AtomicU8,
@@ -84,9 +86,10 @@ impl Shared {
         }
     }
 
-    /// See [`Interval::restore`]; nothing while somebody holds a permit.
+    /// See [`Interval::restore`]; nothing while somebody holds a permit, or is about to.
     pub fn restore_interval(&self, py: Python<'_>) {
-        if let Some(interval) = self.interval.as_ref().filter(|_| !self.gate().is_held()) {
+        let free = !self.lingers.load(Ordering::Relaxed) && !self.gate().is_held();
+        if let Some(interval) = self.interval.as_ref().filter(|_| free) {
             interval.restore(py, &self.counters);
         }
     }

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import greenlane
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
@@ -18,6 +17,8 @@ __all__ = ["COMMAND"]
 
 #: Demo -> the module whose `main(argv, out, err)` it is.
 DEMOS: Final = {"pricing": "greenlane.lab.pricing.command", "feed": "feed.ladder.command"}
+#: The package that runs now.
+PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: Those of a system: the folder below `systems` that has their packages.
 SYSTEMS: Final = {"feed": "feed"}
 _HELP: Final = (
@@ -46,11 +47,10 @@ def _system(name: str) -> Path:
     Raises:
         PlatformError: it is not.
     """
-    checkout = Path(greenlane.__file__).resolve().parents[2]
-    folder = checkout / "systems" / SYSTEMS[name]
+    folder = PACKAGE.parents[1] / "systems" / SYSTEMS[name]
     if not folder.is_dir():
         raise PlatformError(
-            f"start the demo {name}", name="greenlane", value=str(Path(greenlane.__file__).parent),
+            f"start the demo {name}", name="greenlane", value=str(PACKAGE),
             rule=f"a checkout of Greenlane, which has systems/{SYSTEMS[name]}; installed packages have none",
             hint="clone the repository, `make build`, and run .venv/bin/greenlane there",
         )  # fmt: skip

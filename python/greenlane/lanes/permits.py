@@ -36,6 +36,7 @@ class Permits:
         self.enter = self._native.enter
         self.name = self._native.name
         self.pin = self._native.pin
+        self.linger = self._native.linger
         self.active = self._native.active
         self.deadline_ns = self._native.deadline_ns
         self.remaining_ms = self._native.remaining_ms

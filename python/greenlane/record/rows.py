@@ -148,7 +148,7 @@ class Stack(NamedTuple):
     """Where a culprit was while somebody waited."""
 
     culprit: str
-    #: Outermost first, `function (file:line)` separated by `;`.
+    #: Outermost first, `function (file:line)`, a coroutine's after `async `, separated by `;`.
     stack: str
     ns: int
     #: How often it was seen so: what `ns` stands on.

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.page.quantities import count, duration, factor, share
-from greenlane.record.rows import Blame, Held, Process
+from greenlane.record.rows import Blame, Held, Process, Stack
 from greenlane.report.arrivals import Load
 from greenlane.report.balance import Balance
 from greenlane.report.clocks import RouteClocks, Upstream
 from greenlane.report.ending import Ending, ending_sentence
 from greenlane.report.fanout import Branch
 from greenlane.report.native import Uncut
+from greenlane.report.places import Frame, own_coroutine
 from greenlane.report.split import RouteSplit
 from greenlane.report.words import called
 
@@ -33,6 +34,9 @@ _LEAST_NS: Final = 1_000_000
 _HELD_NS: Final = 10_000_000
 #: … and one of them so long.
 _HELD_ONCE_NS: Final = 5_000_000
+#: Lines in coroutines that are worth naming: so many, each with such a share of what was seen while others waited.
+_MOST_LINES: Final = 3
+_ON_LOOP_FRAC: Final = 0.1
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -42,7 +46,7 @@ class Finding:
     """One thing found."""
 
     #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
-    #: executor, uncut, machine, closed-loop.
+    #: on-the-loop, executor, uncut, machine, closed-loop.
     name: str
     said: str
 
@@ -54,6 +58,7 @@ def findings_of(
     clocks: Sequence[RouteClocks],
     balance: Balance,
     held: Sequence[Held],
+    stacks: Sequence[Stack],
     blame: Sequence[Blame],
     uncut: Uncut,
     processes: Sequence[Process],
@@ -70,6 +75,7 @@ def findings_of(
         *_workers(balance),
         *_spans(upstreams),
         *_blocked(held),
+        *_on_the_loop(stacks),
         *_executor(routes, blame, processes),
         *_native(uncut),
         *_machine(routes),
@@ -167,6 +173,28 @@ def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
             f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
             f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
             f"up to {duration(worst.longest_ns)} at a time.",
+        )
+
+
+def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[Finding]:
+    """CPU work in coroutines while others waited: the line to move, and how."""
+    kept: dict[tuple[str, Frame, str], int] = {}
+    for row in stacks:
+        found = own_coroutine(row.stack)
+        if found is not None:
+            kept[row.culprit, *found] = kept.get((row.culprit, *found), 0) + row.ns
+    all_ns = sum(row.ns for row in stacks)
+    for key in sorted(kept, key=lambda each: -kept[each])[:_MOST_LINES]:
+        culprit, frame, called_there = key
+        if kept[key] < max(_HELD_NS, _ON_LOOP_FRAC * all_ns):
+            return
+        remedy = f"await greenlane.run({called_there}, …)" if called_there else "put it into a function and await that"
+        remedy += "" if called_there else " by greenlane.run"
+        yield Finding(
+            "on-the-loop",
+            f"{called(culprit)} computes on the event loop: others waited {duration(kept[key])} while it was at "
+            f"{frame.place} in {frame.function}{', in ' + called_there if called_there else ''}. Move that line off "
+            f"the loop: {remedy}.",
         )
 
 

@@ -13,6 +13,9 @@ and wait.
 
 What it does not model: queues that drain sooner because light jobs end sooner (better than estimated), C calls that
 hold the GIL (worse: taken out by the slices that could not be cut), another number of threads, more CPU for switches.
+The same holds where heavy phases leave an event loop for the heavy lane's thread (`greenlane.run`): who is on the loop
+waits at most an interval for it.
+
 A run in mode `on` is the proof, this is the reason to try it.
 """
 
@@ -27,8 +30,11 @@ from greenlane.report.parts import wait_ns
 from greenlane.report.percentiles import levels, nearest
 from greenlane.report.split import RouteSplit
 
-__all__ = ["Gain", "Prediction", "gains_of"]
+__all__ = ["LANE", "PERMITS", "Gain", "Prediction", "gains_of"]
 
+#: What brings the gain, in words: on threads permits, where the culprits compute on an event loop the lane beside it.
+PERMITS: Final = "permits"
+LANE: Final = "greenlane.run"
 #: What a light phase was measured to wait at p99 beside a heavy one, in intervals: 2.6 ms at 0.5 ms.
 _HIGH_INTERVALS: Final = 5
 #: Culprits' waits that permits on threads can take away. `accept`: threads accept while others compute.

@@ -37,7 +37,7 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
         "culprits": ("culprits' code", culprits.view(study)),
         "workers": ("workers and time", workers.view(study)),
         "clocks": ("clocks", clocks.view(study)),
-        "permits": ("with permits", gain.view(study)),
+        "permits": (f"with {study.remedy}", gain.view(study)),
         "about": ("about", _about(study, environment)),
     }
     header = [

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from greenlane.record.rows import Stack
 
-__all__ = ["Frame", "frames", "own_frame", "places"]
+__all__ = ["Frame", "frames", "own_coroutine", "own_frame", "places"]
 
-_FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$", re.DOTALL)
+_FRAME: Final = re.compile(r"^(?P<coroutine>async )?(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$", re.DOTALL)
 #: Files of these are libraries', or ours; the line that a team can change is above them. An application's path is its
 #: last two parts in a recording, a library's begins at one of these folders.
 _LIBRARY: Final = re.compile(r"(^|/)(site|dist)-packages/|(^|/)python3[.\d]*t?/|^<|^greenlane/(?!demo/)")
@@ -22,6 +22,8 @@ class Frame(NamedTuple):
     function: str
     file: str
     line: int
+    #: A coroutine, or an asynchronous generator: what computes in it, or below it, keeps its loop.
+    coroutine: bool = False
 
     @property
     def place(self) -> str:
@@ -45,6 +47,18 @@ def own_frame(stack: str) -> Frame | None:
     return next((frame for frame in reversed(found) if not frame.library), found[-1] if found else None)
 
 
+def own_coroutine(stack: str) -> tuple[Frame, str] | None:
+    """The application's innermost coroutine, and the function that it had called; "" = it computed itself.
+
+    None where there is none, or where a library's coroutine computes: that is not the application's to move.
+    """
+    found = frames(stack)
+    innermost = next((place for place in range(len(found) - 1, -1, -1) if found[place].coroutine), None)
+    if innermost is None or found[innermost].library:
+        return None
+    return found[innermost], found[innermost + 1].function if innermost + 1 < len(found) else ""
+
+
 def places(stacks: Iterable[Stack]) -> Mapping[str, Frame]:
     """For each culprit the frame at which it spent most while others waited."""
     weights: dict[str, dict[Frame, int]] = {}
@@ -58,4 +72,6 @@ def places(stacks: Iterable[Stack]) -> Mapping[str, Frame]:
 
 def _frame(text: str) -> Frame:
     found = _FRAME.match(text)
-    return Frame(found["function"], found["file"], int(found["line"])) if found else Frame(text, "", 0)
+    if found is None:
+        return Frame(text, "", 0)
+    return Frame(found["function"], found["file"], int(found["line"]), found["coroutine"] is not None)

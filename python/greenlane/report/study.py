@@ -13,12 +13,12 @@ from greenlane.report.clocks import RouteClocks, Upstream, route_clocks, upstrea
 from greenlane.report.ending import Ending, endings_of
 from greenlane.report.fanout import Branch, branches_of
 from greenlane.report.findings import Finding, findings_of
-from greenlane.report.gain import Gain, gains_of
+from greenlane.report.gain import LANE, PERMITS, Gain, gains_of
 from greenlane.report.hog import Contention, contention_of
 from greenlane.report.matrix import Matrix, matrix_of
 from greenlane.report.native import Uncut, uncut_of
 from greenlane.report.overhead import Overhead, overhead_of
-from greenlane.report.places import Frame, places
+from greenlane.report.places import Frame, own_coroutine, places
 from greenlane.report.scaling import Scaling, scaling_of
 from greenlane.report.split import RouteSplit, split_routes
 from greenlane.report.subject import Recording
@@ -49,6 +49,8 @@ class Study:
     contention: Contention
     uncut: Uncut
     gains: Sequence[Gain]
+    #: What would bring those.
+    remedy: str
     scaling: Scaling
     load: Load
     #: Branches that missed their job's deadline.
@@ -89,6 +91,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
         uncut=uncut.frac_by_culprit,
     )
     placed = places(recording.stacks)
+    remedy = LANE if any(own_coroutine(row.stack) for row in recording.stacks) else PERMITS
     jobs = {(job.process, job.job): job for job in recording.jobs}
     load, branches = load_of(recording.jobs), branches_of(recording.calls, jobs)
     endings = endings_of(recording.processes, recording.unfinished, recording.marks)
@@ -96,7 +99,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return Study(
         recording=recording,
-        verdict=verdict_of(routes, called, jobs, gains, placed),
+        verdict=verdict_of(routes, called, jobs, gains, placed, remedy),
         contention_said=contention_sentence(contention),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},
@@ -107,6 +110,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
         contention=contention,
         uncut=uncut,
         gains=gains,
+        remedy=remedy,
         scaling=scaling_of(recording.jobs, recording.samples, balance),
         load=load,
         branches=branches,
@@ -117,6 +121,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
             clocks=clocks,
             balance=balance,
             held=recording.held,
+            stacks=recording.stacks,
             blame=recording.blame,
             uncut=uncut,
             processes=recording.processes,

@@ -28,7 +28,7 @@ def sections(study: Study) -> Iterator[Section]:
         ("upstream's clock beside yours", _upstreams(study)),
         ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
-        ("with permits, estimated", _gains(study)),
+        (f"with {study.remedy}, estimated", _gains(study)),
     ):
         if rows:
             yield heading, rows, list(rows[0])

@@ -8,7 +8,7 @@ from typing import Final
 from greenlane.page.quantities import count, duration, factor, share
 from greenlane.record.rows import Job
 from greenlane.report.clocks import Upstream
-from greenlane.report.gain import Gain
+from greenlane.report.gain import PERMITS, Gain
 from greenlane.report.hog import WORTH_FRAC, Contention
 from greenlane.report.parts import told
 from greenlane.report.percentiles import neighbours
@@ -33,6 +33,7 @@ def verdict_of(
     jobs: Mapping[tuple[int, int], Job],
     gains: Iterable[Gain],
     places: Mapping[str, Frame],
+    remedy: str = PERMITS,
 ) -> str:
     """The sentence about the worst that the recording holds.
 
@@ -40,10 +41,11 @@ def verdict_of(
         upstreams: as `clocks.upstreams` gives them.
         jobs: by process and number.
         places: the line of each culprit.
+        remedy: what the gains stand for.
     """
     if not routes:
         return "No job ended while this was recorded."
-    predicted = {gain.route: gain for gain in gains}
+    predicted = {gain.route: _gain(gain, remedy) for gain in gains}
     worst = next((each for each in upstreams if _late(each)), None)
     latency_ns, wait_ns = sum(split.latency_ns for split in routes), sum(split.wait_ns for split in routes)
     if worst is not None and wait_ns >= WORTH_FRAC * latency_ns:
@@ -90,7 +92,7 @@ def _victim_weight(split: RouteSplit) -> float:
 
 
 def _about_upstream(
-    worst: Upstream, jobs: Mapping[tuple[int, int], Job], gains: Mapping[str, Gain], places: Mapping[str, Frame]
+    worst: Upstream, jobs: Mapping[tuple[int, int], Job], gains: Mapping[str, str], places: Mapping[str, Frame]
 ) -> str:
     slow = neighbours([call for call in worst.calls if call.ready_ns], 0.99)
     concerned = {
@@ -100,11 +102,11 @@ def _about_upstream(
     times = f" ({factor(worst.factor)})" if worst.slow_wire_ns and worst.factor >= 1 else ""
     return (
         f"{worst.route}: {what} took {duration(worst.slow_wire_ns)}, your process {duration(worst.slow_late_ns)}{times}"
-        f"{_culprit(list(concerned.values()), places)}{_gain(gains.get(worst.route))}."
+        f"{_culprit(list(concerned.values()), places)}{gains.get(worst.route, '')}."
     )
 
 
-def _about_route(split: RouteSplit, gains: Mapping[str, Gain], places: Mapping[str, Frame]) -> str:
+def _about_route(split: RouteSplit, gains: Mapping[str, str], places: Mapping[str, Frame]) -> str:
     level = split.levels.get("p99", split.levels["mean"])
     slow = neighbours(split.jobs, 0.99)
     waits = {kind: ns for kind, ns in level.parts.items() if kind not in ("cpu", "io", "residual")}
@@ -116,7 +118,7 @@ def _about_route(split: RouteSplit, gains: Mapping[str, Gain], places: Mapping[s
         over = f" ({share(excess.wait_frac)} of what it exceeds p50 by)"
     return (
         f"{split.route}: p99 is {duration(level.latency_ns)}, of which {waited} is waiting{over}, mostly "
-        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}{_gain(gains.get(split.route))}."
+        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}{gains.get(split.route, '')}."
     )
 
 
@@ -148,8 +150,8 @@ def _place(name: str, places: Mapping[str, Frame]) -> str:
     return f", {places[name].place}" if name in places else ""
 
 
-def _gain(gain: Gain | None) -> str:
-    at = gain.levels.get("p99") if gain else None
+def _gain(gain: Gain, remedy: str) -> str:
+    at = gain.levels.get("p99")
     if at is None or at.about_ns > at.now_ns * (1 - _WORTH_GAIN):
         return ""
-    return f"; with permits p99 would be about {duration(at.about_ns)} instead of {duration(at.now_ns)}"
+    return f"; with {remedy} p99 would be about {duration(at.about_ns)} instead of {duration(at.now_ns)}"

@@ -95,6 +95,19 @@ def test_functions_and_classes_of_the_main_module_cross(run_python: RunPython, t
     assert done.stdout.strip() == "42"
 
 
+def test_functions_of_a_main_module_that_lies_nowhere_are_refused(run_python: RunPython) -> None:
+    done = run_python(
+        program("""
+        from greenlane.errors import PlacementError
+        try:
+            ArenaExecutor(ArenaOptions(workers=1)).submit(Call(mine, (Mine(41),)))
+        except PlacementError as error:
+            print(error)
+    """)
+    )
+    assert "function='__main__.mine', expected one of a module that a worker can import" in done.stdout
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_results_block_is_not_used_again_while_a_forked_child_looks_into_it(make: Make) -> None:
     executor = make(arena_mb=4)

@@ -76,7 +76,7 @@ def test_the_warm_up_runs_before_the_first_call_of_each_worker(make: Make) -> No
 def test_a_warm_up_that_fails_fails_what_waits_and_says_why(make: Make) -> None:
     executor = make(warm_up=functions.cold_start)
     for _ in range(2):
-        with pytest.raises(WorkerDied, match="start a worker process") as caught:
+        with pytest.raises(WorkerDied, match=r"start a worker process.*its warm-up raised LookupError") as caught:
             run(executor, functions.pid)
         assert isinstance(caught.value.__cause__, LookupError)
         assert "in cold_start" in "".join(traceback.format_exception(caught.value))
@@ -214,3 +214,8 @@ def test_nothing_is_left_after_closing() -> None:
 def test_options_are_checked(name: str, value: float) -> None:
     with pytest.raises(SettingsError, match=name):
         ArenaOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_an_option_out_of_its_range_is_told_the_range_in_plain_numbers() -> None:
+    with pytest.raises(SettingsError, match=r"queue=-1, expected a number from 0 to 1000000\n"):
+        ArenaOptions(queue=-1)

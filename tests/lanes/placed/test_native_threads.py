@@ -198,3 +198,41 @@ def test_its_thread_has_a_name_in_the_kernel_and_in_python() -> None:
     until(lambda: call.state is State.FINISHED)
     assert call.result() == ("greenlane-lane", "greenlane-lane\n")
     given.close(1)
+
+
+def test_while_calls_compute_the_watching_thread_does_not_take_the_gil() -> None:
+    given = lane()
+    waits = 0
+
+    class Counted:
+        behind = given._standing
+        want, change = behind.want, behind.change
+
+        def wait(self, threads: list[int], every_ns: int, still_ns: int, looks: int) -> object:
+            nonlocal waits
+            waits += 1
+            return self.behind.wait(threads, every_ns, still_ns, looks * 1000)  # A crowded machine stops no call.
+
+    given._standing = Counted()  # type: ignore[assignment] # in its place
+    calls = [Call(work.burn, (40,)) for _ in range(10)]
+    for call in calls:
+        given.submit(call)
+    until(lambda: all(call.state is State.FINISHED for call in calls))
+    until(lambda: not given._watched)
+    # Once or twice until the first call has begun, not at each of 20 looks.
+    assert 1 <= waits <= 8
+    given.close(1)
+
+
+def test_a_thread_that_is_woken_is_enough_for_its_call() -> None:
+    given = lane()
+    given._stands = lambda *_: None  # type: ignore[method-assign] # Nothing is lent, however slow the machine is.
+    for _ in range(5):
+        gate = threading.Event()
+        calls = [Call(gate.wait, (10,)), *(Call(work.echo) for _ in range(4))]
+        for call in calls:
+            given.submit(call)
+        assert given.stats().workers == 1
+        gate.set()
+        until(lambda: given.stats().running + given.stats().queued == 0 and len(given._idle) == 1)
+    given.close(1)

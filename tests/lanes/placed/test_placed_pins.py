@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import greenlane
-from greenlane.bootstrap_executors import Elsewhere
+from greenlane.bootstrap_executors import Elsewhere, _workers
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes import Permits
 from greenlane.lanes.placed import Placement
@@ -107,7 +107,7 @@ def test_the_table_is_read_from_file_and_environment(tmp_path: Path) -> None:
     assert load(environ={}, file=file).placements == {"pricing.*": "process", "quote": "inline"}
     environ = {"GREENLANE_PLACEMENTS": "pricing.*=thread, quote=auto", "GREENLANE_CONFIG": ""}
     assert load(environ=environ).placements == {"pricing.*": "thread", "quote": "auto"}
-    for wrong in ("pricing.quote", "pricing.quote=proces"):
+    for wrong in ("=process", "quote=inline,quote=thread", "pricing.quote", "pricing.quote=proces"):
         with pytest.raises(SettingsError):
             load(environ={"GREENLANE_PLACEMENTS": wrong, "GREENLANE_CONFIG": ""})
 
@@ -151,6 +151,20 @@ def test_there_is_no_placement_of_that_name(make: Any) -> None:
 def test_what_is_no_function_is_refused(wrong: Any) -> None:
     with pytest.raises(PlacementError):
         greenlane.placed(placement="thread")(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"fn": "process"}, r"write @greenlane\.placed\(placement='process'\)"),
+        ({"fn": classmethod(len)}, "put @classmethod above it"),
+        ({"fn": len, "name": 3}, "name=3, expected a text"),
+    ],
+    ids=["text", "classmethod", "name"],
+)
+def test_a_decorator_used_wrongly_says_how(wrong: dict[str, Any], hint: str) -> None:
+    with pytest.raises(PlacementError, match=hint):
+        PlacedFunction(**wrong)
 
 
 def test_an_async_function_is_refused_where_it_is_decorated() -> None:
@@ -208,3 +222,7 @@ def test_methods_nested_calls_forks_and_the_main_module(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "GREENLANE_PROCESS_WORKERS": "1"}
     done = subprocess.run([sys.executable, program], env=environ, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("well\n", "", 0)
+
+
+def test_worker_processes_leave_a_core_to_the_loop_where_there_are_more_than_two() -> None:
+    assert [_workers(cores) for cores in (1, 2, 3, 4, 64)] == [1, 2, 2, 3, 63]

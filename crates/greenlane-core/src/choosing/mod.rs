@@ -10,12 +10,14 @@
 
 mod names;
 mod ring;
+mod waits;
 
 use crate::placed::CallProfile;
 use crate::weight::{Pin, Weight, WeightRule};
 use ring::{Ring, KEPT};
 
 pub use names::{Place, Why};
+pub use waits::{Look, Waits};
 
 /// Calls on the thread before anything is concluded from them, and those that tell whether an old conclusion holds.
 const LEARN: usize = 3;
@@ -32,9 +34,12 @@ const MINUTE_NS: u64 = 60_000_000_000;
 /// Of 1000: who is without the GIL for this share of its time keeps nobody.
 const RELEASED: u64 = 700;
 /// Two placements whose calls differ by less than a part in so many are equally fast.
-const NEAR: u64 = 20;
+const NEAR: u64 = 10;
 /// Of two that are equally fast one must keep the loop so much less to be taken for it.
 const CALMER_NS: u64 = 500_000;
+/// Calls that have become longer or shorter are not noticed before this part of the calls after which it looks again:
+/// a machine whose neighbours come and go has nothing new measured in every ten calls.
+const BLIND: u64 = 8;
 /// Medians that differ by less than this have not changed, however small they are.
 const SAME_NS: u64 = 100_000;
 
@@ -47,7 +52,7 @@ pub struct ChoiceRule {
     pub inline: bool,
     /// See `inline`.
     pub process: bool,
-    /// What trying may cost in a minute, over the best placement, ns.
+    /// What trying may cost in a minute, over the best placement, ns. A trial that has begun gets its first calls.
     pub budget_ns: u64,
 }
 
@@ -104,6 +109,8 @@ struct Trial {
     left: u32,
     /// Its first call is not counted: modules, caches.
     cold: bool,
+    /// It has had a call: what it still needs for a verdict it gets, whatever the purse says.
+    begun: bool,
     /// Since when a call is under way; 0 = none.
     open_ns: u64,
     /// The next call is the settled placement's: both see the same calls.
@@ -153,13 +160,13 @@ impl Chooser {
         (took.len, took.median(), self.lag[place as usize].median())
     }
 
-    /// (median CPU of a call in ns, median share without the GIL of 1000, ns that pickling keeps the caller).
+    /// (median CPU of a call in ns, mean share without the GIL of 1000, ns that pickling keeps the caller).
     pub fn costs(&self) -> (u64, u64, u64) {
         let kept_ns = match self.crossing {
             Crossing::Inspected(kept_ns) | Crossing::Ready(kept_ns) => kept_ns,
             Crossing::Unknown | Crossing::Refused => 0,
         };
-        (self.cpu.median(), self.released.median(), kept_ns)
+        (self.cpu.median(), self.released.mean(), kept_ns)
     }
 
     /// (ns that callers waited, ns that a loop was kept) on the thread and in a process, when they were last compared.
@@ -244,7 +251,7 @@ impl Chooser {
             Why::Light
         } else if !rule.process {
             Why::Alone
-        } else if self.released.median() >= RELEASED && lag_ns <= bears_ns {
+        } else if self.released.mean() >= RELEASED && lag_ns <= bears_ns {
             Why::Released
         } else if rule.budget_ns == 0 {
             Why::Budget
@@ -316,13 +323,14 @@ impl Chooser {
         if !ready {
             return None;
         }
-        if self.purse_ns(now_ns, rule) <= 0 {
+        if !trial.begun && self.purse_ns(now_ns, rule) <= 0 {
             if !self.settled {
                 self.why = Why::Budget;
             }
             return Some(plain(self.place));
         }
         trial.open_ns = now_ns.max(1);
+        trial.begun = true;
         self.trial = Some(trial);
         Some(Next {
             tried: true,
@@ -417,25 +425,42 @@ impl Chooser {
             trial.cold = false;
             return;
         }
-        trial.left -= 1;
+        trial.left = trial.left.saturating_sub(1);
         let tried = &self.took[place as usize];
-        let hopeless = tried.len >= 2 && tried.least() > best_ns / 2 * 3 + bears(rule);
-        if trial.left == 0 || hopeless {
+        let (left, counted) = (trial.left, tried.len);
+        let hopeless = counted >= 2 && tried.least() > best_ns / 2 * 3 + bears(rule);
+        let spent = self.purse_ns(now_ns, rule) <= 0;
+        let enough = left == 0 && (spent || counted >= KEPT || !self.is_doubtful(rule));
+        if hopeless || enough || spent && counted >= LEARN {
             self.decide(now_ns, rule);
         }
     }
 
+    /// Whether the thread and the processes differ, but by so little that chance may have made it.
+    fn is_doubtful(&self, rule: &ChoiceRule) -> bool {
+        let [thread_ns, process_ns] =
+            [Place::Thread, Place::Process].map(|place| self.cost(place, rule).0);
+        let (less_ns, more_ns) = (thread_ns.min(process_ns), thread_ns.max(process_ns));
+        more_ns > less_ns + less_ns / NEAR && more_ns < less_ns / 2 * 3
+    }
+
+    /// What a call costs there, and how long it keeps a loop. Of what calls took the lower quartile: what a neighbour
+    /// on the machine adds is only ever added, and not to every call.
+    fn cost(&self, place: Place, rule: &ChoiceRule) -> (u64, u64) {
+        let took_ns = self.took[place as usize].quartile();
+        let lag_ns = self.lag[place as usize].median();
+        (took_ns + lag_ns.saturating_sub(bears(rule)), lag_ns)
+    }
+
     /// Settles for the thread or the processes.
     fn decide(&mut self, now_ns: u64, rule: &ChoiceRule) {
-        let bears_ns = bears(rule);
-        let cost = |place: Place| {
-            let (_, took_ns, lag_ns) = self.seen(place);
-            (took_ns + lag_ns.saturating_sub(bears_ns), lag_ns)
-        };
-        let (thread, process) = (cost(Place::Thread), cost(Place::Process));
+        let (thread, process) = (
+            self.cost(Place::Thread, rule),
+            self.cost(Place::Process, rule),
+        );
         self.weighed = [Place::Thread, Place::Process].map(|place| {
-            let (_, took_ns, lag_ns) = self.seen(place);
-            (took_ns, lag_ns)
+            let took_ns = self.took[place as usize].quartile();
+            (took_ns, self.lag[place as usize].median())
         });
         let near_ns = thread.0.min(process.0) / NEAR;
         let (place, why) = if thread.0 + near_ns < process.0 {
@@ -517,6 +542,7 @@ impl Chooser {
             place,
             left,
             cold,
+            begun: false,
             open_ns: 0,
             yields: false,
         });
@@ -525,7 +551,7 @@ impl Chooser {
     /// Looks again at once if the calls have become shorter or longer by half.
     fn watch(&mut self) {
         let took = &self.took[self.place as usize];
-        if took.len < KEPT {
+        if took.len < KEPT || self.calls < self.again_after / BLIND {
             return;
         }
         let (now, then) = (took.median(), self.settled_took_ns);

@@ -24,16 +24,33 @@ impl Ring {
 
     /// The lower one of the two in the middle; 0 without values.
     pub fn median(&self) -> u64 {
-        let mut sorted = self.values;
-        let sorted = &mut sorted[..self.len];
-        sorted.sort_unstable();
-        sorted
-            .get(self.len.saturating_sub(1) / 2)
-            .copied()
-            .unwrap_or(0)
+        self.ranked(2)
+    }
+
+    /// The value that a quarter of them, the lower one, reaches: of three the least, of nine the third; 0 without any.
+    pub fn quartile(&self) -> u64 {
+        self.ranked(4)
+    }
+
+    /// Of three and more without the least one: a function's first call imports and loads. 0 without values.
+    pub fn mean(&self) -> u64 {
+        let sum: u64 = self.values[..self.len].iter().sum();
+        if self.len < 3 {
+            return sum / (self.len as u64).max(1);
+        }
+        (sum - self.least()) / (self.len as u64 - 1)
     }
 
     pub fn least(&self) -> u64 {
         self.values[..self.len].iter().copied().min().unwrap_or(0)
+    }
+
+    /// The one that the lowest part in so many ends with.
+    fn ranked(&self, parts: usize) -> u64 {
+        let mut sorted = self.values;
+        let sorted = &mut sorted[..self.len];
+        sorted.sort_unstable();
+        let at = self.len.saturating_sub(1) / parts;
+        sorted.get(at).copied().unwrap_or(0)
     }
 }

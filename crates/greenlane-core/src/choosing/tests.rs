@@ -67,6 +67,11 @@ impl World {
         next
     }
 
+    fn tries(&self) -> usize {
+        let tried = self.ran.iter().filter(|&&place| place == Place::Process);
+        tried.count()
+    }
+
     fn calls(&mut self, function: &Function, count: usize) -> (Place, Why) {
         (0..count).for_each(|_| {
             self.call(function);
@@ -199,15 +204,109 @@ fn trying_stops_when_its_budget_is_spent_and_goes_on_when_more_has_accrued() {
         took_ns: [300 * MS, 300 * MS, 700 * MS],
         ..PYTHON
     };
-    world.calls(&dear, 12);
-    let tried = |world: &World| {
-        let at = world.ran.iter().filter(|&&place| place == Place::Process);
-        at.count()
-    };
-    assert_eq!(tried(&world), 2, "400 ms too long each, of 500");
+    assert_eq!(world.calls(&dear, 100), (Place::Thread, Why::Faster));
+    assert_eq!(
+        world.tries(),
+        3,
+        "400 ms too long each, of 500: one cold, two"
+    );
+    world.calls(&dear, 100);
+    assert_eq!(world.tries(), 3, "a minute later still in debt");
     world.now_ns += 60_000 * MS;
-    world.calls(&dear, 4);
-    assert!(tried(&world) > 2);
+    world.calls(&dear, 10);
+    assert!(world.tries() > 3);
+}
+
+#[test]
+fn a_trial_that_has_begun_comes_to_its_verdict_however_long_the_calls_are() {
+    let mut world = World::new();
+    let minutes = Function {
+        took_ns: [30_000 * MS, 30_000 * MS, 33_100 * MS],
+        ..PYTHON
+    };
+    assert_eq!(world.calls(&minutes, 12), (Place::Thread, Why::Faster));
+    assert_eq!(world.tries(), 4, "its budget is spent: one cold, three");
+}
+
+#[test]
+fn what_differs_by_little_is_tried_longer() {
+    let mut world = World::new();
+    let little_slower = Function {
+        took_ns: [49 * MS, 50 * MS, 62 * MS],
+        ..PYTHON
+    };
+    assert_eq!(
+        world.calls(&little_slower, 40),
+        (Place::Thread, Why::Faster)
+    );
+    assert_eq!(world.tries(), 10, "one cold, nine");
+}
+
+#[test]
+fn every_second_call_hit_by_a_neighbour_decides_nothing() {
+    let mut world = World::new();
+    let hit = Function {
+        took_ns: [49 * MS, 51 * MS, 120 * MS],
+        ..PYTHON
+    };
+    while !world.chooser.settled() {
+        let function = if world.tries() % 2 == 0 { PYTHON } else { hit };
+        world.call(&function);
+    }
+    assert_eq!(world.chooser.chosen(), (Place::Process, Why::Calmer));
+}
+
+#[test]
+fn calls_that_waver_are_measured_again_ever_more_rarely() {
+    let mut world = World::new();
+    let short = Function {
+        took_ns: [5 * MS; 3],
+        lag_ns: [5 * MS, MS / 10, MS / 10],
+        released: 950,
+        ..PYTHON
+    };
+    let long = Function {
+        took_ns: [10 * MS; 3],
+        ..short
+    };
+    let mut measured = [0; 2];
+    for half in &mut measured {
+        for number in 0..1_000 {
+            let next = world.call(if number / 10 % 2 == 0 { &short } else { &long });
+            *half += usize::from(next.measure);
+        }
+    }
+    assert!(measured[0] < 40 && measured[1] < 20, "{measured:?}");
+}
+
+#[test]
+fn two_looks_in_three_that_found_the_gil_free_count_as_what_they_are() {
+    let mut world = World::new();
+    let native = Function {
+        took_ns: [3 * MS; 3],
+        lag_ns: [3 * MS, MS / 10, MS / 10],
+        released: 0,
+        ..PYTHON
+    };
+    for number in 0..3 {
+        let released = if number == 1 { 1000 } else { 666 };
+        world.call(&Function { released, ..native });
+    }
+    world.call(&native);
+    assert_eq!(world.chooser.chosen(), (Place::Thread, Why::Released));
+}
+
+#[test]
+fn a_first_call_that_loads_a_model_hides_nothing() {
+    let mut world = World::new();
+    let native = Function {
+        took_ns: [3 * MS; 3],
+        lag_ns: [3 * MS, MS / 10, MS / 10],
+        released: 750,
+        ..PYTHON
+    };
+    world.call(&PYTHON);
+    assert_eq!(world.calls(&native, 10), (Place::Thread, Why::Released));
 }
 
 #[test]

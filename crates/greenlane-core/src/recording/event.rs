@@ -156,7 +156,7 @@ pub enum Event {
         generation: u8,
     },
     /// Where `unit` was while somebody waited: frames from the outermost to the innermost, each
-    /// `function (file:line)`, separated by `;`. Stands for `weight_ns` of its time.
+    /// `function (file:line)`, a coroutine's after `async `, separated by `;`. Stands for `weight_ns` of its time.
     Stack {
         at_ns: u64,
         unit: u32,

@@ -491,7 +491,10 @@ pub fn stack_here(py: Python<'_>) -> Option<String> {
     frames_of(py, state).map(|frames| frames.join(";"))
 }
 
-/// `function (file:line)`, the file [`shortened`].
+/// Flags of code whose frames are coroutines' or asynchronous generators'; see `inspect`.
+const ASYNC: u32 = 0x80 | 0x100 | 0x200;
+
+/// `function (file:line)`, the file [`shortened`], after `async ` in a coroutine.
 fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
     // SAFETY: a frame, kept alive by the caller; its code is a new reference.
     let (code, line) = unsafe {
@@ -504,7 +507,8 @@ fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
     };
     let function = code.getattr(intern!(py, "co_qualname"))?;
     let file = code.getattr(intern!(py, "co_filename"))?;
-    let mut text = String::new();
+    let flags: u32 = code.getattr(intern!(py, "co_flags"))?.extract()?;
+    let mut text = String::from(if flags & ASYNC == 0 { "" } else { "async " });
     let file = file.str()?;
     let _ = write!(
         text,

@@ -9,7 +9,7 @@ from typing import Any
 from greenlane.errors import PlacementError
 from greenlane.lanes.arena.parcel import Parcel, pack
 
-__all__ = ["WorkerTraceback", "error_parcel", "raised", "result_parcel"]
+__all__ = ["WorkerTraceback", "error_parcel", "raised", "result_parcel", "unreadable"]
 
 
 class WorkerTraceback(Exception):
@@ -74,6 +74,15 @@ def raised(sent: tuple[bytes, str, str, str]) -> BaseException:
     made: BaseException = error
     made.__cause__ = WorkerTraceback(text)
     return made
+
+
+def unreadable(attempted: str, name: str, error: Exception) -> PlacementError:
+    """Say that the result of the function `name` came, and cannot be unpickled here."""
+    rule = f"one that can be unpickled here ({type(error).__name__}: {error})"
+    hint = "give back plain values, arrays or bytes"
+    problem = PlacementError(attempted, name="function", value=name, rule=rule, hint=hint)
+    problem.__cause__ = error
+    return problem
 
 
 def _words(error: BaseException) -> str:

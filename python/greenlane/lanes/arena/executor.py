@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.lanes.arena import inside
-from greenlane.lanes.arena.answers import raised
+from greenlane.lanes.arena.answers import raised, unreadable
 from greenlane.lanes.arena.homes import Home, caller_loop, loop_home
 from greenlane.lanes.arena.keeper import Keeper
 from greenlane.lanes.arena.message import CALL, RESULT, Letter
@@ -313,13 +313,7 @@ class ArenaExecutor:
             if from_ns:
                 call.kept_ns = time.thread_time_ns() - from_ns
         except Exception as error:
-            problem = PlacementError(
-                "read a result from a worker process", name="function", value=order.name,
-                rule=f"one that can be unpickled here ({type(error).__name__}: {error})",
-                hint="give back plain values, arrays or bytes",
-            )  # fmt: skip
-            problem.__cause__ = error
-            order.fail(problem)
+            order.fail(unreadable("read a result from a worker process", order.name, error))
             return
         # What was made of them keeps what it needs.
         buffers.clear()

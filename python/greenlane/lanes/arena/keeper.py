@@ -285,9 +285,7 @@ class Keeper:
         if order is not None:
             self._end_order(worker, order, code, last_words)
         if was_starting and not asked:
-            error = WorkerDied("start a worker process", pid=worker.pid, code=code, last_line=last_words)
-            error.__cause__ = worker.start_error
-            self._fail_waiting(error)
+            self._fail_waiting(_not_started(worker, code, last_words))
 
     def _greet_last(self, worker: Worker) -> None:
         """What a worker said before it died of its start; a READY comes too late."""
@@ -402,6 +400,17 @@ class Keeper:
 
     def _start_ns(self) -> int:
         return int(self._pool.options.start_timeout_s * _SECOND_NS)
+
+
+def _not_started(worker: Worker, code: int | None, last_words: str) -> WorkerDied:
+    attempted, cause = "start a worker process", worker.start_error
+    if cause is None:
+        return WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words)
+    ended = f"ended, since its warm-up raised {type(cause).__name__}: {cause}"
+    hint = "mend the warm-up, or leave it out"
+    error = WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words, ended=ended, hint=hint)
+    error.__cause__ = cause
+    return error
 
 
 def _raised(letter: Letter) -> BaseException:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
+from greenlane.lanes.arena.start import main_module
 
 __all__ = ["found", "name_of", "shipped"]
 
@@ -35,6 +36,8 @@ def shipped(fn: Callable[..., Any]) -> object:
 @functools.lru_cache(maxsize=1024)
 def name_of(fn: Callable[..., Any]) -> str:
     """Give the name of a function. Raises PlacementError if it has none that imports it."""
+    if fn.__module__ == "__main__" and not main_module()[0]:
+        raise _refused(fn, "one of a module that a worker can import, not of -c, a prompt or a package's __main__.py")
     if "<" in fn.__qualname__:
         raise _refused(fn, "a function that can be imported, not a closure or lambda")
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from greenlane.errors import SettingsError
 from greenlane.lanes.arena.memory import memory_limit_bytes
 
-__all__ = ["ArenaOptions"]
+__all__ = ["ArenaOptions", "check_range"]
 
 _MB: Final = 1 << 20
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -45,14 +45,14 @@ class ArenaOptions:
     start_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
-        _check("workers", self.workers, 0, 1024)
-        _check("queue", self.queue, 0, 1_000_000)
-        _check("arena_mb", self.arena_mb, 1, 1_000_000)
-        _check("shared_mb", self.shared_mb, 1, 1_000_000)
-        _check("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
-        _check("max_calls", self.max_calls, 0, 1 << 60)
-        _check("kill_after_s", self.kill_after_s, 0, 86_400)
-        _check("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
+        check_range("workers", self.workers, 0, 1024)
+        check_range("queue", self.queue, 0, 1_000_000)
+        check_range("arena_mb", self.arena_mb, 1, 1_000_000)
+        check_range("shared_mb", self.shared_mb, 1, 1_000_000)
+        check_range("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
+        check_range("max_calls", self.max_calls, 0, 1 << 60)
+        check_range("kill_after_s", self.kill_after_s, 0, 86_400)
+        check_range("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
         limit = memory_limit_bytes()
         room = limit - self.shared_bytes
         if 2 * self.arena_bytes * self.worker_count > room:
@@ -84,6 +84,12 @@ class ArenaOptions:
         return int(self.payload_max_mb * _MB)
 
 
-def _check(name: str, value: float, low: float, high: float) -> None:
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Raise SettingsError if an option lies elsewhere."""
     if not low <= value <= high:
-        raise SettingsError(name, value, f"{low:g} to {high:g}", f"set {name} to a value in this range")
+        rule = f"a number from {_plain(low)} to {_plain(high)}"
+        raise SettingsError(name, value, rule, f"set {name} to a value in this range")
+
+
+def _plain(number: float) -> str:
+    return str(int(number) if number == int(number) else number)

@@ -33,12 +33,15 @@ class Start:
 
 
 def main_module() -> tuple[str, str]:
-    """Say how a worker finds `__main__` again, for `Start`."""
+    """Say how a worker finds `__main__` again, for `Start`; empty = it cannot.
+
+    That of `-c`, of stdin or of a prompt lies nowhere; a package's `__main__.py` multiprocessing never imports again.
+    """
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name:
-        return "init_main_from_name", spec.name
+        return ("", "") if spec.name.rpartition(".")[2] == "__main__" else ("init_main_from_name", spec.name)
     path = getattr(main, "__file__", None)
-    if path is None:
+    if path is None or not os.path.exists(path):
         return "", ""
     return "init_main_from_path", os.path.abspath(path)

@@ -23,7 +23,7 @@ from typing import Final
 
 from greenlane.errors import Overloaded, PlacementError, WorkerDied
 from greenlane.lanes.arena import inside
-from greenlane.lanes.arena.answers import raised
+from greenlane.lanes.arena.answers import raised, unreadable
 from greenlane.lanes.arena.names import shipped
 from greenlane.lanes.arena.parcel import Parcel, pack_call, unpack
 from greenlane.lanes.cluster.link import Link
@@ -257,9 +257,8 @@ class RayExecutor:
                 ]
             for worker in late:
                 link.send(Frame(Kind.STOP, worker.number))
-                self._lost(
-                    worker, f"it did not come within {self.options.start_timeout_s:g} s: no room there, or no answer"
-                )
+                waited = f"it did not come within {self.options.start_timeout_s:g} s"
+                self._lost(worker, f"{waited}: no room, or no answer from cluster_address={self.options.address!r}")
 
     def _lost(self, worker: _Worker, reason: str) -> None:
         """A worker is gone: its call fails by name; if there is no other, so does what waits."""
@@ -321,13 +320,7 @@ class RayExecutor:
         try:
             outcome = unpack(frame.text, frame.buffers)
         except Exception as error:
-            problem = PlacementError(
-                "read a result from the cluster", name="function", value=order.name,
-                rule=f"one that can be unpickled here ({type(error).__name__}: {error})",
-                hint="give back plain values, arrays or bytes",
-            )  # fmt: skip
-            problem.__cause__ = error
-            order.fail(problem)
+            order.fail(unreadable("read a result from the cluster", order.name, error))
             return
         if frame.kind == Kind.ERROR:
             order.fail(raised(outcome))

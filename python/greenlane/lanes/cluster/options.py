@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
+from greenlane.lanes.arena.options import check_range
 
 __all__ = ["ClusterOptions"]
 
@@ -48,19 +49,14 @@ class ClusterOptions:
                 "cluster_address", self.address, "the cluster to use: host:port, auto or local",
                 'set cluster_address = "local" for a Ray of its own on this machine', attempted=_ATTEMPTED,
             )  # fmt: skip
-        _check("cluster_queue", self.queue, 0, 1_000_000)
-        _check("cluster_workers", self.workers, 1, 10_000)
-        _check("cluster_cpus", self.num_cpus, 0, 1024)
-        _check("idle_s", self.idle_s, 0.1, 86_400)
-        _check("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
-        _check("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
+        check_range("cluster_queue", self.queue, 0, 1_000_000)
+        check_range("cluster_workers", self.workers, 1, 10_000)
+        check_range("cluster_cpus", self.num_cpus, 0, 1024)
+        check_range("idle_s", self.idle_s, 0.1, 86_400)
+        check_range("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
+        check_range("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
 
     @property
     def payload_max_bytes(self) -> int:
         """Largest payload."""
         return int(self.payload_max_mb * _MB)
-
-
-def _check(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise SettingsError(name, value, f"{low:g} to {high:g}", f"set {name} to a value in this range")

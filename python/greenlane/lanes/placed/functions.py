@@ -29,6 +29,8 @@ def refuse_unplaceable(fn: object) -> None:
             raise PlacementError(
                 _ATTEMPTED, name="fn", value=fn, rule="a function", hint="a coroutine belongs to its loop: await it"
             )
+        if isinstance(fn, classmethod):
+            raise PlacementError(_ATTEMPTED, name="fn", value=fn, rule="a function", hint="put @classmethod above it")
         raise PlacementError(
             _ATTEMPTED,
             name="fn",

@@ -5,7 +5,9 @@ Who is next is decided by core's permit queue: its holders are the calls that ru
 
 A call that stands still (it sleeps, or waits for another call) must not stop the lane: while calls wait, a watching
 thread looks whether those that run use CPU, and lends the place of one that does not to the next call, on one more
-thread. So a placed function may wait for another one. A thread that has died is found the same way.
+thread. So a placed function may wait for another one. A thread that has died is found the same way. It looks without
+the GIL, and takes it only when it has found something: a thread that takes it 50 times a second costs who computes half
+a per cent.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from greenlane._native import PermitQueue
+from greenlane._native import PermitQueue, Standing
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
@@ -31,7 +33,7 @@ __all__ = ["NativeThreads"]
 #: How often the running calls are looked at while others wait; what CPU between two looks means that one stands still
 #: (a thread that waits for the GIL wakes each interval, which costs more); and for how many looks it may. Together long
 #: enough that the kernel has not just put the thread aside, short enough for a call that waits for another one.
-_LOOK_S: Final = 0.02
+_LOOK_NS: Final = 20_000_000
 _STILL_NS: Final = 5_000
 _STILL_LOOKS: Final = 3
 #: Threads besides those of the rule, for calls whose place has been lent. Arbitrary: who places what waits for I/O on
@@ -43,16 +45,15 @@ _NAME: Final = "greenlane-lane"
 class _Worker:
     """One thread: the call that it runs, and the lock that it sleeps on."""
 
-    __slots__ = ("call", "cpu_ns", "lent", "still", "thread", "wake")
+    __slots__ = ("call", "coming", "lent", "thread", "wake")
 
     def __init__(self) -> None:
         self.call: Call | None = None
         # The kernel's number of the thread; 0 = it has not begun yet.
         self.thread = 0
-        # Its CPU clock at the last look; -1 = not looked at since its call began.
-        self.cpu_ns = -1
-        self.still = 0
         self.lent = False
+        # Started or woken for a call, and not there yet.
+        self.coming = True
         self.wake = allocate_lock()
         self.wake.acquire()
 
@@ -65,6 +66,7 @@ class NativeThreads:
         rule: QueueRule,
         run: Callable[[Call], object] = Call.run,
         refuses: Callable[[], bool] = lambda: True,
+        rests: Callable[[], object] = lambda: None,
     ) -> None:
         """Make the lane; no thread yet.
 
@@ -72,10 +74,12 @@ class NativeThreads:
             rule: how many calls run at once, how many wait, and in which order.
             run: runs a call on the lane's thread; must end it.
             refuses: whether a full queue refuses calls now; else it grows.
+            rests: called by a thread that finds no call, before it sleeps or ends.
         """
         self._rule = rule
         self._run = run
         self._refuses = refuses
+        self._rests = rests
         self.closed = False
         self._begin_anew()
         in_forked_child(self._begin_anew)
@@ -102,6 +106,7 @@ class NativeThreads:
                 self._ready.append(call)
             else:
                 self._waiting[call.ticket] = call
+                self._standing.want(True)
         self._staff()
         call.add_done_callback(self._ended)
 
@@ -121,6 +126,10 @@ class NativeThreads:
                 cancelled=self._by_state[State.CANCELLED],
                 shed=self._shed,
             )
+
+    def more(self) -> bool:
+        """Whether calls wait."""
+        return bool(self._waiting or self._ready)
 
     def close(self, seconds: float) -> None:
         """Refuse new calls, fail those that wait, let those that run end; see `Executor`."""
@@ -155,6 +164,7 @@ class NativeThreads:
         self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
         self._watched = False
+        self._standing = Standing()
         self._shed = 0
         self._by_state = dict.fromkeys(State, 0)
 
@@ -163,15 +173,12 @@ class NativeThreads:
         to_wake: list[_Worker] = []
         to_start: list[_Worker] = []
         with self._lock:
-            for _ in self._ready:
-                if len(to_wake) < len(self._idle):
-                    to_wake.append(self._idle[-1 - len(to_wake)])
+            for _ in range(len(self._ready) - sum(worker.coming for worker in self._workers)):
+                if self._idle:
+                    to_wake.append(self._idle.pop())
+                    to_wake[-1].coming = True
                 else:
                     to_start.append(_Worker())
-            if to_wake:
-                del self._idle[-len(to_wake) :]
-            starting = sum(worker.thread == 0 for worker in self._workers)
-            del to_start[: min(starting, len(to_start))]  # They look for a call when they begin.
             self._workers.update(to_start)
             watch = bool(self._waiting) and not self._watched
             self._watched |= watch
@@ -214,33 +221,46 @@ class NativeThreads:
         """Give the next call that begins on this thread, or None when the thread is to end. Sleeps."""
         while True:
             with self._lock:
+                worker.coming = False
+                watched = worker.call is not None and not worker.lent
                 self._let_go(worker)
+                if watched is not bool(self._ready):
+                    self._standing.change()
                 if self._ready:
                     call = self._ready.popleft()
-                    worker.call, worker.cpu_ns, worker.still, worker.lent = call, -1, 0, False
+                    worker.call, worker.lent = call, False
                     self._share(worker, call)
                     return call
-                if self.closed or len(self._idle) >= self._rule.threads:
-                    return None
-                self._idle.append(worker)
+                ends = self.closed or len(self._idle) >= self._rule.threads
+                if not ends:
+                    self._idle.append(worker)
+            self._rests()
+            if ends:
+                return None
             worker.wake.acquire()
 
     def _share(self, worker: _Worker, call: Call) -> None:
         """Let others run beside a call that leaves the GIL to them. Holds the lock."""
         running = sum(other.call is not None for other in self._workers)
         if running < min(call.width, self._rule.threads + _MOST_LENT):
-            worker.lent = True
-            self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
+            self._lend(worker, call)
+
+    def _lend(self, worker: _Worker, call: Call) -> None:
+        """Let the next call begin beside one that has its place. Holds the lock."""
+        worker.lent = True
+        self._standing.change()
+        self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
 
     def _let_go(self, worker: _Worker) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
         if worker.call is not None:
             granted = self._queue.release(time.monotonic_ns(), worker.call.ticket)
-            worker.call = None
+            worker.call, worker.lent = None, False
             self._grant(granted)
 
     def _grant(self, tickets: list[int]) -> None:
         self._ready.extend(self._waiting.pop(ticket) for ticket in tickets)
+        self._standing.want(bool(self._waiting))
 
     def _ended(self, call: Call) -> None:
         """Count how a call ended; one that still waited gives up its place in the queue."""
@@ -256,6 +276,7 @@ class NativeThreads:
         """Take a thread that ends, or has ended, off the lane; its call fails, and another thread goes on."""
         with self._lock:
             call = worker.call
+            self._standing.change()
             self._workers.discard(worker)
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -266,33 +287,36 @@ class NativeThreads:
 
     def _watch(self) -> None:
         """Look at the running calls until none waits."""
-        mine = self._lock
+        mine, standing = self._lock, self._standing
         while self._lock is mine:
-            self._sleep.acquire(timeout=_LOOK_S)
-            with self._lock:
+            with mine:
                 if not self._waiting:
                     self._watched = False
                     return
-                workers = [worker for worker in self._workers if worker.call is not None and not worker.lent]
-            dead = [worker for worker in workers if not self._look(worker)]
-            for worker in dead:
-                self._leave(worker)
+                at_work = [worker for worker in self._workers if worker.call is not None or worker.coming]
+                threads = [worker.thread for worker in at_work if worker.thread and not worker.lent]
+            for thread, cpu_ns in standing.wait(threads, _LOOK_NS, _STILL_NS, _STILL_LOOKS):
+                self._stands(thread, cpu_ns)
             self._staff()
 
-    def _look(self, worker: _Worker) -> bool:
-        """Lend the place of a call that has stood still for some looks; False = its thread has died."""
-        before_ns, call = worker.cpu_ns, worker.call
-        cpu_ns = _cpu_ns(worker.thread)
+    def _stands(self, thread: int, before_ns: int | None) -> None:
+        """Lend the place of a call that has stood still; end that of a thread that has died.
+
+        Args:
+            thread: the kernel's number of its thread.
+            before_ns: the thread's CPU clock when it was seen; None = it had none.
+        """
+        with self._lock:
+            worker = next((each for each in self._workers if each.thread == thread), None)
+            if worker is None or worker.lent:
+                return
+            call, cpu_ns = worker.call, _cpu_ns(thread)
+            # It has not moved since: neither on, nor to another call.
+            if call is not None and cpu_ns is not None and before_ns is not None and cpu_ns - before_ns < _STILL_NS:
+                if len(self._workers) < self._rule.threads + _MOST_LENT:
+                    self._lend(worker, call)
         if cpu_ns is None:
-            return False
-        worker.cpu_ns = cpu_ns
-        worker.still = worker.still + 1 if before_ns >= 0 and cpu_ns - before_ns < _STILL_NS else 0
-        if call is not None and worker.still >= _STILL_LOOKS:
-            with self._lock:
-                if worker.call is call and len(self._workers) < self._rule.threads + _MOST_LENT:
-                    worker.lent = True
-                    self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
-        return True
+            self._leave(worker)
 
 
 def _closed() -> PlacementError:
@@ -301,8 +325,6 @@ def _closed() -> PlacementError:
 
 def _cpu_ns(thread: int) -> int | None:
     """Read the CPU clock of any thread of this process; None = it has ended."""
-    if not thread:
-        return 0
     try:
         # The kernel's clock of one thread: its number, complemented, above the bits "per thread" and "scheduler".
         return time.clock_gettime_ns((~thread << 3) | 6)

@@ -39,6 +39,7 @@ class PlacedFunction:
         Raises:
             PlacementError: it cannot be placed, or there is no such placement.
         """
+        _refuse_misuse(fn, name)
         refuse_unplaceable(fn)
         if placement not in PLACEMENTS:
             raise PlacementError(
@@ -75,3 +76,13 @@ class PlacedFunction:
         if self.argument != AUTO:
             return self.argument
         return "inline" if self.mark == "light" else default
+
+
+def _refuse_misuse(fn: object, name: object) -> None:
+    """Say how the decorator is meant to be used, where its arguments show what was meant."""
+    if isinstance(fn, str):
+        hint = f"write @greenlane.placed(placement={fn!r})" if fn in PLACEMENTS else "write @greenlane.placed"
+        raise PlacementError("place a function", name="fn", value=fn, rule="a function", hint=hint)
+    if not isinstance(name, str):
+        rule = "a text, or nothing for its own name"
+        raise PlacementError("place a function", name="name", value=name, rule=rule, hint='write name="quote"')

@@ -62,8 +62,8 @@ _ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
-#: How often a call that is measured is looked at: each look interrupts it.
-_LOOK_NS: Final = 1_000_000
+#: How often a call that is measured is looked at: each look interrupts it, and one of 2 ms needs more than two.
+_LOOK_NS: Final = 250_000
 
 
 class Placement:
@@ -81,7 +81,11 @@ class Placement:
         """
         self._executors = executors or _none
         self._default, self._pins = settings.placement, settings.placements
-        self.lane = NativeThreads(QueueRule.of(settings), self._run_on_lane, refuses=lambda: permits().mode() == "on")
+        self.lane = NativeThreads(
+            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._lane_rests
+        )
+        # The permits that keep the interval short from one call of the lane to the next.
+        self._linger: Permits | None = None
         #: How many threads blocking functions may have, where a host of ours provides them.
         self.threads = settings.threads
         self._permits = permits
@@ -411,12 +415,16 @@ class Placement:
             Steps.pool_waited(call.arrival_ns)
         permits = self._permits_for(call.name)
         opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
+        permits.linger(False)
         try:
             if call.cost is not None:
                 call.fn = functools.partial(_measured, call.cost, call.fn)
             begun = call.run()
         finally:
             took_ns = time.monotonic_ns() - from_ns
+            # The loop wakes now, from the call's end: it must not wait for the next one by the long interval.
+            self._linger = permits
+            permits.linger(opened and self.lane.more() and permits.mode(call.name) == "on")
             spent = permits.close() if opened else None
             self._recorder.attach(before)
         with self._lock:
@@ -428,6 +436,11 @@ class Placement:
             remarks.at_first_sight(call.cost.choice, "thread", call.args, call.kwargs)
             if call.cost.next & PREPARE:
                 prepare(call.cost.choice, self._executors)
+
+    def _lane_rests(self) -> None:
+        permits, self._linger = self._linger, None
+        if permits is not None:
+            permits.linger(False)
 
     def _run_on_thread(self, fn: Callable[..., Any], name: str, arrival_ns: int, due_ns: int, *args: Any) -> Any:
         from_ns = time.monotonic_ns()
@@ -496,9 +509,9 @@ def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         cost.ran_ns, cost.cpu_ns = time.monotonic_ns() - from_ns, time.thread_time_ns() - cpu_ns
         cost.computed = cost.cpu_ns * _LEAST_CPU >= cost.ran_ns
         if looks is not None:
-            seen, free, cost.lag_ns = looks.end()
-            if seen:
-                cost.released = free * 1000 // seen
+            seen_ns, free_ns, cost.lag_ns = looks.end()
+            if seen_ns:
+                cost.released = free_ns * 1000 // seen_ns
 
 
 def _result(call: Call) -> Any:

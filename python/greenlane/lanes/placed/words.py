@@ -27,11 +27,14 @@ def reason(
         place: where it runs.
         why: core's word for the reason.
         seen: (calls, median ns waited, median ns that a loop was kept), inline, thread, process.
-        weighed: likewise without calls, thread and process, when they were last compared.
-        costs: (median CPU ns, share without the GIL of 1000, ns that pickling keeps the caller).
+        weighed: (lower quartile of ns taken, median ns that a loop was kept), thread and process, when last compared.
+        costs: (median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller).
         crossing: what was found out about crossing to another process.
     """
-    inline, thread, _ = seen
+    inline, (calls, thread_took_ns, thread_lag_ns), _ = seen
+    if not thread_took_ns and weighed[0][0]:  # It is being tried again.
+        thread_took_ns, thread_lag_ns = weighed[0]
+    thread = (calls, thread_took_ns, thread_lag_ns)
     work = _work(thread, costs)
     bytes_ = f"{crossing.in_band / 1e6:.2f} MB in band"
     if why == "new":

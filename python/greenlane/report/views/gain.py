@@ -22,7 +22,7 @@ def view(study: Study) -> Html:
     if not any(gain.removable_ns for gain in moved):
         return Html("")
     drawn = sorted(moved, key=lambda gain: -abs(gain.levels["p99"].now_ns - gain.levels["p99"].about_ns))[:_DRAWN]
-    groups = {gain.route or "(no route)": _whiskers(gain) for gain in drawn}
+    groups = {gain.route or "(no route)": _whiskers(gain, study.remedy) for gain in drawn}
     values = [value for rows in groups.values() for row in rows for value in (row.low, row.high)]
     axis = LogAxis(max(1e3, min(values) * 0.85), max(values) * 1.15, LEFT, RIGHT)
     chosen, more = shortened(study.gains)
@@ -39,12 +39,13 @@ def view(study: Study) -> Html:
         for gain in chosen
     ]
     return section(
-        "With permits: an estimate",
-        wide(whiskers(groups, axis, "p99 now and with permits", duration)),
+        f"With {study.remedy}: an estimate",
+        wide(whiskers(groups, axis, f"p99 now and with {study.remedy}", duration)),
         details("All routes", table(heads, rows, "estimates", names=2), more),
         note(
-            "What the estimate takes as known: on threads with CPU permits a light phase waits at most one switch "
-            "interval for a heavy one; heavy phases take turns as they do now; the same jobs arrive at the same "
+            "What the estimate takes as known: on threads with CPU permits, and on a loop whose heavy work "
+            "greenlane.run has on its lane, a light phase waits at most one switch interval for a heavy one; heavy "
+            "phases take turns as they do now; the same jobs arrive at the same "
             "moments. Light jobs lose what they waited in heavy slices, heavy jobs are overtaken by light work. Not in "
             "it: queues that drain sooner (better), C calls that hold the GIL (worse), more switches (worse). "
             "`mode = on` under the same load is the proof."
@@ -58,9 +59,9 @@ def _pair(gain: Gain, name: str) -> tuple[int, int]:
     return gain.levels[name].now_ns, gain.levels[name].about_ns
 
 
-def _whiskers(gain: Gain) -> list[Whisker]:
+def _whiskers(gain: Gain, remedy: str) -> list[Whisker]:
     at = gain.levels["p99"]
     return [
         Whisker("now", at.now_ns, at.now_ns, at.now_ns, duration(at.now_ns)),
-        Whisker("with permits", at.low_ns, at.about_ns, at.high_ns, f"about {duration(at.about_ns)}", "", True),
+        Whisker(f"with {remedy}", at.low_ns, at.about_ns, at.high_ns, f"about {duration(at.about_ns)}", "", True),
     ]

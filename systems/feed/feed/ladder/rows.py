@@ -63,7 +63,7 @@ def _row(result: Result, contender: str, runs: Runs, costs: Json, beside: str, c
         "alone_wall_ms": costs["wall_ms"],
         "cpu_utilisation_frac": sum(_spent_ms(run) for run in runs) / (seconds * 1e3),
         "pss_mb": pss_mb(runs), "processes": runs[-1]["processes"],
-        "loop_lag_p99_ms": _lag_ms(runs, seconds),
+        "loop_lag_p99_ms": lag_of(runs),
         "bytes_moved_per_job": sum(run["usage"]["bytes_moved"] for run in runs) / max(1, _requests(runs)),
         "capacity_per_s": itself["rush"]["per_s"],
         "max_per_s": itself["most"]["max_per_s"], "bounded_by": itself["most"]["bounded_by"],
@@ -121,6 +121,16 @@ def pss_mb(runs: Runs) -> float:
     return max(run["pss_mb"] for run in runs)
 
 
+def lag_of(runs: Runs) -> float | None:
+    """99th percentile of how late the loop looks, ms; None where nobody counts rounds."""
+    together: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        for place, (count, ns) in run["usage"]["rounds"].items():
+            was = together.get(place, (0, 0))
+            together[place] = was[0] + count, was[1] + ns
+    return loop_lag_ms(together, sum(run["usage"]["seconds"] for run in runs))
+
+
 def ratio(
     one: Runs, other: Runs, statistic: Callable[[Runs], float], factor: float = 1.0
 ) -> tuple[float, float, float]:
@@ -144,12 +154,3 @@ def _spent_ms(run: Json) -> float:
 
 def _requests(runs: Runs) -> int:
     return sum(run["usage"]["requests"] for run in runs)
-
-
-def _lag_ms(runs: Runs, seconds: float) -> float | None:
-    together: dict[str, tuple[int, int]] = {}
-    for run in runs:
-        for place, (count, ns) in run["usage"]["rounds"].items():
-            was = together.get(place, (0, 0))
-            together[place] = was[0] + count, was[1] + ns
-    return loop_lag_ms(together, seconds)
