@@ -84,6 +84,7 @@ lint: build ## ruff, rustfmt, clippy; generated documents are up to date
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
+	PYTHONPATH=systems/feed $(BIN)/python -m feed.docs --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 
@@ -96,10 +97,11 @@ types: build ## mypy strict; the native module against its .pyi
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
 
-docs: build ## docs/settings.md, metrics.md and scenarios.md from the declarations that they are about
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's advice and drawings from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
+	PYTHONPATH=systems/feed $(BIN)/python -m feed.docs
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

@@ -134,6 +134,15 @@ class Site:
         models = {model: f"http://127.0.0.1:{port}" for model, (_, port) in self._models.items()}
         return Addresses(self.items.ports, self.history.port, models, str(self.model), self._plan.users)
 
+    def pids(self) -> dict[str, list[int]]:
+        """Processes by part: history, models, shards; those that run now."""
+        parts = {
+            "history": [self.history.pid],
+            "models": [process.pid for process, _ in self._models.values() if process.running()],
+            "shards": [shard.pid for shard in self.items.shards],
+        }
+        return {part: [pid for pid in pids if pid] for part, pids in parts.items()}
+
     def start_model(self, model: str, *, wait: bool = True) -> None:
         """Starts a model's service, at the port that it had before if it had one."""
         port = self._models[model][1] if model in self._models else free_port()

@@ -18,7 +18,7 @@ from feed.ladder.command import finite, main
 from feed.ladder.kept import Kept
 from feed.ladder.lag import loop_lag_ms
 from feed.ladder.options import ALL, OURS, Options, parse
-from feed.ladder.rows import rows_of
+from feed.ladder.rows import parts_cpu_ms, rows_of
 from feed.ladder.run import Result
 from feed.ladder.shares import category_of, shares, stacks
 from feed.ladder.tables import shown
@@ -216,12 +216,18 @@ def cell(cpu_ms: float, p95_ms: float, pss_mb: float) -> dict[str, Any]:
     usage = {
         "seconds": 10.0, "requests": 20, "main_ms": 20 * cpu_ms, "workers_ms": 0.0, "path_ms": 0.0, "machine_ms": 0.0,
         "others_ms": 0.0, "bytes_moved": 0, "problems": 0, "rounds": {},
+        "site_ms": {"history": 1.0, "models": 10.0, "shards": 40.0},
         "stages": {"features": {"wall_ms": 1.0, "cpu_ms": 1.0, "io_ms": 0.0, "wait_ms": 0.0, "wait_most_ms": 0.0}},
     }  # fmt: skip
     return {
         "latency_ms": [p95_ms] * 20, "errors": 0, "per_s": 2.0, "usage": usage, "pss_mb": pss_mb, "processes": 1,
         "warning": "",
     }  # fmt: skip
+
+
+def test_cpu_of_a_request_is_told_by_part() -> None:
+    wanted = {"service": 8.0, "workers": 0.0, "history": 0.05, "models": 0.5, "shards": 2.0}
+    assert parts_cpu_ms([cell(8.0, 50.0, 100.0)] * 2) == pytest.approx(wanted)
 
 
 def figures(inline_ms: float, ours_ms: float, wrong: int = 0, others: tuple[str, ...] = ()) -> Result:

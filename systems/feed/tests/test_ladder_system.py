@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from feed.drawings.__main__ import drawn
 from feed.interpreter import environment
 from feed.ladder.article import steps_of
 from feed.ladder.kept import Kept
@@ -60,6 +62,11 @@ def test_a_small_ladder_runs_through(site: Site, tmp_path: Path, monkeypatch: py
     assert [one["function"] for one in by_cell[OURS, "pool"]["placements"]] == ["feed.variants.greenlane._ranked"]
     stages = {row["stage"] for row in rows if row["contender"] == "pool" and row["stage"]}
     assert {"records", "decode", "executor", "features", "predict", "sort"} <= stages
+    parts = by_cell["pool", ""]["parts_cpu_ms"]
+    assert set(parts) == {"service", "workers", "history", "models", "shards"} and min(parts.values()) > 0
+    (tmp_path / "drawn.json").write_text(json.dumps({"rows": rows}))
+    drawings = drawn(tmp_path / "drawn.json")
+    assert "its workers" in drawings["service-map.svg"] and "pool at" in drawings["ladder.svg"]
     verdicts = verdicts_of(result)
     assert verdicts[0].holds
     assert "Must show" in shown(result, rows, verdicts, steps_of(result))

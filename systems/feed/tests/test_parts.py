@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import statistics
 import time
@@ -180,3 +181,20 @@ def test_a_measured_coroutine_is_as_it_was_results_errors_cancellation() -> None
 
     run_timed(main)
     assert caught == ["cancelled"]
+
+
+def test_a_task_that_is_cancelled_before_its_first_step_leaves_no_coroutine_unawaited() -> None:
+    async def never() -> None:
+        raise AssertionError("it began")
+
+    coroutine = never()
+
+    async def main() -> None:
+        task = Stages().task("part", coroutine)
+        task.cancel()
+        await asyncio.wait([task])
+        # Callbacks of a task run in the round after it.
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

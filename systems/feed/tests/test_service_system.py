@@ -316,3 +316,12 @@ def test_totals_count_requests_stages_and_problems(inline: Running) -> None:
     assert after["requests"] - before["requests"] == 2
     assert after["problems"]["history"] - before["problems"].get("history", 0) == 1
     assert after["stages"]["features"]["cpu_ms"] > before["stages"]["features"]["cpu_ms"]
+
+
+def test_the_site_knows_its_processes(site: Site) -> None:
+    pids = site.pids()
+    assert {part: len(found) for part, found in pids.items()} == {"history": 1, "models": 4, "shards": 3}
+    for part, found in pids.items():
+        for pid in found:
+            with open(f"/proc/{pid}/cmdline") as command:
+                assert ("first_level" if part == "models" else "redis-server") in command.read()

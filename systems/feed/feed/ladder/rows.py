@@ -57,7 +57,7 @@ def _row(result: Result, contender: str, runs: Runs, costs: Json, beside: str, c
         **{f"p{share * 100:g}_ms".replace(".", ""): quantile(latencies, share) if latencies else None
            for share in (0.5, 0.95, 0.99, *((0.999,) if sent >= _MOST_EXACT else ()))},
         "samples": sent, "errors": errors, "degraded": sum(run["usage"]["problems"] for run in runs),
-        "cpu_ms_per_job": cpu_ms(runs),
+        "cpu_ms_per_job": cpu_ms(runs), "parts_cpu_ms": parts_cpu_ms(runs),
         "path_cpu_ms_per_job": path_ms(runs, costs),
         "alone_cpu_ms_per_job": costs["cpu_ms"], "alone_path_cpu_ms_per_job": costs["path_cpu_ms"],
         "alone_wall_ms": costs["wall_ms"],
@@ -97,6 +97,17 @@ def _stage_rows(contender: str, runs: Runs, beside: str, cell: str) -> list[Json
 def cpu_ms(runs: Runs) -> float:
     """CPU of the service and its processes for one request; not the stores' and the models'."""
     return sum(_spent_ms(run) for run in runs) / max(1, _requests(runs))
+
+
+def parts_cpu_ms(runs: Runs) -> dict[str, float]:
+    """CPU for one request by part: the service, its workers, history store, models, shards."""
+    sums: dict[str, float] = {}
+    for run in runs:
+        usage = run["usage"]
+        of_run = {"service": usage["main_ms"], "workers": usage["workers_ms"], **usage["site_ms"]}
+        for part, spent_ms in of_run.items():
+            sums[part] = sums.get(part, 0.0) + spent_ms
+    return {part: sum_ms / max(1, _requests(runs)) for part, sum_ms in sums.items()}
 
 
 def path_frac(costs: Json) -> float:

@@ -33,6 +33,7 @@ class Look:
         workers_moved: bytes that those read and wrote through pipes and files.
         busy_ns: CPU of the whole machine.
         ours_ns: CPU of the demo with all that it started.
+        site_ns: CPU of the site's processes by part: history, models, shards.
     """
 
     at_s: float
@@ -42,6 +43,7 @@ class Look:
     workers_moved: int
     busy_ns: int
     ours_ns: int
+    site_ns: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Usage:
         problems: parts that the service had to do without, over all requests.
         stages: cpu_ms, io_ms, wait_ms, wait_most_ms of each stage, over all requests.
         rounds: of the loop: class -> (rounds, ns).
+        site_ms: CPU of the site's processes by part; all of it is for this service, since load comes to one at a time.
     """
 
     seconds: float
@@ -71,6 +74,7 @@ class Usage:
     problems: int
     stages: dict[str, dict[str, float]]
     rounds: dict[str, tuple[int, int]]
+    site_ms: dict[str, float]
 
     def plain(self) -> dict[str, Any]:
         """As JSON knows it."""
@@ -80,7 +84,8 @@ class Usage:
 class Subject:
     """One started service."""
 
-    def __init__(self, variant: str, running: Running, control: Path) -> None:
+    def __init__(self, variant: str, running: Running, control: Path, site: Site) -> None:
+        self._site = site
         self.variant = variant
         self.running = running
         self._control = control
@@ -102,6 +107,7 @@ class Subject:
         return Look(
             time.monotonic(), totals, processes.cpu_ns([main]), processes.cpu_ns(workers), moved,
             processes.machine_busy_ns(), processes.family_ns(),
+            {part: processes.cpu_ns(pids) for part, pids in self._site.pids().items()},
         )  # fmt: skip
 
     def feed(self, user: int, path: str = "/feed?user={}") -> dict[str, Any]:
@@ -144,6 +150,8 @@ def between(before: Look, after: Look) -> Usage:
         problems=sum(new["problems"].values()) - sum(old["problems"].values()),
         stages=_stages(old["stages"], new["stages"]),
         rounds=_rounds(old.get("rounds", []), new.get("rounds", [])),
+        # A part that was started anew counts from 0 again.
+        site_ms={part: max(0, ns - before.site_ns.get(part, 0)) / 1e6 for part, ns in after.site_ns.items()},
     )
 
 
@@ -163,7 +171,7 @@ def serving(variant: str, site: Site, logs: Path, workers: int) -> Iterator[Subj
         variant, addresses, logs / f"{variant}.log", workers=workers, deadline_ms=PATIENT_MS,
         settings={"GREENLANE_CONTROL_DIR": str(sockets)},
     )  # fmt: skip
-    subject = Subject(variant, running, sockets)
+    subject = Subject(variant, running, sockets, site)
     try:
         yield subject
     except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@
         &stages=1                    with "stages": where the time went, and "ranked": the ids before the rules
     GET /totals                      requests and stages since the start, CPU and processes of the service
     GET /health
+    GET /, GET /stages               pages for people (feed/pages/routes.py)
 
 A deadline comes with the request (x-envoy-expected-rq-timeout-ms, or the service's own) and every answer is 200 as long
 as the question is well formed: what is missing stands in `degraded`.
@@ -28,6 +29,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from feed.pages.routes import Pages
 from feed.variants.ranking import Given
 from feed.variants.table import ranking
 from feed.world.catalogue import NOW_S
@@ -91,6 +93,7 @@ class Service:
     def __init__(self, given: Given, options: Options) -> None:
         self._given = given
         self._options = options
+        self.pages = Pages(given.addresses, options.variant, options.now_s, options.deadline_ms)
         self._totals = Totals()
         self._ranking = ranking(options.variant, given)
         self._feeds: Feeds
@@ -177,6 +180,7 @@ class Service:
             }
             body = self._ranking.encoded(answer)
         self._totals.count(job)
+        self.pages.live.count(job)
         if request.query.get("stages"):
             more = {"stages": job.stages.rows(), "coroutines": job.stages.tasks, "ranked": list(job.ranked)}
             body = self._ranking.encoded(answer | more)
@@ -192,6 +196,7 @@ def application(given: Given, options: Options) -> web.Application:
     app.router.add_get("/feed/{feed}", service.later)
     app.router.add_get("/totals", service.totals)
     app.router.add_get("/health", service.health)
+    service.pages.add_to(app)
     return app
 
 

@@ -97,7 +97,10 @@ class Stages:
     def task(self, name: str, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """The coroutine as a task of its own, measured."""
         self.tasks += 1
-        return asyncio.create_task(self.measured(name, coroutine))
+        task = asyncio.create_task(self.measured(name, coroutine))
+        # One that is cancelled before its first step would never be awaited, and Python would say so.
+        task.add_done_callback(lambda _: coroutine.close())
+        return task
 
     def rows(self) -> dict[str, dict[str, float]]:
         """For answers."""
