@@ -294,7 +294,7 @@ class Placement:
         """Give a call for the lane in the place of one that could not even be sent; else raise why."""
         cost = call.cost
         if cost is not None:
-            cost.choice.chooser.lost(cost.next)
+            cost.choice.lost(cost)
         unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
         if not unsent or cost is None or cost.choice.pin != AUTO or _place_of(cost) != PROCESS:
             raise error
