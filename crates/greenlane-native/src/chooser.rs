@@ -27,6 +27,7 @@ pub struct Chooser {
 impl Chooser {
     #[new]
     #[pyo3(signature = (*, light_ns, quantile, margin, learn_after, inline, process, budget_ns, workers))]
+    #[allow(clippy::too_many_arguments)] // named, and all of one rule
     fn new(
         light_ns: u64,
         quantile: f64,
