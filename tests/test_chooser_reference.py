@@ -15,6 +15,7 @@ RULES = st.fixed_dictionaries(
         "learn_after": st.integers(1, 4),
         "inline": st.booleans(),
         "process": st.sampled_from([True, True, True, False]),
+        "workers": st.integers(0, 3),
         "budget_ns": st.sampled_from([0, 50 * MS, 500 * MS, 60_000 * MS]),
     }
 )
@@ -26,6 +27,7 @@ STRETCH = st.fixed_dictionaries(
         "lag": st.tuples(NS, NS, NS),
         "released": st.sampled_from([0, 300, 700, 1000]),
         "kept": st.sampled_from([0, MS // 10, 5 * MS]),
+        "crowd": st.sampled_from([0, 1, 2, 4, 100]),
         "calls": st.integers(1, 90),
         "pause_ns": st.sampled_from([0, MS, 1_000 * MS, 61_000 * MS]),
         "fate": st.sampled_from(["well", "well", "well", "lost", "late", "refused", "forked", "unready"]),
@@ -71,7 +73,9 @@ def end(chooser, next_, now, stretch, place, fate):
     else:
         took = stretch["took"][place]
         measured = {"lag_ns": stretch["lag"][place], "released": stretch["released"]} if next_ & 8 else {}
-        chooser.observe(next_, now, took_ns=took, ran_ns=took, cpu_ns=took // 2, computed=True, **measured)
+        chooser.observe(
+            next_, now, took_ns=took, ran_ns=took, cpu_ns=took // 2, computed=True, crowd=stretch["crowd"], **measured
+        )
 
 
 def same(both):

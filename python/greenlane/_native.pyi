@@ -534,6 +534,7 @@ class Chooser:
         inline: bool,
         process: bool,
         budget_ns: int,
+        workers: int,
     ) -> Chooser:
         """Know nothing yet; `greenlane.policy.ChoiceRule` says what each value means."""
 
@@ -551,8 +552,12 @@ class Chooser:
         lag_ns: int | None = None,
         released: int | None = None,
         computed: bool = False,
+        crowd: int = 0,
     ) -> None:
-        """Take in what a call cost: its caller waited, its function ran, its thread computed; `released` of 1000."""
+        """Take in what a call cost: its caller waited, its function ran, its thread computed; `released` of 1000.
+
+        crowd: calls of the function in progress when it began, itself included; 0 = unknown.
+        """
 
     def ran_inline(self, took_ns: int) -> None:
         """Take in how long a call took that ran where its caller is."""
@@ -582,7 +587,7 @@ class Chooser:
         """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
 
     def weighed(self) -> list[tuple[int, int]]:
-        """(lower quartile of ns a call took, median that a loop was kept) of thread and process, last compared."""
+        """(lower quartile of ns a call took, with its turn, median that a loop was kept), thread and process."""
 
     def costs(self) -> tuple[int, int, int]:
         """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""

@@ -6,13 +6,13 @@ A forked child has worker processes of its own; the executors see to that themse
 from __future__ import annotations
 
 import atexit
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.real import RLock, in_forked_child
+from greenlane.policy import workers_of
 from greenlane.settings import Settings
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def arena_options(settings: Settings) -> ArenaOptions:
         rule = f"a function that can be imported ({type(error).__name__}: {error})"
         raise SettingsError("process_warm_up", warm_up, rule, "write module:function") from error
     return ArenaOptions(
-        workers=settings.process_workers or _workers(len(os.sched_getaffinity(0))),
+        workers=workers_of(settings),
         queue=settings.process_queue,
         arena_mb=settings.arena_mb,
         # A function that was chosen to run there must not fail for what it, or its caller, may do with an array here.
@@ -92,11 +92,6 @@ def arena_options(settings: Settings) -> ArenaOptions:
         kill_after_s=settings.process_kill_s,
         warm_up=function,
     )
-
-
-def _workers(cores: int) -> int:
-    """One core is left to the loop, but of two: one worker alone would serve its callers one after the other."""
-    return min(cores, max(cores - 1, 2))
 
 
 def _process(settings: Settings) -> Executor:

@@ -23,10 +23,12 @@ def mean(values):
 
 
 class Chooser:
-    def __init__(self, *, light_ns, quantile, margin, learn_after, inline, process, budget_ns):
+    def __init__(self, *, light_ns, quantile, margin, learn_after, inline, process, budget_ns, workers):
         self.light_ns, self.learn_after = light_ns, learn_after
         self.inline, self.process, self.budget_ns = inline, process, budget_ns
         self.bears = 2 * light_ns
+        self.at_once = {THREAD: 1, PROCESS: max(workers, 1)}
+        self.crowd = []
         self.profile = CallProfile(light_ns, quantile, margin, learn_after)
         self.took = [[], [], []]
         self.lag = [[], [], []]
@@ -122,7 +124,7 @@ class Chooser:
 
     # -- what is told
 
-    def observe(self, next, now, *, took_ns, ran_ns, cpu_ns=0, lag_ns=None, released=None, computed=False):
+    def observe(self, next, now, *, took_ns, ran_ns, cpu_ns=0, lag_ns=None, released=None, computed=False, crowd=0):
         place, tried = next & 3, bool(next & TRIED)
         self.profile.update(ran_ns, computed)
         self.calls += 1
@@ -134,6 +136,8 @@ class Chooser:
                 self.keep(self.released, released)
             if cpu_ns:
                 self.keep(self.cpu, cpu_ns)
+            if crowd:
+                self.keep(self.crowd, crowd)
         if tried:
             self.tried(place, took_ns, now)
         elif self.is_settled and self.trial is None and place == self.place:
@@ -156,18 +160,25 @@ class Chooser:
             return
         trial["left"] = max(trial["left"] - 1, 0)
         seen, spent = self.took[place], self.left(now) <= 0
-        hopeless = len(seen) >= 2 and min(seen) > best // 2 * 3 + self.bears
+        least, known = self.with_turns(min(seen, default=0), place), self.with_turns(best, self.place)
+        hopeless = len(seen) >= 2 and least > known // 2 * 3 + self.bears
         less, more = sorted(self.cost(place) for place in (THREAD, PROCESS))
         doubtful = less + less // 10 < more < less // 2 * 3
         enough = not trial["left"] and (spent or len(seen) == KEPT or not doubtful)
         if hopeless or enough or (spent and len(seen) >= LEARN):
             self.decide(now)
 
+    def with_turns(self, took, place):
+        at_once = self.at_once.get(place, 1)
+        crowd = min(max(median(self.crowd), at_once), max(64, at_once))
+        return took * crowd // at_once
+
     def cost(self, place):
-        return quartile(self.took[place]) + max(median(self.lag[place]) - self.bears, 0)
+        return self.with_turns(quartile(self.took[place]), place) + max(median(self.lag[place]) - self.bears, 0)
 
     def decide(self, now):
-        seen = {place: (quartile(self.took[place]), median(self.lag[place])) for place in (THREAD, PROCESS)}
+        took = {place: self.with_turns(quartile(self.took[place]), place) for place in (THREAD, PROCESS)}
+        seen = {place: (took[place], median(self.lag[place])) for place in took}
         self.compared = [seen[THREAD], seen[PROCESS]]
         cost = {place: self.cost(place) for place in seen}
         near = min(cost.values()) // 10

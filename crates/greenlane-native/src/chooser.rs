@@ -26,7 +26,8 @@ pub struct Chooser {
 #[pymethods]
 impl Chooser {
     #[new]
-    #[pyo3(signature = (*, light_ns, quantile, margin, learn_after, inline, process, budget_ns))]
+    #[pyo3(signature = (*, light_ns, quantile, margin, learn_after, inline, process, budget_ns, workers))]
+    #[allow(clippy::too_many_arguments)] // named, and all of one rule
     fn new(
         light_ns: u64,
         quantile: f64,
@@ -35,6 +36,7 @@ impl Chooser {
         inline: bool,
         process: bool,
         budget_ns: u64,
+        workers: u64,
     ) -> Self {
         Self {
             rule: ChoiceRule {
@@ -47,6 +49,7 @@ impl Chooser {
                 inline,
                 process,
                 budget_ns,
+                workers,
             },
             chooser: Mutex::default(),
         }
@@ -56,7 +59,7 @@ impl Chooser {
         packed(self.locked().next(now_ns, &self.rule))
     }
 
-    #[pyo3(signature = (next, now_ns, *, took_ns, ran_ns, cpu_ns=0, lag_ns=None, released=None, computed=false))]
+    #[pyo3(signature = (next, now_ns, *, took_ns, ran_ns, cpu_ns=0, lag_ns=None, released=None, computed=false, crowd=0))]
     #[allow(clippy::too_many_arguments)] // named, and all of one call
     fn observe(
         &self,
@@ -68,6 +71,7 @@ impl Chooser {
         lag_ns: Option<u64>,
         released: Option<u64>,
         computed: bool,
+        crowd: u64,
     ) {
         let cost = Measured {
             took_ns,
@@ -76,6 +80,7 @@ impl Chooser {
             lag_ns,
             released,
             computed,
+            crowd,
         };
         self.locked()
             .observe(unpacked(next), &cost, now_ns, &self.rule);

@@ -1,6 +1,6 @@
 """The typed face of greenlane-core's decisions; no rule of its own."""
 
-from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
+from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
 
-__all__ = ["WAIT_MIN_MS", "CallRule", "ChoiceRule", "PermitRule", "QueueRule", "permits_of"]
+__all__ = ["WAIT_MIN_MS", "CallRule", "ChoiceRule", "PermitRule", "QueueRule", "permits_of", "workers_of"]

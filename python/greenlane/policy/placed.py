@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from greenlane.policy.rule import permits_of
 from greenlane.settings import Settings
 
-__all__ = ["CallRule", "ChoiceRule", "QueueRule"]
+__all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]
 
 _NS_PER_MS = 1_000_000
 
@@ -39,6 +40,8 @@ class ChoiceRule(CallRule):
     inline: bool
     process: bool
     budget_ns: int
+    # Calls that worker processes run at once.
+    workers: int
 
     @classmethod
     def of(cls, settings: Settings) -> ChoiceRule:
@@ -48,6 +51,7 @@ class ChoiceRule(CallRule):
             inline="inline" in settings.auto_placements,
             process="process" in settings.auto_placements,
             budget_ns=round(settings.explore_ms * _NS_PER_MS),
+            workers=workers_of(settings),
         )
 
 
@@ -71,3 +75,16 @@ class QueueRule:
             ageing_ns=round(settings.ageing_ms * _NS_PER_MS),
             most_waiting=settings.placed_queue,
         )
+
+
+def workers_of(settings: Settings, cores: int = 0) -> int:
+    """Give how many worker processes there are to be.
+
+    One core is left to the loop, but of two: one worker alone would serve its callers one after the other.
+
+    Args:
+        settings: `process_workers`; 0 = by the cores.
+        cores: usable ones; 0 = those of this process.
+    """
+    cores = cores or len(os.sched_getaffinity(0))
+    return settings.process_workers or min(cores, max(cores - 1, 2))

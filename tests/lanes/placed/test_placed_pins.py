@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import greenlane
-from greenlane.bootstrap_executors import Elsewhere, _workers
+from greenlane.bootstrap_executors import Elsewhere
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes import Permits
 from greenlane.lanes.placed import Placement
 from greenlane.lanes.placed.placed_function import PlacedFunction
+from greenlane.policy import workers_of
 from greenlane.settings import Settings, load
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -225,4 +226,4 @@ def test_methods_nested_calls_forks_and_the_main_module(tmp_path: Path) -> None:
 
 
 def test_worker_processes_leave_a_core_to_the_loop_where_there_are_more_than_two() -> None:
-    assert [_workers(cores) for cores in (1, 2, 3, 4, 64)] == [1, 2, 2, 3, 63]
+    assert [workers_of(Settings(), cores) for cores in (1, 2, 3, 4, 64)] == [1, 2, 2, 3, 63]

@@ -40,6 +40,8 @@ const CALMER_NS: u64 = 500_000;
 /// Calls that have become longer or shorter are not noticed before this part of the calls after which it looks again:
 /// a machine whose neighbours come and go has nothing new measured in every ten calls.
 const BLIND: u64 = 8;
+/// More callers than these count as these: a flood is not how a function is called.
+const MOST_CROWD: u64 = 64;
 /// Medians that differ by less than this have not changed, however small they are.
 const SAME_NS: u64 = 100_000;
 
@@ -54,6 +56,8 @@ pub struct ChoiceRule {
     pub process: bool,
     /// What trying may cost in a minute, over the best placement, ns. A trial that has begun gets its first calls.
     pub budget_ns: u64,
+    /// Calls that the worker processes run at once; 0 counts as 1. The thread runs one.
+    pub workers: u64,
 }
 
 /// What to do with the next call.
@@ -86,6 +90,8 @@ pub struct Measured {
     pub released: Option<u64>,
     /// It computed, and did not block.
     pub computed: bool,
+    /// Calls of the function that were in progress when it began, itself included; 0 = unknown.
+    pub crowd: u64,
 }
 
 /// Whether a function can run in another process.
@@ -125,6 +131,7 @@ pub struct Chooser {
     lag: [Ring; 3],
     cpu: Ring,
     released: Ring,
+    crowd: Ring,
     crossing: Crossing,
     place: Place,
     why: Why,
@@ -169,7 +176,8 @@ impl Chooser {
         (self.cpu.median(), self.released.mean(), kept_ns)
     }
 
-    /// (ns that callers waited, ns that a loop was kept) on the thread and in a process, when they were last compared.
+    /// (ns that callers waited, their turn included, ns that a loop was kept) on the thread and in a process, when they
+    /// were last compared.
     pub fn weighed(&self) -> [(u64, u64); 2] {
         self.weighed
     }
@@ -411,6 +419,9 @@ impl Chooser {
         if cost.cpu_ns > 0 {
             self.cpu.push(cost.cpu_ns);
         }
+        if cost.crowd > 0 {
+            self.crowd.push(cost.crowd);
+        }
     }
 
     fn tried(&mut self, place: Place, took_ns: u64, now_ns: u64, rule: &ChoiceRule) {
@@ -428,7 +439,11 @@ impl Chooser {
         trial.left = trial.left.saturating_sub(1);
         let tried = &self.took[place as usize];
         let (left, counted) = (trial.left, tried.len);
-        let hopeless = counted >= 2 && tried.least() > best_ns / 2 * 3 + bears(rule);
+        let (least_ns, best_ns) = (
+            self.with_turns(tried.least(), place, rule),
+            self.with_turns(best_ns, self.place, rule),
+        );
+        let hopeless = counted >= 2 && least_ns > best_ns / 2 * 3 + bears(rule);
         let spent = self.purse_ns(now_ns, rule) <= 0;
         let enough = left == 0 && (spent || counted >= KEPT || !self.is_doubtful(rule));
         if hopeless || enough || spent && counted >= LEARN {
@@ -444,12 +459,26 @@ impl Chooser {
         more_ns > less_ns + less_ns / NEAR && more_ns < less_ns / 2 * 3
     }
 
-    /// What a call costs there, and how long it keeps a loop. Of what calls took the lower quartile: what a neighbour
+    /// What its callers wait who come together, when a call takes so long: they are served by turns, on the thread one
+    /// at a time.
+    fn with_turns(&self, took_ns: u64, place: Place, rule: &ChoiceRule) -> u64 {
+        let at_once = match place {
+            Place::Process => rule.workers.max(1),
+            Place::Inline | Place::Thread => 1,
+        };
+        let crowd = self.crowd.median().clamp(at_once, MOST_CROWD.max(at_once));
+        took_ns.saturating_mul(crowd) / at_once
+    }
+
+    /// What a call costs there, turns included, and how long it keeps a loop. Of what calls took the lower quartile: what a neighbour
     /// on the machine adds is only ever added, and not to every call.
     fn cost(&self, place: Place, rule: &ChoiceRule) -> (u64, u64) {
-        let took_ns = self.took[place as usize].quartile();
+        let took_ns = self.with_turns(self.took[place as usize].quartile(), place, rule);
         let lag_ns = self.lag[place as usize].median();
-        (took_ns + lag_ns.saturating_sub(bears(rule)), lag_ns)
+        (
+            took_ns.saturating_add(lag_ns.saturating_sub(bears(rule))),
+            lag_ns,
+        )
     }
 
     /// Settles for the thread or the processes.
@@ -460,7 +489,8 @@ impl Chooser {
         );
         self.weighed = [Place::Thread, Place::Process].map(|place| {
             let took_ns = self.took[place as usize].quartile();
-            (took_ns, self.lag[place as usize].median())
+            let waited_ns = self.with_turns(took_ns, place, rule);
+            (waited_ns, self.lag[place as usize].median())
         });
         let near_ns = thread.0.min(process.0) / NEAR;
         let (place, why) = if thread.0 + near_ns < process.0 {

@@ -11,6 +11,7 @@ const RULE: ChoiceRule = ChoiceRule {
     inline: true,
     process: true,
     budget_ns: 500 * MS,
+    workers: 1,
 };
 
 /// What a function's calls cost at each place, and what its pickling does.
@@ -62,6 +63,7 @@ impl World {
             lag_ns: next.measure.then_some(function.lag_ns[place]),
             released: next.measure.then_some(function.released),
             computed: true,
+            crowd: 1,
         };
         self.chooser.observe(next, &cost, self.now_ns, &RULE);
         next
@@ -448,4 +450,50 @@ fn names_are_told_apart() {
     for why in Why::ALL {
         assert_eq!(Why::named(why.name()), Some(why));
     }
+}
+
+/// Where a function settles whose calls take 350 ms on the thread and 400 in a process, so many of them at a time.
+fn settled_with(crowd: u64, workers: u64) -> (Place, Why, [(u64, u64); 2]) {
+    let rule = ChoiceRule {
+        workers,
+        budget_ns: 60_000 * MS,
+        ..RULE
+    };
+    let (mut chooser, mut now_ns) = (Chooser::default(), MS);
+    for _ in 0..60 {
+        let next = chooser.next(now_ns, &rule);
+        if next.inspect {
+            chooser.inspected(0);
+        }
+        if next.prepare {
+            chooser.ready();
+        }
+        let took_ns = if next.place == Place::Process {
+            400 * MS
+        } else {
+            350 * MS
+        };
+        now_ns += took_ns;
+        let cost = Measured {
+            took_ns,
+            ran_ns: took_ns,
+            lag_ns: next.measure.then_some(0),
+            released: next.measure.then_some(0),
+            computed: true,
+            crowd,
+            ..Measured::default()
+        };
+        chooser.observe(next, &cost, now_ns, &rule);
+    }
+    let (place, why) = chooser.chosen();
+    (place, why, chooser.weighed())
+}
+
+#[test]
+fn callers_that_come_together_are_served_by_several_workers_at_once() {
+    let (place, why, weighed) = settled_with(4, 2);
+    assert_eq!((place, why), (Place::Process, Why::Faster));
+    assert_eq!(weighed.map(|(took_ns, _)| took_ns), [1_400 * MS, 800 * MS]);
+    assert_eq!(settled_with(4, 1).0, Place::Thread);
+    assert_eq!(settled_with(1, 2).0, Place::Thread);
 }

@@ -39,10 +39,12 @@ _COPY_NS: Final = 100_000
 class Cost:
     """What is measured of one call."""
 
-    __slots__ = ("choice", "computed", "cpu_ns", "crossing", "lag_ns", "next", "ran_ns", "released")
+    __slots__ = ("choice", "computed", "cpu_ns", "crossing", "crowd", "lag_ns", "next", "ran_ns", "released")
 
     def __init__(self, choice: Choice, next_: int) -> None:
         self.choice = choice
+        choice.in_progress.add(self)
+        self.crowd = len(choice.in_progress)
         # What the chooser has said of this call.
         self.next = next_
         self.ran_ns = self.cpu_ns = 0
@@ -89,6 +91,8 @@ class Choice:
         self.pin = pin
         self.chooser = Chooser(**vars(rule))
         self.crossing = Crossing()
+        # What its calls that have not ended cost so far. A set: its methods are whole under any thread.
+        self.in_progress: set[Cost] = set()
         # How many calls may run at once on threads while one of these does.
         self.width = 1
         # Whether its source has been read, whether workers are being made ready, and what has been warned of.
@@ -101,14 +105,21 @@ class Choice:
         self.crossing.refused = why
         self.chooser.refuse(time.monotonic_ns())
 
+    def lost(self, cost: Cost) -> None:
+        """Take note that a call has ended without teaching anything."""
+        self.in_progress.discard(cost)
+        self.chooser.lost(cost.next)
+
     def forked(self) -> None:
         """Begin anew in a forked child."""
         self.preparing = False
+        self.in_progress = set()
         self.chooser.forked()
 
     def ended(self, call: Call, cost: Cost) -> None:
         """Take in what a call has cost that was not run where its caller is."""
         now_ns = time.monotonic_ns()
+        self.in_progress.discard(cost)
         if call.state is not State.FINISHED:
             self.chooser.lost(cost.next)
             return
@@ -132,6 +143,7 @@ class Choice:
             lag_ns=lag_ns,
             released=cost.released,
             computed=cost.computed,
+            crowd=cost.crowd,
         )
         if cost.released is not None:
             self.width = self._width()

@@ -82,9 +82,10 @@ class Placement:
         self._executors = executors or _none
         self._default, self._pins = settings.placement, settings.placements
         self.lane = NativeThreads(
-            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._lane_rests
+            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._let_interval_go
         )
-        # The permits that keep the interval short from one call of the lane to the next.
+        # The permits that keep the interval short from one call of the lane to the next. Never taken away again:
+        # another thread of the lane may be about to keep it, and must find them when it rests.
         self._linger: Permits | None = None
         #: How many threads blocking functions may have, where a host of ours provides them.
         self.threads = settings.threads
@@ -294,7 +295,7 @@ class Placement:
         """Give a call for the lane in the place of one that could not even be sent; else raise why."""
         cost = call.cost
         if cost is not None:
-            cost.choice.chooser.lost(cost.next)
+            cost.choice.lost(cost)
         unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
         if not unsent or cost is None or cost.choice.pin != AUTO or _place_of(cost) != PROCESS:
             raise error
@@ -415,7 +416,7 @@ class Placement:
             Steps.pool_waited(call.arrival_ns)
         permits = self._permits_for(call.name)
         opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
-        permits.linger(False)
+        self._let_interval_go()
         try:
             if call.cost is not None:
                 call.fn = functools.partial(_measured, call.cost, call.fn)
@@ -437,8 +438,9 @@ class Placement:
             if call.cost.next & PREPARE:
                 prepare(call.cost.choice, self._executors)
 
-    def _lane_rests(self) -> None:
-        permits, self._linger = self._linger, None
+    def _let_interval_go(self) -> None:
+        """End what the end of a call has kept for the next one. Each thread of the lane comes here after its calls."""
+        permits = self._linger
         if permits is not None:
             permits.linger(False)
 

@@ -11,6 +11,8 @@ __all__ = ["reason"]
 
 Seen = Sequence[tuple[int, int, int]]
 _RELEASED: Final = 700
+#: Callers that wait so many times longer than a call takes wait for their turn.
+_CROWDED: Final = 1.5
 
 
 def reason(
@@ -63,6 +65,7 @@ def reason(
     if not thread_ns:
         return f"{work}, {bytes_}; compared by an earlier process"
     there = f"{_ms(process_ns)} in a process, {_ms(thread_ns)} on the thread"
+    there += ", turns included" if thread_ns > _CROWDED * thread_took_ns > 0 else ""
     if place == "process" and (why == "calmer" or thread_ns < process_ns):
         there += f", where the loop waits {_ms(thread_lag_ns)} for the GIL"
     if place == "thread" and why == "calmer":
