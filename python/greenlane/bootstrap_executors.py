@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes.placed.executor import Executor
-from greenlane.lanes.placed.real import RLock, in_forked_child
 from greenlane.policy import workers_of
+from greenlane.real import RLock, in_forked_child
 from greenlane.settings import Settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from greenlane.lanes import LearnedRow, learned
 from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.placed import Placement
 from greenlane.lanes.placed.choice import PlacedRow
-from greenlane.lanes.placed.real import allocate_lock, in_forked_child, start_new_thread
+from greenlane.real import allocate_lock, in_forked_child, start_new_thread
 
 __all__ = ["Keeper", "learned_rows"]
 

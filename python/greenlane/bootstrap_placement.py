@@ -186,7 +186,7 @@ class _Own:
     def _make(self) -> Permits:
         from greenlane import bootstrap_control
         from greenlane.lanes import Permits
-        from greenlane.lanes.placed.real import start_new_thread
+        from greenlane.real import start_new_thread
 
         with _lock_of_own:
             if self._permits is None:

@@ -32,7 +32,7 @@ from greenlane import bootstrap_placement, deadline
 from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError
 from greenlane.hosts import placed_views
 from greenlane.lanes.placed import here
-from greenlane.lanes.placed.real import allocate_lock
+from greenlane.real import allocate_lock
 
 __all__ = ["placed_view"]
 

@@ -19,7 +19,7 @@ BEFORE = """
 import sys, time, traceback
 import gevent, gevent.hub
 from greenlane import DeadlineExceeded, Overloaded, checkpoint, within_ms
-from greenlane.lanes.placed.real import get_native_id as thread
+from greenlane.real import get_native_id as thread
 
 run = greenlane.run
 MAIN = thread()

@@ -23,7 +23,7 @@ from greenlane.lanes.arena.message import ERROR, READY, Letter
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.parcel import unpack
 from greenlane.lanes.arena.worker import Order, Worker
-from greenlane.lanes.placed.real import allocate_lock, start_new_thread
+from greenlane.real import allocate_lock, start_new_thread
 
 __all__ = ["Keeper", "Pool"]
 

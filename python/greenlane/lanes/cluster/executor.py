@@ -30,7 +30,7 @@ from greenlane.lanes.cluster.link import Link
 from greenlane.lanes.cluster.options import ClusterOptions
 from greenlane.lanes.cluster.wire import Frame, Kind
 from greenlane.lanes.placed import Call, ExecutorStats, State
-from greenlane.lanes.placed.real import RLock, allocate_lock, in_forked_child, start_new_thread
+from greenlane.real import RLock, allocate_lock, in_forked_child, start_new_thread
 
 __all__ = ["RayExecutor"]
 

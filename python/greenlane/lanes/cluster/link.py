@@ -22,7 +22,7 @@ from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.start import main_module
 from greenlane.lanes.cluster.options import ClusterOptions
 from greenlane.lanes.cluster.wire import Frame, Kind, pair
-from greenlane.lanes.placed.real import allocate_lock, start_new_thread
+from greenlane.real import allocate_lock, start_new_thread
 
 __all__ = ["Link"]
 

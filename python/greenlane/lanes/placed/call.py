@@ -20,7 +20,7 @@ from typing import Any, Final
 from greenlane import deadline
 from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.placed.frames import without_ours
-from greenlane.lanes.placed.real import allocate_lock
+from greenlane.real import allocate_lock
 
 __all__ = ["Call", "Inline", "State"]
 

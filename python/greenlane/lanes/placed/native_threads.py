@@ -24,9 +24,8 @@ from greenlane._native import PermitQueue, Standing
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
-from greenlane.lanes.placed.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread
 from greenlane.policy import QueueRule
-from greenlane.real import threads_are_green
+from greenlane.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread, threads_are_green
 
 __all__ = ["NativeThreads"]
 

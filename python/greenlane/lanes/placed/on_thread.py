@@ -7,7 +7,7 @@ import time
 from greenlane import phase
 from greenlane.lanes.placed.call import Call
 from greenlane.lanes.placed.executor import Executor, hand
-from greenlane.lanes.placed.real import allocate_lock
+from greenlane.real import allocate_lock
 
 __all__ = ["wait"]
 

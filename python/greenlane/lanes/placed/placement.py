@@ -47,8 +47,8 @@ from greenlane.lanes.placed.functions import ROUTE_PREFIX, name_of, plain, refus
 from greenlane.lanes.placed.native_threads import NativeThreads
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.preparing import prepare
-from greenlane.lanes.placed.real import RLock, in_forked_child
 from greenlane.policy import CallRule, ChoiceRule, QueueRule
+from greenlane.real import RLock, in_forked_child
 from greenlane.settings import Settings
 
 __all__ = ["Placement"]
