@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feed.children import Process
+from feed.children import Process, children_of
 from feed.interpreter import command, environment
 from feed.running import started
 from feed.world.world import kept
@@ -21,11 +21,7 @@ ITEMS = 500
 
 def family(pid: int) -> list[int]:
     """A process's children and theirs."""
-    found = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        for child in map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split()):
-            found += [child, *family(child)]
-    return found
+    return [one for child in children_of(pid) for one in (child, *family(child))]
 
 
 def runs(pid: int) -> bool:
