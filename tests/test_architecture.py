@@ -75,7 +75,7 @@ OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 OPEN_TO_SYSTEMS = ("errors", "hosts")
 OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
 # Packages of systems that measure: `feed.ladder` is `greenlane demo feed`.
-MEASURING = ("ladder",)
+MEASURING = ("advice", "ladder")
 
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})
