@@ -25,9 +25,14 @@ def named(body: bytes) -> Named:
     """
     answer = json.loads(body)
     ids, scores = (answer.get("ids"), answer.get("scores")) if isinstance(answer, dict) else (None, None)
-    if not (_all(ids, int) and _all(scores, int, float) and len(ids) == len(scores)):
+    if not (are_ids(ids) and _all(scores, int, float) and len(ids) == len(scores)):
         raise ValueError("reading a model's answer: expected as many scores as ids")
     return ids, scores
+
+
+def are_ids(values: Any) -> TypeGuard[Sequence[int]]:
+    """It is a list of numbers that items can have: 32 bits."""
+    return _all(values, int) and (not values or (min(values) >= 0 and max(values) < 2**32))
 
 
 def _all(values: Any, *types: type) -> TypeGuard[Sequence[Any]]:

@@ -215,7 +215,7 @@ def cell(cpu_ms: float, p95_ms: float, pss_mb: float) -> dict[str, Any]:
     """A repetition of 20 requests."""
     usage = {
         "seconds": 10.0, "requests": 20, "main_ms": 20 * cpu_ms, "workers_ms": 0.0, "path_ms": 0.0, "machine_ms": 0.0,
-        "others_ms": 0.0, "bytes_moved": 0, "problems": 0, "rounds": {},
+        "others_ms": 0.0, "bytes_moved": 0, "problems": 0, "reasons": {}, "rounds": {},
         "site_ms": {"history": 1.0, "models": 10.0, "shards": 40.0},
         "stages": {"features": {"wall_ms": 1.0, "cpu_ms": 1.0, "io_ms": 0.0, "wait_ms": 0.0, "wait_most_ms": 0.0}},
     }  # fmt: skip
@@ -223,6 +223,16 @@ def cell(cpu_ms: float, p95_ms: float, pss_mb: float) -> dict[str, Any]:
         "latency_ms": [p95_ms] * 20, "errors": 0, "per_s": 2.0, "usage": usage, "pss_mb": pss_mb, "processes": 1,
         "warning": "",
     }  # fmt: skip
+
+
+def test_what_answers_lacked_under_load_is_told_by_cell_and_reason() -> None:
+    result = figures(100.0, 5.0)
+    # The same for both repetitions.
+    usage = result.pairs["inline"]["cells"][OURS][0]["usage"]
+    usage |= {"problems": 3, "reasons": {"history: gone": 2, "paging: x": 1}}
+    verdict = verdicts_of(result)[1]
+    assert (verdict.measured, verdict.holds) == (6, False)
+    assert verdict.remark == f"6 of {OURS} at 2/s; most often history: gone; paging: x"
 
 
 def test_cpu_of_a_request_is_told_by_part() -> None:

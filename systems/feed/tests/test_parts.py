@@ -98,6 +98,46 @@ def test_a_stage_counts_the_cpu_of_its_own_steps_only() -> None:
     assert stages.tasks == 3
 
 
+def test_a_stage_counts_what_the_loop_reads_for_it() -> None:
+    class Slow(asyncio.Protocol):
+        """A parser that computes for 20 ms, in the loop and in no coroutine."""
+
+        def __init__(self) -> None:
+            self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def data_received(self, data: bytes) -> None:
+            burn(0.02)
+            self.answer.set_result(data)
+
+        async def answer_of(self) -> None:
+            await asyncio.shield(self.answer)
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(1))
+        writer.close()
+
+    async def asked(transport: asyncio.WriteTransport, slow: Slow) -> None:
+        transport.write(b"?")
+        await slow.answer
+
+    async def main() -> Stages:
+        stages, loop = Stages(), asyncio.get_running_loop()
+        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            # The connection is older than the stage, as those of a pool are.
+            transport, slow = await loop.create_connection(Slow, "127.0.0.1", port)
+            async with stages.running("mine"):
+                await asyncio.gather(
+                    stages.task("mine", asked(transport, slow)), stages.task("other", slow.answer_of())
+                )
+            transport.close()
+        return stages
+
+    rows = run_timed(main).rows()
+    assert rows["mine"]["cpu_ms"] >= 20
+    assert rows["other"]["cpu_ms"] < 20
+
+
 def test_who_is_ready_while_another_computes_has_waited_and_not_done_io() -> None:
     async def main() -> Stages:
         stages = Stages()

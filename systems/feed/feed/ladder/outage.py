@@ -6,6 +6,7 @@ import json
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -80,7 +81,12 @@ def _until(at_s: float, told: Told, doing: str) -> None:
 
 def _told(answers: list[tuple[float, float, bool, bool]], killed_s: float, back_s: float) -> dict[str, Any]:
     answers = sorted(answers)
-    spans = {"before": (0.0, killed_s), "without": (killed_s, back_s), "after": (back_s, float("inf"))}
+
+    def time_of(due_s: float, ms: float) -> str:
+        # Who had asked but was not answered when it died belongs to the time without it.
+        return "before" if due_s + ms / 1e3 < killed_s else "without" if due_s < back_s else "after"
+
+    lacking = Counter(time_of(due_s, ms) for due_s, ms, whole, _ in answers if not whole)
     latencies = [ms for _, ms, _, _ in answers]
     whole_again = [due_s + ms / 1e3 for due_s, ms, whole, _ in answers if whole and due_s >= back_s]
     return {
@@ -88,9 +94,6 @@ def _told(answers: list[tuple[float, float, bool, bool]], killed_s: float, back_
         "errors": sum(not ok for *_, ok in answers),
         "late": sum(ms > DEADLINE_MS for ms in latencies),
         "latest_ms": max(latencies, default=0.0),
-        "degraded": {
-            name: sum(not whole for due_s, _, whole, _ in answers if begin <= due_s < end)
-            for name, (begin, end) in spans.items()
-        },
+        "degraded": {name: lacking[name] for name in ("before", "without", "after")},
         "recovered_ms": (min(whole_again) - back_s) * 1e3 if whole_again else None,
     }

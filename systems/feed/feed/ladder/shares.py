@@ -49,7 +49,7 @@ _RULES: Final = tuple(
 )
 _FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*?)(:\d+)?\)$")
 # asyncio's frames belong to who called them, as long as anybody did.
-_LOOP: Final = re.compile(r"asyncio/|service/clock|selectors\.py")
+_LOOP: Final = re.compile(r"asyncio/|service/(clock|sockets)|selectors\.py")
 # The service's own clocks and counters, when they are what runs.
 _MEASURING: Final = re.compile(r"service/stages|Rounds\.took")
 # What the native call of `greenlane` does, by its own clocks.

@@ -57,7 +57,7 @@ class Usage:
         path_ms: CPU of the ranking path, workers included; means something when requests came one at a time.
         machine_ms: CPU of the whole machine; `others_ms` of what is none of ours.
         bytes_moved: between the service and processes that compute for it.
-        problems: parts that the service had to do without, over all requests.
+        problems: parts that the service had to do without, over all requests; `reasons` by what it said.
         stages: cpu_ms, io_ms, wait_ms, wait_most_ms of each stage, over all requests.
         rounds: of the loop: class -> (rounds, ns).
         site_ms: CPU of the site's processes by part; all of it is for this service, since load comes to one at a time.
@@ -72,6 +72,7 @@ class Usage:
     others_ms: float
     bytes_moved: int
     problems: int
+    reasons: dict[str, int]
     stages: dict[str, dict[str, float]]
     rounds: dict[str, tuple[int, int]]
     site_ms: dict[str, float]
@@ -148,6 +149,9 @@ def between(before: Look, after: Look) -> Usage:
         others_ms=max(0.0, machine_ms - (after.ours_ns - before.ours_ns) / 1e6),
         bytes_moved=max(0, moved),
         problems=sum(new["problems"].values()) - sum(old["problems"].values()),
+        reasons={
+            reason: many for reason, now in new["reasons"].items() if (many := now - old["reasons"].get(reason, 0))
+        },
         stages=_stages(old["stages"], new["stages"]),
         rounds=_rounds(old.get("rounds", []), new.get("rounds", [])),
         # A part that was started anew counts from 0 again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -85,18 +86,23 @@ def _orders(result: Result) -> Iterator[Verdict]:
     yield Verdict(text, sum(wrong.values()), math.nan, math.nan, "<=", 0, remark)
     lacking = _lacking(result)
     text = "requests under load with an error or a degraded answer"
-    where = ", ".join(f"{many} of {cell}" for cell, many in lacking.items())
-    yield Verdict(text, sum(lacking.values()), math.nan, math.nan, "<=", 0, where)
+    where = ", ".join(f"{many} of {cell}" for cell, (many, _) in lacking.items())
+    reasons = sum((said for _, said in lacking.values()), Counter[str]())
+    if reasons:
+        where += f"; most often {'; '.join(reason for reason, _ in reasons.most_common(3))}"
+    yield Verdict(text, sum(many for many, _ in lacking.values()), math.nan, math.nan, "<=", 0, where)
 
 
-def _lacking(result: Result) -> dict[str, int]:
-    """Errors and degraded answers by cell, where there are some."""
-    found = {
-        f"{contender} at {amount(pair['per_s'])}/s": sum(run["errors"] + run["usage"]["problems"] for run in runs)
-        for pair in result.pairs.values()
-        for contender, runs in pair["cells"].items()
-    }
-    return {cell: many for cell, many in found.items() if many}
+def _lacking(result: Result) -> dict[str, tuple[int, Counter[str]]]:
+    """Errors and problems by cell, and what the service said of them, where there are some."""
+    found: dict[str, tuple[int, Counter[str]]] = {}
+    for pair in result.pairs.values():
+        for contender, runs in pair["cells"].items():
+            many = sum(run["errors"] + run["usage"]["problems"] for run in runs)
+            reasons = sum((Counter(run["usage"]["reasons"]) for run in runs), Counter[str]())
+            if many:
+                found[f"{contender} at {amount(pair['per_s'])}/s"] = many, reasons
+    return found
 
 
 def _against_stock(result: Result) -> Iterator[Verdict]:

@@ -29,7 +29,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from feed.candidates import MOST_ACTIVE
 from feed.pages.routes import Pages
+from feed.stores.items import MOST_CONNECTIONS
 from feed.variants.ranking import Given
 from feed.variants.table import ranking
 from feed.world.catalogue import NOW_S
@@ -44,8 +46,8 @@ from .stages import Stage
 DEADLINE_HEADER = "x-envoy-expected-rq-timeout-ms"
 # Nobody waits for less, or longer.
 _DEADLINE_LEAST_MS, _DEADLINE_MOST_MS = 10.0, 60_000.0
-# Pages hold at most so many.
-_MOST = 10_000
+# So many reasons of problems are told apart: some have numbers in them.
+_MOST_REASONS = 50
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Totals:
     bytes_moved: int = 0
     path_ns: int = 0
     problems: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
     stages: dict[str, Stage] = field(default_factory=dict)
 
     def count(self, job: Job) -> None:
@@ -81,6 +84,9 @@ class Totals:
         self.bytes_moved += job.bytes_moved
         self.path_ns += job.path_ns
         self.problems.update(problem.part for problem in job.problems)
+        for problem in job.problems:
+            reason = f"{problem.part}: {problem.reason}"
+            self.reasons[reason if reason in self.reasons or len(self.reasons) < _MOST_REASONS else "others"] += 1
         for name, stage in job.stages.stages.items():
             total = self.stages.setdefault(name, Stage())
             for part, value in asdict(stage).items():
@@ -106,7 +112,13 @@ class Service:
         retry = Retry(NoBackoff(), 1)
         connector = aiohttp.TCPConnector(limit=0)
         async with (
-            Redis(host="127.0.0.1", port=addresses.history, retry=retry, socket_connect_timeout=1.0) as store,
+            Redis(
+                host="127.0.0.1",
+                port=addresses.history,
+                retry=retry,
+                socket_connect_timeout=1.0,
+                max_connections=MOST_CONNECTIONS,
+            ) as store,  # fmt: skip
             aiohttp.ClientSession(connector=connector) as session,
         ):
             self._feeds = Feeds(store, FirstLevel(session, addresses.models), self._ranking)
@@ -143,6 +155,7 @@ class Service:
             # Of this process; exact when requests came one at a time.
             "path_cpu_ms": self._totals.path_ns / 1e6,
             "problems": dict(self._totals.problems),
+            "reasons": dict(self._totals.reasons),
             "stages": {name: stage.row() for name, stage in self._totals.stages.items()},
             "cpu_ms": time.process_time() * 1000,
             "rounds": selector.rounds.rows() if (selector := selector_of(asyncio.get_running_loop())) else [],
@@ -165,7 +178,7 @@ class Service:
         return Job(user_id, self._options.now_s, deadline_ms / 1000, wants_ranked=wants_ranked)
 
     def _answered(self, request: web.Request, job: Job, ids: Sequence[int], token: str | None) -> web.Response:
-        begin, size = _whole(request, "from", 0), _whole(request, "size", _MOST, least=1)
+        begin, size = _whole(request, "from", 0), _whole(request, "size", MOST_ACTIVE, least=1)
         end = begin + size
         with job.stages.computing("answer"):
             answer: dict[str, Any] = {

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from .sockets import TimedSockets
+
 # selectors gives it as a tuple of (key, events).
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
@@ -66,9 +68,9 @@ class TimedSelector(selectors.DefaultSelector):
 
 
 def timed_loop() -> asyncio.SelectorEventLoop:
-    """A loop on a TimedSelector, which `selector_of` finds again."""
+    """A loop on a TimedSelector, which `selector_of` finds again; stages know what its sockets cost."""
     selector = TimedSelector()
-    loop = asyncio.SelectorEventLoop(selector)
+    loop = TimedSockets(selector)
     _selectors[loop] = selector
     return loop
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from feed.candidates import are_ids
 from feed.stores.history import interests_key, seen_key, sellers_key
 from feed.user import User, unknown
 
@@ -40,8 +42,12 @@ def _user(job: Job, interests: bytes | None, seen: bytes | None, sellers: bytes 
         job.degraded("history", "the user has no history", "the feed of somebody whom nobody knows")
         return unknown(job.user_id)
     try:
-        return User(**json.loads(interests), seen=json.loads(seen or b"[]"), sellers=json.loads(sellers or b"[]"))
-    except (TypeError, ValueError):
+        user = User(**json.loads(interests), seen=json.loads(seen or b"[]"), sellers=json.loads(sellers or b"[]"))
+        # What can be packed is as features want it.
+        if are_ids(user.seen) and user.packed():
+            return user
+        raise ValueError("seen: expected ids of items")
+    except (TypeError, ValueError, AttributeError, LookupError, struct.error):
         job.degraded("history", "what is stored of the user is unreadable", "the feed of somebody whom nobody knows")
         return unknown(job.user_id)
 

@@ -57,7 +57,7 @@ async def kept(job: Job, store: Redis, token: str) -> list[int] | None:
         job.degraded("paging", "this feed is no longer kept", "the feed is made anew: its order may differ")
         return None
     ids = array("I")
-    ids.frombytes(value)
+    ids.frombytes(value[: len(value) - len(value) % ids.itemsize])
     return ids.tolist()
 
 

@@ -5,8 +5,9 @@
     with stages.computing("filter"):
         ids = chosen(answers, user)
 
-CPU is exact: the thread's CPU clock around each step of the stage's coroutines. What the loop does for a request
-outside of its coroutines (sockets read, protocols parsed) belongs to no stage: it is in the process's CPU only.
+CPU is the thread's CPU clock around each step of the stage's coroutines, and around each reading of a socket that they
+have written to (sockets.py). What the loop does else (waiting for sockets, timers, its own round) and what other
+threads compute belongs to no stage: it is in the process's CPU only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from .clock import TimedSelector, selector_of
+from .sockets import counted
 
 T = TypeVar("T")
 
@@ -41,6 +43,10 @@ class Stage:
     elsewhere_ns: int = 0
     wait_ns: int = 0
     wait_most_ns: int = 0
+
+    def takes(self, cpu_ns: int) -> None:
+        """So much was computed for it."""
+        self.cpu_ns += cpu_ns
 
     def row(self) -> dict[str, float]:
         """In ms, for answers: `io_ms` is what is left of the wall time."""
@@ -92,7 +98,9 @@ class Stages:
 
     async def measured(self, name: str, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; its CPU and its waits count for the stage."""
-        return await _Measured(self.stages[name], coroutine, self._selector)
+        stage = self.stages[name]
+        with counted(stage.takes):
+            return await _Measured(stage, coroutine, self._selector)
 
     def task(self, name: str, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """The coroutine as a task of its own, measured."""

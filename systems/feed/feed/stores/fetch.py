@@ -17,7 +17,7 @@ from .packed import PackedItems
 
 _CONNECT_S: Final = 1.0
 # So many questions may wait for answers: a server that hangs shall not fill our memory.
-_MOST_WAITING: Final = 200
+_MOST_WAITING: Final = 1_000
 
 
 class FetchedItems(PackedItems):
@@ -43,7 +43,7 @@ class FetchedItems(PackedItems):
             if not await self._located(job, until_s):
                 return None
             with job.stages.computing("records"):
-                ports = sorted(set(self._port_of))
+                ports = sorted(set(self._port_of), key=self._name)
                 shards = [ports.index(port) for port in self._port_of]
                 asking = native.Asking(ids, shards, len(ports))
                 asked = {
@@ -78,8 +78,9 @@ class FetchedItems(PackedItems):
         if "MOVED" in str(error):
             # The next request asks anew who has what.
             self._port_of = []
-        shard = self._ports.index(port) if port in self._ports else port
-        job.degraded("records", f"shard {shard}: {said(error)}", f"{count} items are shown unranked, at the end")
+        job.degraded(
+            "records", f"shard {self._name(port)}: {said(error)}", f"{count} items are shown unranked, at the end"
+        )
 
     async def _wire(self, port: int) -> _Wire:
         wire = self._wires.get(port)

@@ -15,6 +15,9 @@ from feed.service.job import Job, said
 
 from .slots import SHARDS, shard_of, slot
 
+# redis-py's 100 are gone with 33 requests at once, three reads each: it refuses the next one. Beyond so many who asks
+# has lost anyway.
+MOST_CONNECTIONS = 1_000
 # Keys of one task: about nine tasks for 3,000 items.
 _CHUNK = 340
 
@@ -27,7 +30,9 @@ def connected(ports: Sequence[int]) -> RedisCluster:
     deadline is short, and the answer can do without a shard.
     """
     nodes = [ClusterNode("127.0.0.1", port) for port in ports]
-    return RedisCluster(startup_nodes=nodes, retry=Retry(NoBackoff(), 1), socket_connect_timeout=1.0)
+    return RedisCluster(
+        startup_nodes=nodes, retry=Retry(NoBackoff(), 1), socket_connect_timeout=1.0, max_connections=MOST_CONNECTIONS
+    )  # fmt: skip
 
 
 async def hashes(client: RedisCluster, keys: Sequence[str]) -> list[dict[bytes, bytes]]:

@@ -17,6 +17,8 @@ from .slots import BUCKETS, packed_key, slot
 from .wire import Connection
 
 Values = list[bytes | None]
+# One that has not said by then who has what hangs, perhaps: the next one is asked.
+_LOCATED_WITHIN_S: Final = 0.1
 _SLOTS: Final = [slot(packed_key(bucket).encode()) for bucket in range(BUCKETS)]
 
 
@@ -37,19 +39,21 @@ class PackedItems:
         """Asks where the buckets are.
 
         Raises:
-            ConnectionError: no master answers.
+            ConnectionError: no master knows who has each slot.
         """
         for port in self._ports:
             try:
-                (ranges,) = await self._connection(port).asked([(b"CLUSTER", b"SLOTS")])
-            except OSError:
+                async with asyncio.timeout(_LOCATED_WITHIN_S):
+                    (ranges,) = await self._connection(port).asked([(b"CLUSTER", b"SLOTS")])
+            except (OSError, hiredis.ReplyError):
                 continue
-            owners = {(low, high): int(node[1]) for low, high, node, *_ in ranges}
-            self._port_of = [
-                next(owner for (low, high), owner in owners.items() if low <= one <= high) for one in _SLOTS
-            ]
-            return
-        raise ConnectionError(f"asking where items lie: ports={list(self._ports)}, expected one that answers")
+            owners = [(low, high, int(node[1])) for low, high, node, *_ in ranges]
+            found = [[port for low, high, port in owners if low <= one <= high] for one in _SLOTS]
+            if all(found):
+                self._port_of = [ports[0] for ports in found]
+                return
+        ports = list(self._ports)
+        raise ConnectionError(f"asking where items lie: ports={ports}, expected one that knows who has each slot")
 
     def close(self) -> None:
         """Ends the connections."""
@@ -93,7 +97,7 @@ class PackedItems:
         try:
             async with asyncio.timeout_at(until_s):
                 await self.start()
-        except (OSError, StopIteration) as error:
+        except OSError as error:
             job.degraded("records", said(error), "no item can be ranked")
             return False
         return True
@@ -122,9 +126,14 @@ class PackedItems:
         if isinstance(error, hiredis.ReplyError):
             # MOVED, say: the next request asks anew who has what.
             self._port_of = []
-        shard = self._ports.index(port) if port in self._ports else port
-        job.degraded("records", f"shard {shard}: {said(error)}", f"{count} items are shown unranked, at the end")
+        job.degraded(
+            "records", f"shard {self._name(port)}: {said(error)}", f"{count} items are shown unranked, at the end"
+        )
         return [None] * count
+
+    def _name(self, port: int) -> int:
+        """A shard as answers call it: its place in the site's file; one that is new has its port only."""
+        return self._ports.index(port) if port in self._ports else port
 
     def _connection(self, port: int) -> Connection:
         return self._connections.setdefault(port, Connection(port))

@@ -11,7 +11,7 @@ import hiredis
 
 _CONNECT_S: Final = 1.0
 # So many commands may wait for answers: a server that hangs shall not fill our memory.
-_MOST_WAITING: Final = 4_000
+_MOST_WAITING: Final = 16_000
 
 
 class Connection:

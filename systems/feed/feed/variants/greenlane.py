@@ -6,6 +6,7 @@ An item is never a Python object: bytes from the sockets go to `native.rank`, an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,9 @@ class Packed:
     async def start(self) -> None:
         """Connects, reads the model, and ranks nothing once: Greenlane imports what it needs at its first call."""
         self._items = FetchedItems(self._given.addresses.shards)
-        await self._items.start()
+        # A store that is down costs ranking until it comes, not the service.
+        with contextlib.suppress(OSError):
+            await self._items.start()
         self._forest = load_forest(ModelFiles(Path(self._given.addresses.model)))
         nothing = native.Fetched(native.Asking([], [0] * BUCKETS, 1), [native.Replies(0)])
         await self._placed(nothing, unknown(0), 0)
@@ -64,6 +67,7 @@ class Packed:
         """Fetch, then one native call."""
         values = await self._items.records(job, ids, job.until(RECORDS_UNTIL))
         if values is None:
+            say(job, 0, 0, 0)
             return unranked(ids)
         async with job.stages.running("placement"):
             try:

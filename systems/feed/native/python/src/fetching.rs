@@ -94,6 +94,13 @@ impl Fetched {
         }
         Ok(Self { asking, replies })
     }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(crate::unpicklable(
+            "Fetched",
+            "give native.rank the records as bytes, or place the call inline or thread",
+        ))
+    }
 }
 
 /// Fetched records, held while native code reads them: whoever feeds a reply meanwhile gets an error.

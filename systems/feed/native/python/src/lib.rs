@@ -7,7 +7,7 @@ mod values;
 use feed_core::candidates::{chosen, Named};
 use feed_core::{forest, item, layout, matrix, ranking, rules, viewer};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -129,6 +129,13 @@ impl Ranking {
 
     fn __len__(&self) -> usize {
         self.0.items.len()
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(unpicklable(
+            "Ranking",
+            "give numpy.array of its ids and scores back instead, or place the call inline or thread",
+        ))
     }
 
     /// The feed after the business rules; `lacking` comes last.
@@ -285,6 +292,14 @@ impl Forest {
         self.scored(py, columns, forest::Forest::predict_plain)
     }
 
+    /// A model is megabytes, and each process has its own.
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(unpicklable(
+            "Forest",
+            "load the model in the process that needs it (feed.model.load_forest), or place the call inline or thread",
+        ))
+    }
+
     fn metadata(&self, key: &str) -> Option<&str> {
         self.0.metadata(key)
     }
@@ -324,6 +339,13 @@ impl Forest {
         py.detach(|| predict(&self.0, columns, &mut scores));
         Ok(Array::from(scores))
     }
+}
+
+/// Why an object stays in its process.
+fn unpicklable(kind: &str, hint: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "pickling for another process: object={kind}, expected one that Python holds; native code does\nhint: {hint}"
+    ))
 }
 
 fn form_called(name: &str) -> PyResult<item::Form> {

@@ -29,6 +29,8 @@ const MODELS_UNTIL: f64 = 0.45;
 const RECORDS_UNTIL: f64 = 0.70;
 const RANKED_UNTIL: f64 = 0.90;
 const KEPT_UNTIL: f64 = 0.97;
+// No longer than so.
+const KEPT_AT_MOST: f64 = 0.10;
 
 pub struct Feeds {
     pub history: Server,
@@ -103,7 +105,7 @@ impl Feeds {
             Ok(user)
         };
         job.computing("history", read)
-            .unwrap_or_else(|error| lacks(error.to_string()))
+            .unwrap_or_else(|_| lacks("what is stored of the user is unreadable".to_owned()))
     }
 
     async fn answers(&self, job: &Job, user: &User) -> Vec<Option<Named>> {
@@ -175,7 +177,17 @@ impl Feeds {
         let records = job
             .running("records", self.items.fetched(ids, job.until(RECORDS_UNTIL)))
             .await;
-        for (shard, error, count) in records.lost() {
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => {
+                job.degraded("records", said(&error), "no item can be ranked");
+                job.degraded("ranking", "no records", "the first level's order");
+                return unranked();
+            }
+        };
+        let mut lost: Vec<_> = records.lost().collect();
+        lost.sort_by_key(|lost| lost.0);
+        for (shard, error, count) in lost {
             let reason = format!("shard {shard}: {}", said(error));
             job.degraded(
                 "records",
@@ -223,7 +235,7 @@ impl Feeds {
                 KEPT_S.to_string().as_bytes(),
             ],
         );
-        let asked = tokio::time::timeout_at(job.until(KEPT_UNTIL), self.history.ask(&set, 1));
+        let asked = tokio::time::timeout_at(patience(job), self.history.ask(&set, 1));
         let error = match job.running("paging", asked).await {
             Ok(Ok(_)) => return true,
             Ok(Err(error)) => said(&error),
@@ -237,7 +249,7 @@ impl Feeds {
     pub async fn kept(&self, job: &Job, token: &str) -> Option<Vec<u32>> {
         let mut get = Vec::new();
         resp::command(&mut get, &[b"GET", format!("feed:{token}").as_bytes()]);
-        let asked = tokio::time::timeout_at(job.until(KEPT_UNTIL), self.history.ask(&get, 1));
+        let asked = tokio::time::timeout_at(patience(job), self.history.ask(&get, 1));
         let found = job
             .running("paging", asked)
             .await
@@ -259,6 +271,11 @@ impl Feeds {
         );
         None
     }
+}
+
+fn patience(job: &Job) -> tokio::time::Instant {
+    let at_most = tokio::time::Instant::now() + job.share(KEPT_AT_MOST);
+    job.until(KEPT_UNTIL).min(at_most)
 }
 
 /// The ranking, then what is not in it: ids without a record, and those whose record is none or another item's.

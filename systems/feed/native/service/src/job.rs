@@ -95,7 +95,12 @@ impl Job {
 
     /// When this share of the deadline is used up.
     pub fn until(&self, share: f64) -> tokio::time::Instant {
-        (self.began + self.deadline.mul_f64(share)).into()
+        (self.began + self.share(share)).into()
+    }
+
+    /// So much of the deadline, from whenever.
+    pub fn share(&self, share: f64) -> Duration {
+        self.deadline.mul_f64(share)
     }
 
     pub fn degraded(

@@ -21,6 +21,10 @@ impl Server {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Sends `commands` and waits for the replies to so many; nested ones (of MGET) count as their parts.
     pub async fn ask(&self, commands: &[u8], expected: usize) -> io::Result<Replies> {
         let idle = self.idle.lock().expect("no thread died with it").pop();

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
+use feed_core::layout::MOST_ACTIVE;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -17,8 +18,8 @@ use crate::job::{process_cpu, Job, Problem, Stages};
 
 const DEADLINE_HEADER: &str = "x-envoy-expected-rq-timeout-ms";
 const DEADLINE_MS: std::ops::RangeInclusive<f64> = 10.0..=60_000.0;
-/// Pages hold at most so many.
-const MOST: usize = 10_000;
+/// So many reasons of problems are told apart: some have numbers in them.
+const MOST_REASONS: usize = 50;
 /// History 1, models 4, shards 3, paging 1, and the request itself: what goes on at the same time, at most.
 const TASKS: usize = 10;
 
@@ -34,6 +35,7 @@ struct Totals {
     requests: u64,
     path: Duration,
     problems: BTreeMap<&'static str, u64>,
+    reasons: BTreeMap<String, u64>,
     stages: Stages,
 }
 
@@ -154,7 +156,7 @@ impl Service {
         token: Option<&str>,
     ) -> Result<Reply, String> {
         let from = whole(request, "from", Some(0), 0)?;
-        let size = whole(request, "size", Some(MOST), 1)?;
+        let size = whole(request, "size", Some(MOST_ACTIVE), 1)?;
         let end = from.saturating_add(size);
         let problems = job.problems.lock().expect("no thread died with it");
         let next = token
@@ -198,6 +200,7 @@ impl Service {
             "bytes_moved": 0,
             "path_cpu_ms": totals.path.as_secs_f64() * 1000.0,
             "problems": totals.problems,
+            "reasons": totals.reasons,
             "stages": totals.stages.rows(),
             "cpu_ms": process_cpu().as_secs_f64() * 1000.0,
             "pids": [std::process::id()],
@@ -212,6 +215,11 @@ impl Totals {
         self.path += *job.path.lock().expect("no thread died with it");
         for problem in problems {
             *self.problems.entry(problem.part).or_default() += 1;
+            let mut reason = format!("{}: {}", problem.part, problem.reason);
+            if !self.reasons.contains_key(&reason) && self.reasons.len() >= MOST_REASONS {
+                reason = "others".to_owned();
+            }
+            *self.reasons.entry(reason).or_default() += 1;
         }
         for (name, stage) in &stages.0 {
             self.stages.add(name, stage.wall, stage.cpu);
