@@ -96,6 +96,16 @@ class Process:
         self._process.wait()
 
 
+def children_of(pid: int) -> list[int]:
+    """What this process has started and not yet buried."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        # That thread may have ended.
+        with contextlib.suppress(OSError):
+            found += map(int, children.read_text().split())
+    return found
+
+
 def die_with_parent() -> None:
     """Asks the kernel for SIGKILL when the thread that started this process ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 
 
 def _loaded() -> ModuleType:
-    build(EXTENSION)
-    module = importlib.import_module("feed._native")
+    loader = ExtensionFileLoader("feed._native", str(build(EXTENSION)))
+    spec = spec_from_loader("feed._native", loader)
+    assert spec is not None
+    module = sys.modules["feed._native"] = module_from_spec(spec)
+    loader.exec_module(module)
     if tuple(module.FEATURES) != FEATURES or module.RECORD_BYTES != RECORD_BYTES:
         raise ImportError(
             "loading feed._native: it was built for other features or another record layout, expected those of "

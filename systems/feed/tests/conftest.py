@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -57,10 +59,16 @@ def serve(site: Site, folder: Path) -> Iterator[Callable[[str], Running]]:
     def serving(variant: str) -> Running:
         if variant not in running:
             log = folder / f"{variant}.log"
-            running[variant] = started(variant, folder / "site.json", log, workers=2, deadline_ms=DEADLINE_MS)
+            # Also of questions that name none, as pages ask them.
+            options = ["--deadline-ms", str(DEADLINE_MS)]
+            running[variant] = started(
+                variant, folder / "site.json", log, workers=2, deadline_ms=DEADLINE_MS, options=options
+            )
         return running[variant]
 
     yield serving
+    for one in running.values():
+        os.kill(one.process.pid, signal.SIGTERM)
     for one in running.values():
         one.process.end()
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from feed.advice import compression, formats
-from feed.advice.__main__ import SWITCHES, environment, main
+from feed.advice.__main__ import SWITCHES, main
 from feed.advice.collector import Pauses, collector
 from feed.advice.flame import longest
 from feed.advice.link import Pace
@@ -148,7 +148,7 @@ def test_switches_are_measured_told_and_written_as_a_page(tmp_path: Path, capsys
     document = json.loads(capsys.readouterr().out)
     assert {row["topic"] for row in document["rows"]} == {"validation", "formats"} < set(SWITCHES)
     assert list(SWITCHES) == list(TITLES)
-    assert set(document["environment"]) == set(environment())
+    assert document["environment"]["versions"]["orjson"]
     path = tmp_path / "advice.json"
     path.write_text(json.dumps(document))
     assert main(["--page", str(path)]) == 0

@@ -9,21 +9,15 @@ from pathlib import Path
 import pytest
 
 from feed.advice.flame import FlameError, flame, py_spy, record
-from feed.first_level.law import Law
-from feed.site import Plan, Site
+from feed.site import Site
 
 pytestmark = pytest.mark.system
 
 
-def test_the_flame_graph_shows_the_ranking_and_names_its_longest_parts(
-    site: Site, folder: Path, model_of_few_trees: Path, tmp_path: Path
-) -> None:
-    # A site of its own on the same kept world; `site` has skipped the test where there is no Redis.
-    items = len(site.world.catalogue)
-    plan = Plan(folder, items=items, users=40, law=Law(1, 2), model=model_of_few_trees)
+def test_the_flame_graph_shows_the_ranking_and_names_its_longest_parts(site: Site, tmp_path: Path) -> None:
     picture = tmp_path / "flame.svg"
     try:
-        parts = flame(plan, "inline", picture, 2.0, lambda line: None)
+        parts = flame(site, "inline", picture, 1.0, lambda line: None)
     except FlameError as error:
         if "ermission" in str(error) or "not permitted" in str(error):
             pytest.skip("this machine lets nobody look at other processes")

@@ -75,14 +75,15 @@ def test_a_small_ladder_runs_through(site: Site, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.timeout(60)
-def test_ctrl_c_ends_every_process(tmp_path: Path, site: Site) -> None:
+def test_ctrl_c_ends_every_process(tmp_path: Path, folder: Path, site: Site) -> None:
     program = (
         "import sys; from pathlib import Path; import feed.ladder.run as run; from feed.site import Plan, Site\n"
         "plan = Plan(Path(sys.argv[1]), items=int(sys.argv[2]), users=10, model=Path(sys.argv[3]))\n"
         "run.Plan = lambda folder, items: plan\n"
         "from feed.ladder.command import main; sys.exit(main(sys.argv[4:], sys.stdout, sys.stderr))"
     )
-    arguments = [str(tmp_path / "world"), "3000", str(site.model), "--variants", "inline", "--out", str(tmp_path / "o")]
+    items = str(len(site.world.catalogue))
+    arguments = [str(folder), items, str(site.model), "--variants", "inline", "--out", str(tmp_path / "o")]
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], env={**os.environ, **environment()}, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, process_group=0,

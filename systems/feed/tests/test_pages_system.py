@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from feed.running import Running, started
+from feed.running import Running
 from feed.site import Site
 from feed.world.catalogue import FIRST_ID, NOW_S
 from tests.servers import Browser, Page
@@ -20,17 +18,11 @@ __all__ = ["browser"]
 pytestmark = pytest.mark.system
 
 SOMEBODY = 3
-# A busy machine must not degrade an answer that the test did not degrade.
-DEADLINE_MS = 20_000.0
 
 
-@pytest.fixture(scope="module")
-def asked(site: Site, folder: Path) -> Iterator[Running]:
-    """A service whose own deadline is generous: a page names none."""
-    options = ["--deadline-ms", str(DEADLINE_MS)]
-    running = started("inline", folder / "site.json", folder / "pages.log", deadline_ms=DEADLINE_MS, options=options)
-    yield running
-    running.process.end()
+@pytest.fixture
+def asked(inline: Running) -> Running:
+    return inline
 
 
 def until(page: Page, expression: str, seconds: float = 20.0) -> Any:

@@ -9,23 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from feed.children import Process
+from feed.children import Process, children_of
 from feed.interpreter import command, environment
 from feed.running import started
-from feed.world.world import kept
+from feed.site import Site
 
 pytestmark = pytest.mark.system
-
-ITEMS = 500
 
 
 def family(pid: int) -> list[int]:
     """A process's children and theirs."""
-    found = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        for child in map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split()):
-            found += [child, *family(child)]
-    return found
+    return [one for child in children_of(pid) for one in (child, *family(child))]
 
 
 def runs(pid: int) -> bool:
@@ -46,31 +40,31 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_of_a_site_or_its_service_outlives_them(
-    number: int, folder: Path, model_of_few_trees: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    kept(folder, items=ITEMS)
     file = folder / f"site-{number}.json"
     # A relative folder, as the default is.
-    flags = ["--folder", ".", "--items", ITEMS, "--users", 5, "--addresses", file, "--model", model_of_few_trees]
-    site = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", environment())
-    processes = [site]
+    items = len(site.world.catalogue)
+    flags = ["--folder", ".", "--items", items, "--users", 5, "--addresses", file, "--model", site.model]
+    another = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", environment())
+    processes = [another]
     try:
         until = time.monotonic() + 60
         while not file.exists():
-            assert site.running() and time.monotonic() < until, site.log.read_text()
+            assert another.running() and time.monotonic() < until, another.log.read_text()
             time.sleep(0.05)
         service = started("pool", file, folder / "service.log", workers=2, deadline_ms=20_000)
         processes.append(service.process)
         answer = service.feed(3)
         assert answer["total"] > 50
         assert answer["degraded"] == []
-        parts, workers = family(site.pid), family(service.process.pid)
+        parts, workers = family(another.pid), family(service.process.pid)
         # Three shards, the history store, four models.
         assert (len(parts), len(workers)) == (8, 2)
         for process in processes:
             os.kill(process.pid, number)
-        assert gone([site.pid, *parts, service.process.pid, *workers])
+        assert gone([another.pid, *parts, service.process.pid, *workers])
     finally:
         for process in processes:
             process.end()

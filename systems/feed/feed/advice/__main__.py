@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -14,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from feed.build import BuildError
-from feed.site import Plan
+from feed.site import Plan, Site
 from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS, kept
+from greenlane.lab.environment import about
 
 from .flame import FlameError, Part, flame
 from .page import page
@@ -30,6 +29,8 @@ SWITCHES: Final[Mapping[str, str]] = {
     "collector": "collector",
 }  # fmt: skip
 
+_PACKAGES: Final = ("msgpack", "msgspec", "orjson", "protobuf", "pyarrow", "pydantic", "zstandard")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 well, 1 something could not be measured, 2 usage."""
@@ -42,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = [] if given.only == [] else _measured(given)
         if given.flame:
-            plan = Plan(given.folder, items=given.items)
-            parts = flame(plan, given.variant, given.flame, given.seconds, _told)
+            with Site(Plan(given.folder, items=given.items), _told) as site:
+                parts = flame(site, given.variant, given.flame, given.seconds, _told)
     except (FlameError, BuildError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -73,20 +74,12 @@ def _measured(given: argparse.Namespace) -> list[Row]:
 def _document(given: argparse.Namespace, rows: Sequence[Row], parts: Sequence[Part]) -> dict[str, Any]:
     return {
         "schema": "greenlane.feed-advice/1",
-        "environment": environment(),
+        "environment": about(_PACKAGES),
         "repetitions": given.repetitions,
         "rows": [asdict(row) | {"advice": row.advice} for row in rows],
         "variant": given.variant if parts else "",
         "longest_parts": [asdict(part) for part in parts],
     }
-
-
-def environment() -> dict[str, Any]:
-    """What it was measured on."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-    cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-    cores = len(os.sched_getaffinity(0))
-    return {"cpu": cpu, "cores": cores, "python": platform.python_version(), "load_1m": round(os.getloadavg()[0], 2)}
 
 
 def _parser() -> argparse.ArgumentParser:

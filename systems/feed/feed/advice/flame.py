@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from feed.running import Running, started
-from feed.site import Plan, Site
+from feed.site import Site
 
 _RATE_PER_S: Final = 200
 # Users that ask in turn.
@@ -47,7 +47,7 @@ class Part:
     total_frac: float
 
 
-def flame(plan: Plan, variant: str, picture: Path, seconds: float, said: Callable[[str], None]) -> list[Part]:
+def flame(site: Site, variant: str, picture: Path, seconds: float, said: Callable[[str], None]) -> list[Part]:
     """Records a variant under one question after the other into `picture`; gives its longest-running parts.
 
     Raises:
@@ -55,7 +55,7 @@ def flame(plan: Plan, variant: str, picture: Path, seconds: float, said: Callabl
     """
     program = py_spy()
     picture.parent.mkdir(parents=True, exist_ok=True)
-    with Site(plan, said) as site, tempfile.TemporaryDirectory(prefix="feed-flame-") as folder:
+    with tempfile.TemporaryDirectory(prefix="feed-flame-") as folder:
         site.addresses.write(Path(folder) / "site.json")
         running = started(variant, Path(folder) / "site.json", Path(folder) / "service.log", deadline_ms=10_000)
         try:

@@ -40,7 +40,7 @@ def page(document: Mapping[str, Any]) -> str:
     rows = [Row(**row_fields(row)) for row in document["rows"]]
     parts = [Part(**part) for part in document.get("longest_parts", [])]
     found = document["environment"]
-    where = f"{found.get('cpu', 'a machine')}, {found.get('cores', '?')} cores, CPython {found.get('python', '?')}"
+    where = f"{found['processor']}, {found['cores']} cores, CPython {found['python']}"
     text = (
         _HEAD
         + f"Measured on: {where}; {document['repetitions']} repetitions.\n\n"

@@ -156,7 +156,7 @@ def _path_ms(result: Result, name: str) -> float:
 
 def _mean(result: Result, name: str, value: Callable[[Json], float]) -> float:
     runs = result.ladder[name]
-    return sum(value(run["usage"]) for run in runs) / max(1, sum(run["usage"]["requests"] for run in runs))
+    return sum(value(run["usage"]) for run in runs) / max(1, sum(int(run["usage"]["requests"]) for run in runs))
 
 
 def said(step: Step) -> str:

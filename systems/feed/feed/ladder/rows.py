@@ -129,7 +129,7 @@ def p95_ms(runs: Runs) -> float:
 
 def pss_mb(runs: Runs) -> float:
     """Memory after load: the most of the repetitions."""
-    return max(run["pss_mb"] for run in runs)
+    return max(float(run["pss_mb"]) for run in runs)
 
 
 def lag_of(runs: Runs) -> float | None:

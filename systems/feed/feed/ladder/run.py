@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,10 +79,10 @@ class _Run:
 
     def all(self) -> Result:
         variants = self._options.variants
-        by_itself = {name: self._part(f"alone/{name}", lambda name=name: self._alone(name)) for name in variants}
+        by_itself = {name: self._part(f"alone/{name}", partial(self._alone, name)) for name in variants}
         rates = {name: HALF * by_itself[name]["rush"]["per_s"] for name in variants}
         pairs = {
-            name: self._part(f"pair/{name}", lambda name=name: self._pair(name, min(rates[name], rates[OURS])))
+            name: self._part(f"pair/{name}", partial(self._pair, name, min(rates[name], rates[OURS])))
             for name in variants
         }
         ladder = self._part("ladder", lambda: self._ladder(rates)) if POOL in variants else {}
@@ -181,10 +182,8 @@ class _Run:
 
 def run(options: Options, kept: Kept, talk: Talk) -> Result:
     """Measures what is not kept yet. Blocks; every process that it starts has ended afterwards, Ctrl-C included."""
-    for part, variants in _NEEDED.items():
-        if set(variants) & set(options.variants):
-            talk.progress(f"building {part.name}")
-            build(part)
+    talk.progress("building what is not built yet")
+    build(*(part for part, variants in _NEEDED.items() if set(variants) & set(options.variants)))
     plan = Plan(options.folder, items=options.items)
     with Site(plan, talk.say) as site:
         return measured(options, kept, talk, site)

@@ -202,4 +202,4 @@ def _stages_ms(runs: list[Json]) -> dict[str, float]:
 
 def _io_ms(runs: list[Json]) -> float:
     requests = max(1, sum(run["usage"]["requests"] for run in runs))
-    return sum(run["usage"]["stages"].get("models", {}).get("wall_ms", 0.0) for run in runs) / requests
+    return float(sum(run["usage"]["stages"].get("models", {}).get("wall_ms", 0.0) for run in runs) / requests)

@@ -7,6 +7,7 @@ neither items nor scores are pickled.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +16,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+import greenlane
+from feed.children import children_of
 from feed.record import CATEGORIES, Item, OlderItem, from_json
 from feed.service.job import Job, said
 from feed.service.rules import Ranked
 from feed.stores.items import fetched, values
 from feed.stores.slots import json_key
 from feed.user import User, unknown
-from greenlane.errors import Overloaded, PlacementError
-from greenlane.lanes.arena.executor import ArenaExecutor
-from greenlane.lanes.arena.options import ArenaOptions
-from greenlane.lanes.placed import Call, on_loop
 
 from .plain import Plain, loaded, scored
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
@@ -49,6 +48,7 @@ class Best:
     sort_ns: int
 
 
+@greenlane.placed(placement="process")
 def best(model: str, text: memoryview, ends: NDArray[np.int64], user: User, now_s: int) -> Best:
     """Runs in a worker: parses the items that stand one after the other in `text`, scores and sorts them."""
     began_ns = time.thread_time_ns()
@@ -86,7 +86,8 @@ class SharedMemory(Plain):
 
     def __init__(self, given: Given) -> None:
         super().__init__(given, "json")
-        self._executor = ArenaExecutor(ArenaOptions(workers=given.workers))
+        # As an operator sets it; read when the first call is placed.
+        os.environ["GREENLANE_PROCESS_WORKERS"] = str(given.workers)
 
     async def start(self) -> None:
         """Connects; every worker loads the model."""
@@ -95,14 +96,9 @@ class SharedMemory(Plain):
         empty = memoryview(b""), np.empty(0, np.int64), unknown(0), 0
         await asyncio.gather(*(self._best(*empty) for _ in range(self._given.workers)))
 
-    async def close(self) -> None:
-        """Ends connections and workers."""
-        await super().close()
-        await asyncio.to_thread(self._executor.close, 1.0)
-
     def pids(self) -> list[int]:
-        """The workers."""
-        return self._executor.worker_pids()
+        """The workers: nobody else is started here."""
+        return children_of(os.getpid())
 
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Fetch; then bytes to a worker, columns back."""
@@ -116,7 +112,7 @@ class SharedMemory(Plain):
                 async with asyncio.timeout_at(job.until(RANKED_UNTIL)):
                     asked = self._best(memoryview(text), ends, replace(user, seen=[]), job.now_s)
                     result = await job.stages.measured("transport", asked)
-            except (TimeoutError, Overloaded, PlacementError) as error:
+            except (TimeoutError, greenlane.GreenlaneError) as error:
                 job.degraded("ranking", said(error), "the first level's order")
                 return unranked(ids)
         job.bytes_moved += len(text) + ends.nbytes + result.columns.nbytes
@@ -125,9 +121,7 @@ class SharedMemory(Plain):
             return _with_the_rest(result, ids)
 
     async def _best(self, text: memoryview, ends: NDArray[np.int64], user: User, now_s: int) -> Best:
-        call = Call(best, (self._model, text, ends, user, now_s))
-        await on_loop.wait(self._executor, call, asyncio.get_running_loop())
-        found: Best = call.result()
+        found: Best = await best(self._model, text, ends, user, now_s)
         return found
 
 
