@@ -22,14 +22,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from .candidates import MODELS
-from .children import Process, free_port
+from .children import Process, StartFailed, free_port
 from .first_level.law import Law
 from .interpreter import command, environment
+from .program import plainly
 from .stores import history
 from .stores.cluster import Cluster
 from .stores.loading import filled
 from .stores.server import RedisServer
-from .train import trained
 from .world.people import FIRST_USER
 from .world.world import ITEMS, SEED, World, kept
 
@@ -60,8 +60,18 @@ class Addresses:
 
 
 def addresses_of(path: Path) -> Addresses:
-    """What `write` wrote."""
-    return Addresses(**json.loads(path.read_text()))
+    """What `write` wrote.
+
+    Raises:
+        StartFailed: it did not write that.
+    """
+    try:
+        return Addresses(**json.loads(path.read_text()))
+    except (OSError, TypeError, ValueError) as error:
+        raise StartFailed(
+            f"reading addresses: file={str(path)!r}, expected what a running site wrote ({error})\n"
+            "hint: python -m feed.site"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,9 @@ class Site:
         plan = self._plan
         plan.folder.mkdir(parents=True, exist_ok=True)
         self.world: World = kept(plan.folder, plan.seed, plan.items)
+        # Not at the top: it needs native code, and says here how to build it.
+        from .train import trained
+
         self.model = plan.model or trained(plan.folder, plan.seed, plan.items, self._said).folder
         self.items = Cluster(self._folder, filled(plan.folder, self.world, self._said))
         self.history = RedisServer(self._folder / "history")
@@ -190,11 +203,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     plan = Plan(given.folder, items=given.items, users=given.users, model=given.model)
-    with contextlib.suppress(KeyboardInterrupt), Site(plan, _said) as site:
+    with plainly("starting the site"), Site(plan, _said) as site:
         given.addresses.parent.mkdir(parents=True, exist_ok=True)
         site.addresses.write(given.addresses)
         _said(f"the site runs; its addresses are in {given.addresses}")
-        signal.pause()
+        # Ctrl-C is how it is ended by hand.
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
 
 
 def _said(line: str) -> None:

@@ -26,6 +26,7 @@ from .columns import Records
 from .features import FEATURES, features_of
 from .fingerprint import native_fingerprint
 from .model import FINGERPRINT_KEY, ModelFiles, load_forest
+from .program import plainly
 from .record import unpack
 from .user import User
 from .world.catalogue import NOW_S
@@ -182,7 +183,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--items", type=int, default=ITEMS)
     given = parser.parse_args(argv)
-    files = trained(given.folder, given.seed, given.items, lambda line: _said(sys.stderr, line))
+    with plainly("training the ranking model"):
+        files = trained(given.folder, given.seed, given.items, lambda line: _said(sys.stderr, line))
     _said(sys.stdout, f"{files.folder}\n{files.report.read_text()}")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -108,17 +106,6 @@ def test_a_killed_shard_costs_its_items_rank_and_comes_back(site: Site, compiled
     assert _until_well(compiled)["ids"] == well["ids"]
 
 
-def test_a_hanging_shard_does_not_hold_an_answer_beyond_its_deadline(site: Site, compiled: Running) -> None:
-    os.kill(site.items.shards[2].pid, signal.SIGSTOP)
-    try:
-        answer = compiled.feed(SOMEBODY, deadline_ms=2_000)
-        assert ("records", "shard 2: no answer in time") in problems(answer)
-        assert answer["stages"]["records"]["wall_ms"] < 1_500
-    finally:
-        os.kill(site.items.shards[2].pid, signal.SIGCONT)
-    _until_well(compiled)
-
-
 def test_records_of_an_older_version_and_unreadable_ones_are_said(site: Site, compiled: Running) -> None:
     well = compiled.feed(SOMEBODY)
     first, second = well["ids"][:2]
@@ -133,18 +120,6 @@ def test_records_of_an_older_version_and_unreadable_ones_are_said(site: Site, co
         for one, value in kept.items():
             _store(site, one, value)
     assert compiled.feed(SOMEBODY)["ids"] == well["ids"]
-
-
-def test_a_killed_model_costs_its_candidates(site: Site, compiled: Running) -> None:
-    well = compiled.feed(SOMEBODY)
-    site.kill_model("taste")
-    try:
-        answer = compiled.feed(SOMEBODY)
-        assert problems(answer)[0][1].startswith("taste: ")
-        assert 0 < answer["total"] < well["total"]
-    finally:
-        site.start_model("taste")
-    assert _until_well(compiled)["ids"] == well["ids"]
 
 
 def _until_well(asked: Running, seconds: float = 20.0) -> dict[str, Any]:

@@ -376,6 +376,36 @@ def test_a_killed_worker_costs_one_ranking_at_most_and_is_replaced(variant: str,
     assert asked.process.running()
 
 
+def test_a_bucket_that_moves_to_another_shard_is_followed(site: Site, serve: Serve) -> None:
+    services = [serve("greenlane"), serve(COMPILED)]
+    well = [asked.feed(SOMEBODY)["ids"] for asked in services]
+    number = slot(packed_key(0).encode())
+    owner = shard_of(number)
+    site.items.wait_writable()
+    for here, there in ((owner, (owner + 1) % 3), ((owner + 1) % 3, owner)):
+        moved(site, number, here, there)
+        for asked, ids in zip(services, well, strict=True):
+            # One that is sent on says so, and what is there now.
+            assert {problem["part"] for problem in asked.feed(SOMEBODY)["degraded"]} <= {"records"}
+            assert asked.feed(SOMEBODY)["ids"] == ids
+            assert asked.feed(SOMEBODY)["degraded"] == []
+
+
+def moved(site: Site, number: int, here: int, there: int) -> None:
+    """A slot with its keys goes from one shard to another, as `redis-cli --cluster reshard` does it."""
+    shards = [redis.Redis(port=site.items.ports[one]) for one in range(3)]
+    names = [shard.execute_command("CLUSTER MYID").decode() for shard in shards]
+    shards[there].execute_command("CLUSTER SETSLOT", number, "IMPORTING", names[here])
+    shards[here].execute_command("CLUSTER SETSLOT", number, "MIGRATING", names[there])
+    keys = shards[here].execute_command("CLUSTER GETKEYSINSLOT", number, 10_000)
+    assert keys
+    shards[here].execute_command("MIGRATE", "127.0.0.1", site.items.ports[there], "", 0, 5_000, "KEYS", *keys)
+    # First who gets it: the slot is never without an owner.
+    for one in (there, here, 3 - here - there):
+        shards[one].execute_command("CLUSTER SETSLOT", number, "NODE", names[there])
+        shards[one].close()
+
+
 def test_slots_are_those_that_redis_computes(site: Site) -> None:
     with redis.Redis(port=site.items.ports[0]) as client:
         for key in ("item:10000000", "{17}10000001", "foo{}{bar}", "{user1000}.following", "a{b"):

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from feed.build import BuildError
-from feed.children import StartFailed
-from greenlane.errors import GreenlaneError, PlatformError
+from feed.program import code, told
+from greenlane.errors import PlatformError
 from greenlane.lab.environment import about
 from greenlane.lab.interruption import ended_by_signals
 from greenlane.lab.run.talk import LiveTalk
@@ -50,12 +49,11 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
             return 0
         with ended_by_signals():
             return _measured(options, out, err)
-    except GreenlaneError as error:
-        err.write(f"{error}\n")
-        return error.exit_code
-    except (BuildError, StartFailed) as error:
-        err.write(f"{error}\n")
-        return 1
+    except Exception as error:
+        if not (said := told(ATTEMPTED, error)):
+            raise
+        err.write(f"\n{said}\n")
+        return code(error)
     except KeyboardInterrupt:
         err.write("\nstopped; every process was ended; the same command goes on where it was\n")
         return _INTERRUPTED

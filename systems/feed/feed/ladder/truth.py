@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feed import native
 from feed.model import ModelFiles, load_catboost
 from feed.world.catalogue import NOW_S
 from feed.world.lessons import candidates_of
@@ -62,6 +61,9 @@ class Truth:
             person = self._world.people.user(user)
             ids = candidates_of(self._world, person)
             records = self._world.records_of(ids)
+            # Not at the top: the command's own errors are told before anything is built.
+            from feed import native
+
             matrix = native.features(records.tobytes(), person.packed(), NOW_S)
             scores: NDArray[Any] = self._model.predict(np.asarray(matrix.columns), thread_count=1)
             worth = grades(utility(records, person))

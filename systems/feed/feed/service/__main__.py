@@ -10,6 +10,7 @@ from pathlib import Path
 from aiohttp import web
 
 from feed import compiled
+from feed.program import plainly
 from feed.site import addresses_of
 from feed.variants.ranking import Given
 from feed.variants.table import VARIANTS
@@ -27,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=3, help="processes of variants that have some")
     parser.add_argument("--deadline-ms", type=float, default=Options.deadline_ms)
     given = parser.parse_args(argv)
+    with plainly(f"serving {given.variant}"):
+        _serve(given)
+
+
+def _serve(given: argparse.Namespace) -> None:
     if given.variant == compiled.NAME:
         compiled.serve(given.addresses, given.port, given.deadline_ms)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
