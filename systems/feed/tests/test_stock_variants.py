@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -19,6 +20,6 @@ print(*sorted(name for name in sys.modules if name.partition(".")[0] == "greenla
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["hashes", "inline", "pool", "split", "native_features", "native_go"])
 def test_a_stock_variants_process_loads_nothing_of_greenlane(variant: str) -> None:
-    command = [sys.executable, "-c", LOADED, variant]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    command, env = [sys.executable, "-c", LOADED, variant], {**os.environ, **environment()}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
