@@ -19,6 +19,7 @@ PYTEST := $(BIN)/python -m pytest
 # The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
 # the same; `greenlane demo feed` builds what is measured by itself.
 FEED := systems/feed
+FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -52,7 +53,7 @@ $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 	@touch $@
 
 feed-native: build
-	@FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python -m feed.build
+	@$(FEED_PYTHON) -m feed.build
 
 demo: build ## the pricing service under five servers, measured side by side (under 4 minutes)
 	$(BIN)/greenlane demo pricing $(ARGS)
@@ -93,7 +94,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
-	PYTHONPATH=$(FEED) $(BIN)/python -m feed.docs --check
+	$(FEED_PYTHON) -m feed.docs --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
@@ -110,14 +111,14 @@ format: build ## rewrite sources in the house's form
 types: feed-native ## mypy strict; the native modules against their .pyi
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
-	FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
+	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
 docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's advice and drawings from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
-	PYTHONPATH=$(FEED) $(BIN)/python -m feed.docs
+	$(FEED_PYTHON) -m feed.docs
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

@@ -1,82 +1,47 @@
-"""One connection to a Redis server, for many commands at once: written without waiting, answered in order."""
+"""One connection to a shard: commands are written without waiting, native code reads the replies, in order."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import hiredis
+from feed import native
 
 _CONNECT_S: Final = 1.0
-# So many commands may wait for answers: a server that hangs shall not fill our memory.
-_MOST_WAITING: Final = 16_000
+# So many questions may wait for answers: a server that hangs shall not fill our memory.
+_MOST_WAITING: Final = 1_000
 
 
-class Connection:
-    """A connection that is made when it is needed, and anew after it broke.
+async def connected(port: int) -> Wire:
+    """A new connection to 127.0.0.1:port.
 
-    Args:
-        port: of the server on 127.0.0.1.
+    Raises:
+        OSError: nobody listens, or takes it within a second.
     """
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._making = asyncio.Lock()
-        self._wire: _Wire | None = None
-
-    async def asked(self, commands: Sequence[tuple[bytes, ...]]) -> list[Any]:
-        """The answers to these commands, in their order. Cancel it at will: other questions are not disturbed.
-
-        Raises:
-            ConnectionError: there is no connection, or it ended before the answers were complete.
-            hiredis.ReplyError: a command was refused.
-        """
-        wire = await self._connected()
-        answers = await wire.asked(commands)
-        refused = next((answer for answer in answers if isinstance(answer, hiredis.ReplyError)), None)
-        if refused is not None:
-            raise refused
-        return answers
-
-    def close(self) -> None:
-        """Ends it; questions that wait fail."""
-        if self._wire is not None:
-            self._wire.end(ConnectionError("closed"))
-
-    async def _connected(self) -> _Wire:
-        async with self._making:
-            if self._wire is None or self._wire.ended:
-                loop = asyncio.get_running_loop()
-                async with asyncio.timeout(_CONNECT_S):
-                    _, self._wire = await loop.create_connection(lambda: _Wire(self._port), "127.0.0.1", self._port)
-            return self._wire
+    async with asyncio.timeout(_CONNECT_S):
+        _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(port), "127.0.0.1", port)
+    return wire
 
 
-class _Wire(asyncio.Protocol):
-    """The connection's bytes."""
+class Wire(asyncio.Protocol):
+    """A connection's bytes: written without waiting, answered in order."""
 
     def __init__(self, port: int) -> None:
         self.ended = False
         self._port = port
         self._transport: asyncio.Transport
-        self._reader = hiredis.Reader()
-        # Who waits, in the order of their commands: the answers so far, and how many there will be.
-        self._waiting: deque[tuple[asyncio.Future[list[Any]], list[Any], int]] = deque()
-        self._commands = 0
+        self._waiting: deque[tuple[asyncio.Future[native.Replies], native.Replies]] = deque()
         self._heard_s = 0.0
 
-    async def asked(self, commands: Sequence[tuple[bytes, ...]]) -> list[Any]:
-        """The answers as they come, errors among them."""
-        if self._commands + len(commands) > _MOST_WAITING:
-            raise ConnectionError(f"asking port {self._port}: {self._commands} commands wait for answers")
+    async def asked(self, command: bytes, count: int) -> native.Replies:
+        """The replies to a command with so many values. Cancel it at will: other questions are not disturbed."""
+        if len(self._waiting) >= _MOST_WAITING:
+            raise ConnectionError(f"asking port {self._port}: {len(self._waiting)} questions wait for answers")
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Any]] = loop.create_future()
-        self._waiting.append((future, [], len(commands)))
-        self._commands += len(commands)
-        # hiredis' stub takes tuples of one only.
-        self._transport.write(b"".join(hiredis.pack_command(command) for command in commands))  # type: ignore[arg-type]
+        future: asyncio.Future[native.Replies] = loop.create_future()
+        self._waiting.append((future, native.Replies(count)))
+        self._transport.write(command)
         sent_s = loop.time()
         try:
             return await future
@@ -91,7 +56,7 @@ class _Wire(asyncio.Protocol):
         self.ended = True
         self._transport.abort()
         while self._waiting:
-            future, _, _ = self._waiting.popleft()
+            future, _ = self._waiting.popleft()
             if not future.done():
                 future.set_exception(error)
 
@@ -103,16 +68,19 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """From the loop."""
         self._heard_s = asyncio.get_running_loop().time()
-        self._reader.feed(data)
-        # False: nothing complete yet. A null answer is None.
-        while (answer := self._reader.gets()) is not False and self._waiting:
-            future, answers, wanted = self._waiting[0]
-            answers.append(answer)
-            self._commands -= 1
-            if len(answers) == wanted:
-                self._waiting.popleft()
-                if not future.done():
-                    future.set_result(answers)
+        while data and self._waiting:
+            future, replies = self._waiting[0]
+            try:
+                rest = replies.feed(data)
+            except ConnectionError as error:
+                self.end(error)
+                return
+            if rest is None:
+                return
+            self._waiting.popleft()
+            if not future.done():
+                future.set_result(replies)
+            data = data[len(data) - rest :]
 
     def connection_lost(self, error: Exception | None) -> None:
         """From the loop."""

@@ -19,7 +19,6 @@ from feed.record import BY_NAME, CATEGORIES, CITY_COUNT, COUNTERS, TITLE_WORDS, 
 from .vocabulary import ADJECTIVES, BY_CODE, CODES, first_noun
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # The world's present, Unix time: nothing in it depends on the day on which it is made.
 NOW_S: Final = 1_763_700_000
