@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,7 @@ class Split(Plain):
         await self._session.close()
         for process, _ in self._rankers:
             process.end()
+        shutil.rmtree(self._logs, ignore_errors=True)
 
     def pids(self) -> list[int]:
         """The services."""
