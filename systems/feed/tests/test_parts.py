@@ -138,6 +138,30 @@ def test_a_stage_counts_what_the_loop_reads_for_it() -> None:
     assert rows["other"]["cpu_ms"] < 20
 
 
+def test_a_stage_counts_tasks_that_are_begun_for_it() -> None:
+    async def below() -> int:
+        burn(0.01)
+        await asyncio.sleep(0)
+        burn(0.01)
+        return 7
+
+    async def library() -> None:
+        assert await asyncio.gather(below(), asyncio.create_task(below())) == [7, 7]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.create_task(asyncio.sleep(9)), 0.01)
+        asyncio.create_task(below()).cancel()
+
+    async def main() -> Stages:
+        stages = Stages()
+        async with stages.running("mine"):
+            await asyncio.gather(stages.task("mine", library()), stages.task("other", asyncio.sleep(0.05)))
+        return stages
+
+    rows = run_timed(main).rows()
+    assert 40 <= rows["mine"]["cpu_ms"] < 60
+    assert rows["other"]["cpu_ms"] < 20
+
+
 def test_who_is_ready_while_another_computes_has_waited_and_not_done_io() -> None:
     async def main() -> Stages:
         stages = Stages()

@@ -409,6 +409,15 @@ def moved(site: Site, number: int, here: int, there: int) -> None:
         shards[one].close()
 
 
+@pytest.mark.parametrize("variant", ["greenlane", COMPILED])
+def test_a_burst_waits_and_loses_nothing(variant: str, serve: Serve) -> None:
+    asked = serve(variant)
+    asked.feed(SOMEBODY)
+    with ThreadPoolExecutor(60) as clients:
+        answers = list(clients.map(asked.feed, [SOMEBODY] * 60))
+    assert [answer["degraded"] for answer in answers] == [[]] * 60
+
+
 def test_slots_are_those_that_redis_computes(site: Site) -> None:
     with redis.Redis(port=site.items.ports[0]) as client:
         for key in ("item:10000000", "{17}10000001", "foo{}{bar}", "{user1000}.following", "a{b"):

@@ -49,9 +49,9 @@ _RULES: Final = tuple(
 )
 _FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*?)(:\d+)?\)$")
 # asyncio's frames belong to who called them, as long as anybody did.
-_LOOP: Final = re.compile(r"asyncio/|service/(clock|sockets)|selectors\.py")
+_LOOP: Final = re.compile(r"asyncio/|service/(clock|counted)|selectors\.py")
 # The service's own clocks and counters, when they are what runs.
-_MEASURING: Final = re.compile(r"service/stages|Rounds\.took")
+_MEASURING: Final = re.compile(r"service/(stages|counted)|Rounds\.took")
 # What the native call of `greenlane` does, by its own clocks.
 _NATIVE: Final = ("features", "predict", "sort")
 _NO_TOOL: Final = "py-spy is not installed: shares of CPU are left out (pip install py-spy)"

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from .sockets import TimedSockets
+from .counted import CountingLoop
 
 # selectors gives it as a tuple of (key, events).
 _Ready = list[tuple[selectors.SelectorKey, int]]
@@ -68,9 +68,9 @@ class TimedSelector(selectors.DefaultSelector):
 
 
 def timed_loop() -> asyncio.SelectorEventLoop:
-    """A loop on a TimedSelector, which `selector_of` finds again; stages know what its sockets cost."""
+    """A loop on a TimedSelector, which `selector_of` finds again; stages know what it does for them."""
     selector = TimedSelector()
-    loop = TimedSockets(selector)
+    loop = CountingLoop(selector)
     _selectors[loop] = selector
     return loop
 

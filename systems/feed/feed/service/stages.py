@@ -5,9 +5,9 @@
     with stages.computing("filter"):
         ids = chosen(answers, user)
 
-CPU is the thread's CPU clock around each step of the stage's coroutines, and around each reading of a socket that they
-have written to (sockets.py). What the loop does else (waiting for sockets, timers, its own round) and what other
-threads compute belongs to no stage: it is in the process's CPU only.
+CPU is the thread's CPU clock around each step of the stage's coroutines and of tasks that they begin, and around each
+reading of a socket that they have written to (counted.py). What the loop does else (waiting for sockets, timers, its own
+rounds) and what other threads compute belongs to no stage: it is in the process's CPU only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from .clock import TimedSelector, selector_of
-from .sockets import counted
+from .counted import counted
 
 T = TypeVar("T")
 
