@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
+from feed.build import PROFILE
 from feed.program import code, told
 from greenlane.errors import PlatformError
 from greenlane.lab.environment import about
@@ -133,6 +134,7 @@ def _environment(options: Options) -> dict[str, object]:
         **about(_PACKAGES),
         "options": chosen,
         "sources": sources_digest(),
+        "native_profile": PROFILE,
         "cpu_ms_per_job_of": "the service and its workers, not stores and models",
         "path_cpu_ms_per_job_of": "cpu_ms_per_job times the ranking path's share with one request at a time",
         "loop_lag_of": "how late the loop looks at what arrives at a random moment, from the lengths of its rounds",
