@@ -6,8 +6,8 @@
         ids = chosen(answers, user)
 
 CPU is the thread's CPU clock around each step of the stage's coroutines and of tasks that they begin, and around each
-reading of a socket that they have written to (counted.py). What the loop does else (waiting for sockets, timers, its own
-rounds) and what other threads compute belongs to no stage: it is in the process's CPU only.
+reading of a socket that they have written to (counted.py). What the loop does else (waiting for sockets, timers, its
+own rounds) and what other threads compute belongs to no stage: it is in the process's CPU only.
 """
 
 from __future__ import annotations
