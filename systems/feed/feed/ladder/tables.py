@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount, share
 
 from .article import PROFILE, Step, said
 from .options import OURS
 from .run import Result
-from .verdicts import Verdict
 
 Row = Mapping[str, Any]
 _CELL: Final = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
+from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount
 
 from .options import OURS
@@ -20,53 +20,6 @@ _WHOLE: Final = {"inline": 6.0, "hashes": 25.0}
 _POOL_P95, _POOL_MEMORY, _POOL_MOST = 3.0, 2.5, 5.0
 _COMPILED: Final = "compiled"
 _COMPILED_PATH: Final = 1.5
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One claim.
-
-    Args:
-        text: what is compared, in words.
-        measured: with `low` to `high`, 95 % over repetitions (NaN = not known).
-        relation: "<=" or ">=".
-        target: what it must reach.
-        remark: what it is made of, or what bounds it.
-    """
-
-    text: str
-    measured: float
-    low: float
-    high: float
-    relation: str
-    target: float
-    remark: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the pooled value reaches the target."""
-        return self.measured <= self.target if self.relation == "<=" else self.measured >= self.target
-
-    @property
-    def word(self) -> str:
-        """`holds` or `FAILS`; with doubt where the interval has the target inside."""
-        return f"{'holds' if self.holds else 'FAILS'}{' (interval crosses)' * (self.low <= self.target <= self.high)}"
-
-    def said(self) -> str:
-        """One line."""
-        between = "" if math.isnan(self.low) else f" [{amount(self.low)}, {amount(self.high)}]"
-        sign = "≤" if self.relation == "<=" else "≥"
-        line = f"{self.text}: {amount(self.measured)}{between} {sign} {self.target:g}: {self.word}"
-        return f"{line}; {self.remark}" if self.remark else line
-
-    def row(self) -> Json:
-        """For `--json`."""
-        interval = {"low": self.low, "high": self.high}
-        return {
-            "text": self.text, "measured": self.measured, "relation": self.relation, "target": self.target,
-            **{name: None if math.isnan(value) else value for name, value in interval.items()},
-            "holds": self.holds, "remark": self.remark,
-        }  # fmt: skip
 
 
 def verdicts_of(result: Result) -> list[Verdict]:
