@@ -36,10 +36,11 @@ def told(doing: str, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OURS:
         rule = "it installed, as all of the group `feed` in pyproject.toml"
         return f"{doing}: package={error.name}, expected {rule}\nhint: make build"
-    if isinstance(error, OSError) and error.errno:
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError):
         reason = error.strerror or str(error)
         what = f"path={str(error.filename)!r}, expected one that can be used ({reason})" if error.filename else reason
-        return f"{doing}: {what}\nhint: {_HINTS.get(error.errno, 'give another one')}"
+        # numpy's has no number: it wrote less than it wanted.
+        return f"{doing}: {what}\nhint: {_HINTS.get(error.errno or errno.ENOSPC, 'give another one')}"
     return ""
 
 

@@ -46,7 +46,7 @@ def wanted(site: Site, number: int) -> list[int]:
 
 
 def test_every_user_gets_the_feed_that_python_gives(site: Site, compiled: Running, inline: Running) -> None:
-    for number in range(1, 21):
+    for number in range(1, 9):
         answer, plain = compiled.feed(number), inline.feed(number)
         assert answer["ids"] == wanted(site, number)
         assert answer["ids"] == plain["ids"]

@@ -1,9 +1,9 @@
 """What a loop does for a stage beside the stage's own coroutines: sockets that it reads, tasks that libraries begin.
 
-A connection works for the stage in whose coroutine it was last written to: receiving, protocols and parsers, which
-are in no coroutine, count for it. Where several requests share one, a read may count for another request's stage of
-the same name: sums over requests are exact, those of one request are not. A task that is begun within a stage counts
-for it to its end, as do those that it begins.
+A connection works for the stage in whose coroutine it was last written to: receiving, protocols and parsers, which are
+in no coroutine, count for it. Where several requests share one, a read may count for another request's stage of the
+same name: sums over requests are exact, those of one request are not. A task that is begun within a stage counts for it
+to its end, as do those that it begins.
 """
 
 from __future__ import annotations
