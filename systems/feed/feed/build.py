@@ -24,8 +24,8 @@ NATIVE: Final = PACKAGE.parent / "native"
 _CHECKOUT: Final = PACKAGE.parents[2]
 # Cargo's profile: "release" is what is measured; "quick" computes the same and is compiled in half the time.
 PROFILE: Final = os.environ.get("FEED_PROFILE", "release")
-# Cargo's results: beside Greenlane's own, never among them.
-TARGET: Final = Path(os.environ.get("CARGO_TARGET_DIR", _CHECKOUT / "target")).resolve() / "feed"
+# Cargo's results: beside Greenlane's own, never among them. The same from whichever folder a program is started.
+TARGET: Final = _CHECKOUT / os.environ.get("CARGO_TARGET_DIR", "target") / "feed"
 _READY: Final = TARGET / "ready" / PROFILE
 
 
