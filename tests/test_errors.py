@@ -10,6 +10,8 @@ from greenlane import errors
 from greenlane.errors import (
     ControlError,
     DeadlineExceeded,
+    FleetError,
+    FrontError,
     GreenlaneError,
     HostError,
     LearnedFileError,
@@ -28,6 +30,8 @@ CODES = {
     PlatformError: ("platform", 2),
     LearnedFileError: ("learned-file", 2),
     HostError: ("host", 2),
+    FrontError: ("front", 2),
+    FleetError: ("fleet", 1),
     RecordingError: ("recording", 2),
     ControlError: ("control", 1),
     RecordError: ("record", 1),

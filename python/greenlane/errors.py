@@ -5,6 +5,8 @@
     ├── PlatformError           platform       this interpreter or operating system cannot run it
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
+    ├── FrontError              front          HAProxy is missing, too old, or refuses its configuration
+    ├── FleetError              fleet          what `greenlane serve` runs does not do as it is told
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
@@ -100,6 +102,19 @@ class HostError(GreenlaneError):
 
     code: ClassVar[str] = "host"
     exit_code: ClassVar[int] = 2
+
+
+class FrontError(GreenlaneError):
+    """HAProxy is missing, too old, or refuses its configuration."""
+
+    code: ClassVar[str] = "front"
+    exit_code: ClassVar[int] = 2
+
+
+class FleetError(GreenlaneError):
+    """What `greenlane serve` runs does not do as it is told: a worker that does not start, a socket that is gone."""
+
+    code: ClassVar[str] = "fleet"
 
 
 class RecordingError(GreenlaneError):

@@ -37,6 +37,7 @@ _PLACEMENT: Final[Pattern] = ("auto|inline|thread|process|cluster", "one of auto
 _AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, process")
 _CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
 _CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
+_ADDRESS: Final[Pattern] = (r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s/:]*):[0-9]{1,5}|[./][^\s]*", "host:port or a path")
 _LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
 _GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
 
@@ -66,6 +67,26 @@ class Lane:
         0, "Jobs of the lane in progress per process, over which requests are refused with 503; 0 = none.",
         low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
     )  # fmt: skip
+    headers: Mapping[str, str] = declare(
+        {}, "Request headers that must match as well: NAME = glob. Only `greenlane serve` sees them.",
+        pattern=_GLOB, reason="Most lanes are told by their path.",
+    )  # fmt: skip
+    kind: str = declare(
+        "soft", "Under `greenlane serve`: `soft` = the lane may use every shared worker; `hard` = only its own ones.",
+        choices=("soft", "hard"), reason="A worker of its own stands idle whenever the lane does.",
+    )  # fmt: skip
+    processes: int = declare(
+        0, "Workers out of `workers` that `greenlane serve` keeps from other lanes; 0 = none.",
+        low=0, high=1024, reason="What is kept from others is lost to them while the lane is idle.",
+    )  # fmt: skip
+    priority: int = declare(
+        0, "Who waits in the queue of `greenlane serve` goes before those of lower priority.",
+        low=-1000, high=1000, reason="First come first served, until somebody knows better.",
+    )  # fmt: skip
+    at_once: int = declare(
+        0, "Requests of the lane in progress over all workers of `greenlane serve`; others wait. 0 = no bound of its own.",
+        low=0, high=1_000_000, reason="Only somebody who knows the lane can say what it may take at most.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         lane = f"lanes.{self.name}"
@@ -80,6 +101,8 @@ class Lane:
 
     def matches(self, route: str, path: str) -> bool:
         """Whether a job of this route ("GET /bikes/<id>"; "" = not resolved) or raw path belongs to the lane."""
+        if self.headers:
+            return False  # the front's to judge: nobody tells a process what the headers were
         return any(fnmatch.fnmatchcase(route, glob) or fnmatch.fnmatchcase(path, glob) for glob in self.match)
 
 
@@ -271,6 +294,26 @@ class Settings:
     metrics_path: str = declare(
         "", "Path at which the worker gives Prometheus metrics; '' = off.",
         pattern=_URL_PATH, reason="It would be readable by whoever reaches the service.",
+    )  # fmt: skip
+    bind: tuple[str, ...] = declare(
+        ("127.0.0.1:8000",), "Where `greenlane serve` listens: host:port, [IPv6]:port, or the path of a Unix socket.",
+        pattern=_ADDRESS, reason="Reachable from this machine only, until somebody wants more.",
+    )  # fmt: skip
+    workers: int = declare(
+        0, "Worker processes of `greenlane serve`, all lanes together; 0 = one per usable core, but at least 2.",
+        low=0, high=1024, reason="Python computes on one core a process; two, so that one can be busy.",
+    )  # fmt: skip
+    at_once: int = declare(
+        0, "Requests that the front of `greenlane serve` gives a worker at once; 0 = set live, by measurement.",
+        low=0, high=4096, reason="It follows from what the requests do, and changes with them.",
+    )  # fmt: skip
+    queue_s: float = declare(
+        30.0, "Longest wait for a worker under `greenlane serve`, over which a request is refused with 503.",
+        unit="s", low=0.001, high=3600, reason="Most clients have gone by then; a lane's deadline says it better.",
+    )  # fmt: skip
+    stop_s: float = declare(
+        30.0, "Time that `greenlane serve` gives requests in progress when it ends or replaces a worker.",
+        unit="s", low=0, high=86_400, reason="gunicorn's graceful_timeout.",
     )  # fmt: skip
     head_timeout_s: float = declare(
         10.0, "Time a client has to send request line and headers.",

@@ -1,0 +1,120 @@
+"""HAProxy's runtime socket: what is changed while it runs, and its counters.
+
+One connection a command: the far side closes after its answer. Blocks for some 0.1 ms; HAProxy answers between two
+requests.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import FleetError
+
+__all__ = ["Runtime", "Row"]
+
+_ANSWER_S: Final = 5.0
+_READ_BYTES: Final = 65536
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the counters: a server, or a backend as a whole (`server` "BACKEND")."""
+
+    backend: str
+    server: str
+    # "UP", "no check" (it serves, nobody asks), "MAINT", "DOWN" …
+    status: str
+    # Requests in progress; waiting for this server; its limit (0 = none).
+    current: int
+    queued: int
+    at_once: int
+    # Since the start: requests, answers by first digit of the status, attempts repeated, requests sent elsewhere.
+    requests: int
+    answers: tuple[int, int, int, int, int]
+    retries: int
+    redispatches: int
+    connection_errors: int
+    answer_errors: int
+    # Means of the last 1024 requests, in ms: in the queue, until the first byte of the answer, all of it.
+    queue_ms: int
+    answer_ms: int
+    total_ms: int
+
+
+class Runtime:
+    """The interface at a Unix socket.
+
+    Every method raises FleetError when nobody answers there or the command is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def set_at_once(self, backend: str, server: str, number: int) -> None:
+        """Most requests that a server gets at once. Takes effect now; who waits is served at once if there is room."""
+        self._do(f"set maxconn server {backend}/{server} {number}")
+
+    def enable(self, backend: str, server: str) -> None:
+        """Give a server requests."""
+        self._do(f"set server {backend}/{server} state ready")
+
+    def disable(self, backend: str, server: str) -> None:
+        """Give a server nothing new, and close idle connections to it. What is in progress goes on."""
+        self._do(f"set server {backend}/{server} state maint")
+
+    def rows(self, backend: str | None = None, server: str | None = None) -> list[Row]:
+        """Counters, of one backend or server if named. Cost: some 0.1 ms and 10 us a server."""
+        text = self.ask("show stat")
+        table = csv.DictReader(io.StringIO(text.removeprefix("# ")))
+        return [
+            _row(line) for line in table
+            if line["svname"] != "FRONTEND" and backend in (None, line["pxname"]) and server in (None, line["svname"])
+        ]  # fmt: skip
+
+    def in_progress(self, backend: str, server: str) -> int:
+        """Requests that a server has."""
+        return sum(row.current for row in self.rows(backend, server))
+
+    def ask(self, command: str) -> str:
+        """The answer to a command."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_ANSWER_S)
+                connection.connect(str(self.path))
+                connection.sendall(command.encode() + b"\n")
+                pieces = []
+                while piece := connection.recv(_READ_BYTES):
+                    pieces.append(piece)
+        except OSError as error:
+            raise FleetError(
+                "talk to the front", name="runtime socket", value=str(self.path),
+                rule=f"one on which HAProxy answers ({error.strerror or error})",
+                hint="see in the log whether HAProxy has ended; `greenlane serve` starts it again",
+            ) from None  # fmt: skip
+        return b"".join(pieces).decode(errors="replace")
+
+    def _do(self, command: str) -> None:
+        """A command that answers nothing when it is well, or a line that begins with what has changed."""
+        answer = self.ask(command).strip()
+        if answer and not answer.startswith("["):
+            raise FleetError(
+                "change the front", name="command", value=command, rule=f"one it accepts; it says: {answer}"
+            )
+
+
+def _row(line: dict[str, str]) -> Row:
+    def number(key: str) -> int:
+        return int(line.get(key) or 0)
+
+    return Row(
+        backend=line["pxname"], server=line["svname"], status=line["status"], current=number("scur"),
+        queued=number("qcur"), at_once=number("slim"), requests=number("stot"),
+        answers=(number("hrsp_1xx"), number("hrsp_2xx"), number("hrsp_3xx"), number("hrsp_4xx"), number("hrsp_5xx")),
+        retries=number("wretr"), redispatches=number("wredis"), connection_errors=number("econ"),
+        answer_errors=number("eresp"), queue_ms=number("qtime"), answer_ms=number("rtime"), total_ms=number("ttime"),
+    )  # fmt: skip
