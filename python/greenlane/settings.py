@@ -84,7 +84,7 @@ class Lane:
         low=-1000, high=1000, reason="First come first served, until somebody knows better.",
     )  # fmt: skip
     at_once: int = declare(
-        0, "Requests of the lane in progress over all workers of `greenlane serve`; others wait. 0 = no bound of its own.",
+        0, "Requests of the lane in progress over all workers of `greenlane serve`; others wait. 0 = no such bound.",
         low=0, high=1_000_000, reason="Only somebody who knows the lane can say what it may take at most.",
     )  # fmt: skip
 

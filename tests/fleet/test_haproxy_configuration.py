@@ -28,7 +28,7 @@ LANES = (
 def site(folder: Path, lanes: tuple[Lane, ...] = LANES) -> Site:
     layout = layout_of(Settings(workers=4, lanes=lanes))
     servers = {
-        group: [Server(f"w{number}", folder / f"{group}-{number}", 2, number <= workers) for number in range(1, workers + 2)]
+        group: [Server(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
         for group, workers in layout.groups.items()
     }  # fmt: skip
     return Site(layout, servers, ["127.0.0.1:21987"], folder, at_once=2, health_path="/healthz")

@@ -1,7 +1,7 @@
 """A HAProxy configuration: layout and servers to text. Pure: the same in gives the same out.
 
-What each section is for is told in docs/design/0017-serve.md. Lines that are not obvious carry their reason as a comment
-in the text itself, where the person who reads it at night looks.
+What each section is for is told in docs/design/0017-serve.md. Lines that are not obvious carry their reason as a
+comment in the text itself, where the person who reads it at night looks.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ def _global(site: Site) -> list[str]:
         "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
-        "log fd@2 format raw daemon warning",
         *site.global_lines,
     ])  # fmt: skip
 
@@ -89,7 +88,6 @@ def _defaults(site: Site) -> list[str]:
     retry = f"hdr Retry-After {site.retry_after_s}"
     return _section("defaults", [
         "mode http",
-        "log global",
         "timeout connect 1s  # a worker on this machine answers at once or not at all",
         f"timeout http-request {_ms(site.head_timeout_s)}",
         "timeout client 60s",

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,13 +51,13 @@ def found(path: str | None = None, release: Path = Path("/etc/os-release")) -> s
     return program
 
 
-def check(program: str, configuration: Path) -> None:
-    """Let HAProxy read a configuration as it would.
+def check(program: str, configuration: Path, fds: Sequence[int] = ()) -> None:
+    """Let HAProxy read a configuration as it would, with the descriptors that it names.
 
     Raises:
         FrontError: it refuses it, with what it says.
     """
-    done = _run([program, "-c", "-q", "-f", str(configuration)])
+    done = _run([program, "-c", "-f", str(configuration)], fds)
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if "[ALERT]" in line] or ["nothing"]
         hint = f"see `{program} -c -f {configuration}`"
@@ -74,11 +75,11 @@ def _version(program: str) -> tuple[int, ...]:
     return tuple(int(part) for part in numbers.groups() if part)
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], fds: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, pass_fds=fds,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         rule = f"a program that runs ({error})"

@@ -1,0 +1,54 @@
+"""`greenlane serve`: lanes over processes, one central queue."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from typing import Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.errors import FleetError
+from greenlane.fleet.tree import Tree
+from greenlane.fleet.workers.application import KINDS, parts
+
+__all__ = ["COMMAND"]
+
+_FLAGS: Final = ("bind", "workers", "at_once", "health_path", "queue_s", "stop_s")
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("application", help="module:attribute of a WSGI or ASGI application, as for gunicorn")
+    parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
+    declare_settings(parser, _FLAGS)
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    parts(arguments.application)
+    if arguments.config is not None:
+        os.environ["GREENLANE_CONFIG"] = os.path.abspath(arguments.config)  # the workers read it too
+
+    def say(text: str) -> None:
+        output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
+
+    settings_of(arguments)  # what is wrong with them is told before the application is loaded
+    kind = arguments.kind or _kind(arguments.application)
+    return Tree(lambda: settings_of(arguments), arguments.application, kind, say).run()
+
+
+def _kind(application: str) -> str:
+    """Asked of a process of its own, so that the parent of all loads nothing of the application."""
+    command = [sys.executable, "-m", "greenlane.fleet.workers", "kind", application]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
+    lines = done.stdout.split()
+    if done.returncode or not lines or lines[-1] not in KINDS:
+        hint = "see above what it says, or name --kind"
+        raise FleetError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
+    return lines[-1]
+
+
+COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)

@@ -1,0 +1,85 @@
+"""HAProxy's process: start, another configuration, end. Its listening sockets are the parent's."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from greenlane.fleet.child import Child
+from greenlane.fleet.haproxy import found
+from greenlane.fleet.haproxy.runtime import Runtime
+
+__all__ = ["Front"]
+
+
+class Front:
+    """One HAProxy, and those that finish what they have after another configuration came.
+
+    Args:
+        program: from `found.found`.
+        folder: where its configuration and sockets are.
+        fds: descriptors of the listening sockets, named `fd@N` in the configuration.
+        start: makes a child of the tree.
+    """
+
+    def __init__(self, program: str, folder: Path, fds: Sequence[int], start: Callable[..., Child] = Child) -> None:
+        self._program = program
+        self._fds = tuple(fds)
+        self._start = start
+        self._file = folder / "haproxy.cfg"
+        self.runtime = Runtime(folder / "runtime")
+        self.child: Child | None = None
+        # Those that no longer listen.
+        self.leaving: dict[int, Child] = {}
+
+    def run(self, text: str) -> None:
+        """Start with this configuration; one that runs stops to listen and finishes what it has.
+
+        Raises:
+            FrontError: the configuration is refused. What ran goes on.
+        """
+        trial = self._file.with_suffix(".new")
+        trial.write_text(text)
+        found.check(self._program, trial, self._fds)
+        trial.replace(self._file)
+        before = self.child
+        command = [self._program, "-db", "-f", str(self._file)]
+        if before is not None:
+            self.leaving[before.pid] = before
+            command += ["-sf", str(before.pid)]
+        self.child = self._start(command, fds=self._fds)
+
+    def died(self, pid: int, code: int) -> bool:
+        """Whether this was the one that serves."""
+        gone = self.leaving.pop(pid, None)
+        if self.child is not None and self.child.pid == pid:
+            gone, self.child = self.child, None
+            gone.ended(code)
+            return True
+        if gone is not None:
+            gone.ended(code)
+        return False
+
+    def finish(self) -> None:
+        """Listen no longer, end what is in progress, then end."""
+        self._signal(signal.SIGUSR1)
+
+    def end(self) -> None:
+        """End now."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End at once."""
+        self._signal(signal.SIGKILL)
+
+    @property
+    def running(self) -> bool:
+        """Some HAProxy of ours is there."""
+        return self.child is not None or bool(self.leaving)
+
+    def _signal(self, number: int) -> None:
+        for child in (*self.leaving.values(), *([self.child] if self.child else [])):
+            with contextlib.suppress(OSError):
+                child.signal(number)

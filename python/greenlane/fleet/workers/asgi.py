@@ -1,0 +1,44 @@
+"""uvicorn on one socket of its own, the application under `greenlane.hosts.asgi.Greenlane`.
+
+The client's address comes from the front's headers, as uvicorn reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from greenlane.errors import PlatformError
+from greenlane.fleet.workers import application
+
+__all__ = ["serve"]
+
+_KEEPALIVE_S: Final = 3600
+_BACKLOG: Final = 2048
+
+
+def serve(name: str, path: str, index: int, ready: Callable[[], None], stop_s: float) -> None:
+    """Serve until told to stop. Blocks."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise PlatformError("serve an ASGI application", name="uvicorn", value=None, rule="an installed package",
+                            hint='pip install "greenlane[serve]"') from None  # fmt: skip
+    from greenlane.hosts.asgi import Greenlane
+
+    loaded: Any = application.load(name)
+    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn")
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
+
+    Server(
+        uvicorn.Config(
+            served, uds=path, backlog=_BACKLOG, timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
+            forwarded_allow_ips="*", log_level="warning", access_log=False,
+            timeout_graceful_shutdown=max(1, round(stop_s)),
+        )
+    ).run()  # fmt: skip

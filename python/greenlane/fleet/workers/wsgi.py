@@ -1,0 +1,67 @@
+"""`greenlane.hosts.gunicorn.Worker` on one socket of its own, without an arbiter: the tree is its parent.
+
+The peer of every connection is the front, so the client's address is taken from `X-Forwarded-For`, which the front has
+set and nobody else can reach the socket to forge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from greenlane.fleet.workers import application
+
+__all__ = ["serve"]
+
+# Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
+_KEEPALIVE_S: Final = 3600
+_BACKLOG: Final = 2048
+
+
+def serve(name: str, path: str, index: int, ready: Callable[[], None]) -> None:
+    """Serve until told to stop. Blocks; leaves by SystemExit."""
+    from gunicorn import sock as gunicorn_sock
+    from gunicorn.app.base import BaseApplication
+
+    from greenlane.hosts.gunicorn import Worker
+
+    class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+        def load_config(self) -> None:
+            for key, value in _config(path, ready).items():
+                self.cfg.set(key, value)
+
+        def load(self) -> Any:
+            return with_client(application.load(name))
+
+    served = Application()
+    cfg = served.cfg
+    log = cfg.logger_class(cfg)
+    Worker.check_config(cfg, log)
+    sockets = gunicorn_sock.create_sockets(cfg, log)
+    worker = Worker(index, os.getppid(), sockets, served, cfg.timeout / 2, cfg, log)
+    worker.pid = os.getpid()
+    worker.init_process()
+
+
+def with_client(wsgi: Any) -> Any:
+    """The application with the client's address where it is looked for."""
+
+    def called(environ: dict[str, Any], start_response: Any) -> Any:
+        environ["REMOTE_ADDR"] = environ.get("HTTP_X_FORWARDED_FOR", "")
+        return wsgi(environ, start_response)
+
+    return called
+
+
+def _config(path: str, ready: Callable[[], None]) -> dict[str, Any]:
+    return {
+        "bind": f"unix:{path}",
+        "backlog": _BACKLOG,
+        "worker_class": "greenlane.hosts.gunicorn.Worker",
+        "keepalive": _KEEPALIVE_S,
+        "forwarded_allow_ips": "*",  # nobody but the front reaches the socket
+        "loglevel": "warning",
+        "post_worker_init": lambda worker: ready(),
+        "control_socket_disable": True,
+    }
