@@ -1,8 +1,9 @@
 """The workers of one group: which slot boots, serves, leaves. Decides only; `Acts` does it.
 
-A slot is a name, a socket, and a server of the front. There is one more than workers, so that a successor boots while
-all serve. What should happen next follows from the states alone (`step`), so any order of deaths, reloads and replies
-ends in `workers` serving workers of the present generation.
+A slot is a name, a listening socket of the tree, and a server of the front. There are twice as many as workers: a
+successor boots while all serve, and who has a long request to end holds up nobody. What should happen next follows from
+the states alone (`step`), so any order of deaths, reloads and replies ends in `workers` serving workers of the present
+generation.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class Slot:
     # When it began to serve; when it must have ended what it leaves.
     since_s: float = 0.0
     until_s: float = 0.0
+    # The front gives it requests.
+    open: bool = False
+    # Its last worker died.
+    died: bool = False
 
 
 class Acts(Protocol):
@@ -81,7 +86,7 @@ class Group:
     backoff: Backoff = field(default_factory=Backoff)
 
     def __post_init__(self) -> None:
-        for number in range(1, self.workers + 2):
+        for number in range(1, 2 * self.workers + 1):
             self.slots.append(Slot(f"w{number}", self.folder / f"{self.name}-{number}"))
 
     # -- what happens to it
@@ -91,19 +96,26 @@ class Group:
         slot = self.slot_of(pid)
         if slot is not None and slot.state is State.BOOTING:
             slot.state, slot.since_s = State.SERVING, now_s
+            slot.open = True
             self.acts.open(self, slot)
+            for dead in [one for one in self.slots if one.open and one.state is not State.SERVING]:
+                self._shut(dead)
 
     def died(self, pid: int, code: int, now_s: float, *, expected: bool = False) -> None:
         """A worker has ended, asked or not."""
         slot = self.slot_of(pid)
         if slot is None:
             return
+        before = slot.state
         asked = expected or slot.state is State.STOPPING
-        if slot.state in (State.SERVING, State.LEAVING):
-            self.acts.shut(self, slot)
-        served_s = now_s - slot.since_s if slot.state is State.SERVING else 0.0
+        served_s = now_s - slot.since_s if before is State.SERVING else 0.0
         slot.state, slot.pid = State.EMPTY, 0
+        # The last one stays open: a backend without servers refuses at once, while here who has been sent waits at the
+        # socket, and others in the queue, until the next worker comes.
+        if before is State.SERVING and self.of(State.SERVING):
+            self._shut(slot)
         if not asked:
+            slot.died = True
             wait_s = self.backoff.failed(now_s, served_s)
             pause = f", the next one in {wait_s:g} s" if wait_s else ""
             self.acts.say(f"worker {self.name}/{slot.name} (pid {pid}) {ending(code)}{pause}")
@@ -162,12 +174,18 @@ class Group:
         )  # fmt: skip
 
     def _boot(self, number: int) -> None:
-        for slot in self.of(State.EMPTY)[:number]:
+        # A dead one's first: who has connected to its socket meanwhile waits there.
+        for slot in sorted(self.of(State.EMPTY), key=lambda slot: (not slot.open, not slot.died))[:number]:
+            slot.died = False
             slot.pid = self.acts.start(self, slot)
             slot.state, slot.generation = State.BOOTING, self.generation
 
     def _retire(self, slot: Slot, now_s: float) -> None:
         slot.state, slot.until_s = State.LEAVING, now_s + self.stop_s
+        self._shut(slot)
+
+    def _shut(self, slot: Slot) -> None:
+        slot.open = False
         self.acts.shut(self, slot)
 
 

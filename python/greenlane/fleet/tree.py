@@ -17,6 +17,7 @@ import resource
 import selectors
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -74,6 +75,7 @@ class Tree:
         self._front_backoff = Backoff()
         self._front_since_s = 0.0
         self._children: dict[int, Child] = {}
+        self._worker_sockets: dict[Path, socket.socket] = {}
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
         self._selector = selectors.DefaultSelector()
         self._stopping = False
@@ -166,7 +168,10 @@ class Tree:
         return max(0.0, min(pauses))
 
     def _group(self, name: str, workers: int) -> Group:
-        return Group(name, workers, self.folder, self, self.settings.stop_s)
+        group = Group(name, workers, self.folder, self, self.settings.stop_s)
+        for slot in group.slots:
+            (self._worker_sockets[slot.socket],) = listen([str(slot.socket)])
+        return group
 
     # -- the front
 
@@ -174,9 +179,7 @@ class Tree:
         """What the front is to do, as of now; `whole` = with every worker serving."""
         at_once = self.at_once
         servers = {
-            name: [
-                Server(slot.name, slot.socket, at_once, whole or slot.state is State.SERVING) for slot in group.slots
-            ]
+            name: [Server(slot.name, slot.socket, at_once, whole or slot.open) for slot in group.slots]
             for name, group in self.groups.items()
         }
         settings = self.settings
@@ -204,20 +207,21 @@ class Tree:
             self._reap()
         for group in self.groups.values():  # what came or went meanwhile
             for slot in group.slots:
-                (self.open if slot.state is State.SERVING else self.shut)(group, slot)
+                (self.open if slot.open else self.shut)(group, slot)
 
     # -- what groups ask for (`Acts`)
 
     def start(self, group: Group, slot: Slot) -> int:
         """Start a worker on the slot."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        socket_fd = self._worker_sockets[slot.socket].fileno()
         self._number += 1
         command = [
-            sys.executable, "-m", "greenlane.fleet.workers", self._kind, self._application, str(slot.socket),
+            sys.executable, "-m", "greenlane.fleet.workers", self._kind, self._application, str(socket_fd),
             str(self._number), str(write_fd), str(group.stop_s),
         ]  # fmt: skip
         try:
-            child = self._child(command, fds=(write_fd,))
+            child = self._child(command, fds=(write_fd, socket_fd))
         finally:
             os.close(write_fd)
         self._pipes[read_fd] = child.pid

@@ -100,7 +100,7 @@ def _defaults(site: Site) -> list[str]:
         "retries 3",
         "retry-on conn-failure empty-response",
         "http-reuse always",
-        f"http-error status 503 content-type text/plain string 'no worker in time\\n' {retry}",
+        f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
     ])  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def _public(site: Site) -> list[str]:
         health = f"{{ path {word(site.health_path)} }}"
         alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in site.layout.groups)
         lines += [
-            f"http-request return status 200 content-type text/plain string 'ok\\n' if {health} {alive}",
-            f"http-request return status 503 content-type text/plain string 'no worker\\n' if {health}",
+            f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
+            f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
         ]
     lines += [
         "http-request del-header x-greenlane- -m beg",

@@ -1,4 +1,4 @@
-"""The process of a worker: `python -m greenlane.fleet.workers KIND APPLICATION SOCKET INDEX READY_FD STOP_S`.
+"""The process of a worker: `python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD STOP_S`.
 
 With KIND `kind` it prints the application's kind and ends. Started by the tree only: the arguments are its own.
 Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), otherwise as the command line's.
@@ -6,11 +6,9 @@ Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), o
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError
@@ -37,20 +35,18 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _serve(kind: str, name: str, path: str, index: str, ready_fd: str, stop_s: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        Path(path).unlink()  # a predecessor's that was killed
-
-    os.set_inheritable(int(ready_fd), False)
+def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, stop_s: str) -> None:
+    for fd in (int(socket_fd), int(ready_fd)):
+        os.set_inheritable(fd, False)
 
     def ready() -> None:
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 
     if kind == "asgi":
-        asgi.serve(name, path, int(index), ready, float(stop_s))
+        asgi.serve(name, int(socket_fd), int(index), ready, float(stop_s))
     else:
-        wsgi.serve(name, path, int(index), ready)
+        wsgi.serve(name, int(socket_fd), int(index), ready)
 
 
 if __name__ == "__main__":

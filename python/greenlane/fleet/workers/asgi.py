@@ -5,6 +5,7 @@ The client's address comes from the front's headers, as uvicorn reads them.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,10 +15,9 @@ from greenlane.fleet.workers import application
 __all__ = ["serve"]
 
 _KEEPALIVE_S: Final = 3600
-_BACKLOG: Final = 2048
 
 
-def serve(name: str, path: str, index: int, ready: Callable[[], None], stop_s: float) -> None:
+def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], stop_s: float) -> None:
     """Serve until told to stop. Blocks."""
     try:
         import uvicorn
@@ -37,8 +37,8 @@ def serve(name: str, path: str, index: int, ready: Callable[[], None], stop_s: f
 
     Server(
         uvicorn.Config(
-            served, uds=path, backlog=_BACKLOG, timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
+            served, timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
             forwarded_allow_ips="*", log_level="warning", access_log=False,
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )
-    ).run()  # fmt: skip
+    ).run(sockets=[socket.socket(fileno=socket_fd)])  # fmt: skip

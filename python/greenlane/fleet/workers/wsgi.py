@@ -16,10 +16,9 @@ __all__ = ["serve"]
 
 # Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
-_BACKLOG: Final = 2048
 
 
-def serve(name: str, path: str, index: int, ready: Callable[[], None]) -> None:
+def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None]) -> None:
     """Serve until told to stop. Blocks; leaves by SystemExit."""
     from gunicorn import sock as gunicorn_sock
     from gunicorn.app.base import BaseApplication
@@ -28,7 +27,7 @@ def serve(name: str, path: str, index: int, ready: Callable[[], None]) -> None:
 
     class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         def load_config(self) -> None:
-            for key, value in _config(path, ready).items():
+            for key, value in _config(ready).items():
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
@@ -38,7 +37,7 @@ def serve(name: str, path: str, index: int, ready: Callable[[], None]) -> None:
     cfg = served.cfg
     log = cfg.logger_class(cfg)
     Worker.check_config(cfg, log)
-    sockets = gunicorn_sock.create_sockets(cfg, log)
+    sockets = gunicorn_sock.create_sockets(cfg, log, [socket_fd])
     worker = Worker(index, os.getppid(), sockets, served, cfg.timeout / 2, cfg, log)
     worker.pid = os.getpid()
     worker.init_process()
@@ -54,10 +53,8 @@ def with_client(wsgi: Any) -> Any:
     return called
 
 
-def _config(path: str, ready: Callable[[], None]) -> dict[str, Any]:
+def _config(ready: Callable[[], None]) -> dict[str, Any]:
     return {
-        "bind": f"unix:{path}",
-        "backlog": _BACKLOG,
         "worker_class": "greenlane.hosts.gunicorn.Worker",
         "keepalive": _KEEPALIVE_S,
         "forwarded_allow_ips": "*",  # nobody but the front reaches the socket

@@ -1,0 +1,162 @@
+"""What happens to requests when workers, the front or the parent come and go, with real programs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fleet.served import Served, alive, ask, children, until
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+workers = 2
+at_once = 2
+stop_s = 60
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("served"), "held:app", SETTINGS, "--kind", "wsgi") as served:
+        yield served
+
+
+class Clients:
+    """Closed-loop clients, some with kept connections; each failure is kept by its name."""
+
+    def __init__(self, served: Served, kept: int, new: int) -> None:
+        self.answers: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._served = served
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(one < kept,)) for one in range(kept + new)]
+
+    def __enter__(self) -> Clients:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def some_more(self, number: int = 40) -> None:
+        """Block until so many further requests are answered."""
+        wanted = self.answers.total() + number
+        until(lambda: self.answers.total() >= wanted or self.failures)
+
+    def _run(self, keep: bool) -> None:
+        connection = self._served.connection()
+        while not self._over.is_set():
+            try:
+                self.answers[ask(connection, "/x").split()[0]] += 1
+            except (AssertionError, OSError, http.client.HTTPException) as error:
+                self.failures.append(repr(error))
+            if not keep:
+                connection.close()
+        connection.close()
+
+
+def test_a_reload_replaces_every_worker_and_fails_no_request(served: Served) -> None:
+    before = set(served.workers())
+    held = served.hold("/long")  # it ends in the worker that it began in
+    place = held.begun()
+    with Clients(served, kept=3, new=3) as clients:
+        clients.some_more()
+        served.process.signal(signal.SIGHUP)
+        until(lambda: len(set(served.workers()) - before) == 2)
+        assert held.let_go() == place
+        served.process.wait_output("serving .* again", timeout_s=60)
+        clients.some_more()
+    assert clients.failures == []
+    served.serving(2)
+    assert not before & set(served.workers())
+    assert set(clients.answers) <= {str(pid) for pid in before | set(served.workers())}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_killed_workers_cost_no_safe_request_and_are_replaced(served: Served, number: int) -> None:
+    """One of two, and all: who comes meanwhile waits for the next worker."""
+    served.serving(2)
+    with Clients(served, kept=3, new=3) as clients:
+        clients.some_more()
+        victims = served.workers()[:number]
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        until(lambda: not set(victims) & set(served.workers()))
+        served.serving(2)
+        clients.some_more()
+    assert clients.failures == []
+
+
+def test_what_may_have_an_effect_is_not_sent_twice(served: Served) -> None:
+    served.serving(2)
+    name = "effect"
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("POST", f"/hold?{name}", body=b"x")
+        until(lambda: name in served.order())
+        os.kill(int((served.folder / f"{name}.begun").read_text()), signal.SIGKILL)
+        assert connection.getresponse().status == 502
+    (served.folder / f"{name}.let_go").touch()
+    assert served.order().count(name) == 1
+
+
+def test_a_killed_front_is_replaced_and_new_clients_wait(served: Served) -> None:
+    before = served.front()
+    os.kill(before, signal.SIGKILL)
+    assert served.get("/x")
+    assert served.front() != before
+
+
+def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) -> None:
+    before = served.workers()
+    file = served.folder / "greenlane.toml"
+    text = file.read_text()
+    try:
+        file.write_text(text + "wrokers = 3\n")
+        served.process.signal(signal.SIGHUP)
+        served.process.wait_output("not reloaded: .*wrokers")
+    finally:
+        file.write_text(text)
+    assert served.workers() == before
+
+
+def test_told_to_end_it_answers_what_it_has_and_leaves_nothing(served: Served) -> None:
+    """The last of this module: it ends the service."""
+    held = served.hold("/last")
+    held.begun()
+    left, folder = children(served.process.pid), served.run_folder()
+    served.process.signal(signal.SIGTERM)
+    until(lambda: not _connects(served))
+    held.let_go()
+    assert served.process.wait_exit(timeout_s=20) == 0
+    assert not list(alive(left))
+    assert not folder.exists()
+
+
+def test_nothing_outlives_a_parent_that_is_killed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = "workers = 1\nstop_s = 1\n"
+    with Served(tmp_path_factory.mktemp("served"), "looped:app", settings) as served:
+        assert served.get("/").split()[1:] == ["127.0.0.1", "http"]
+        left = children(served.process.pid)
+        assert len(left) == 2
+        served.process.signal(signal.SIGKILL)
+        until(lambda: not list(alive(left)))
+
+
+def _connects(served: Served) -> bool:
+    try:
+        with contextlib.closing(served.connection()) as connection:
+            connection.connect()
+    except OSError:
+        return False
+    return True
