@@ -33,6 +33,7 @@ class Served:
         )
         self._number = 0
         self._names: list[str] = []
+        self._held: list[Held] = []
 
     def __enter__(self) -> Served:
         self.process.wait_output(r"serving .* on ", timeout_s=60)
@@ -55,12 +56,19 @@ class Served:
         self._number += 1
         name = f"{path.strip('/')}-{self._number}"
         self._names.append(name)
-        return Held(self, path, name)
+        self._held.append(Held(self, path, name))
+        return self._held[-1]
 
     def let_go(self) -> None:
         """Let everybody go."""
         for name in self._names:
             (self.folder / f"{name}.let_go").touch()
+
+    def finish(self) -> None:
+        """Let everybody go, and wait for their answers: one that is still queued needs another to end first."""
+        self.let_go()
+        while self._held:
+            self._held.pop().let_go()
 
     def order(self) -> list[str]:
         """Names of the held requests in the order in which they began."""

@@ -43,7 +43,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def served(serve: Served) -> Iterator[Served]:
     yield serve
-    serve.let_go()
+    serve.finish()
 
 
 def test_light_requests_do_not_wait_for_hogs_on_new_and_on_kept_connections(served: Served) -> None:
@@ -59,8 +59,7 @@ def test_light_requests_do_not_wait_for_hogs_on_new_and_on_kept_connections(serv
         assert len(answers) == 48
         assert not taken & {int(pid) for pid in {*answers}}
         assert before <= {str(pid) for pid in served.workers()}
-        for hog in hogs:
-            hog.let_go()
+        served.finish()
 
 
 def test_a_reserve_is_kept_from_any_number_of_hogs(served: Served) -> None:
@@ -68,8 +67,7 @@ def test_a_reserve_is_kept_from_any_number_of_hogs(served: Served) -> None:
     served.waiting("gate", 5)
     assert sum(hog.runs for hog in hogs) == 3
     assert len({served.get("/light").split()[0] for _ in range(5)}) == 1
-    for hog in hogs:
-        hog.let_go()
+    served.finish()
 
 
 @pytest.mark.parametrize("first_free", ["its own", "a shared one"])
@@ -86,8 +84,7 @@ def test_a_queued_request_takes_whichever_worker_is_free_first(served: Served, f
     place = freed.let_go()
     assert queued.begun() == place
     assert (place == own) is (first_free == "its own")
-    for one in [*hogs, light, queued]:
-        one.let_go()
+    served.finish()
 
 
 def test_who_waits_is_served_by_priority(served: Served) -> None:
@@ -112,8 +109,7 @@ def test_a_hard_lane_has_its_workers_to_itself(served: Served) -> None:
     others = [served.hold("/light") for _ in range(4)]
     assert pid not in {str(one.begun()) for one in others}
     assert served.get("/mine/2", headers=me).split()[0] == pid
-    for one in others:
-        one.let_go()
+    served.finish()
     assert served.get("/mine", headers=me).split()[3] == "mine"
     assert len(served.get("/mine").split()) == 3
     assert len(served.get("/mine", method="POST", headers=me).split()) == 3
@@ -127,8 +123,7 @@ def test_a_client_that_has_gone_is_not_served_from_the_queue(served: Served) -> 
         connection.request("GET", "/light/hold?gone")
         served.waiting("shared", 1)
     served.waiting("shared", 0)
-    for light in lights:
-        light.let_go()
+    served.finish()
     assert "gone" not in served.order()
 
 
@@ -143,8 +138,7 @@ def test_the_health_path_is_answered_while_every_worker_is_busy(served: Served) 
     for light in lights:
         light.begun()
     assert served.get("/healthz") == "ok\n"
-    for light in lights:
-        light.let_go()
+    served.finish()
 
 
 def test_a_worker_socket_can_be_reached_by_its_owner_only(served: Served) -> None:
