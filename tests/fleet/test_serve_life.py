@@ -117,6 +117,23 @@ def test_a_killed_front_is_replaced_and_new_clients_wait(served: Served) -> None
     assert served.front() != before
 
 
+def test_changed_lanes_take_effect_at_a_reload_and_fail_no_new_connection(served: Served) -> None:
+    file = served.folder / "greenlane.toml"
+    text = file.read_text()
+    before = served.front()
+    assert len(served.get("/named").split()) == 3
+    with Clients(served, kept=0, new=4) as clients:
+        clients.some_more(10)
+        file.write_text(text + '[lanes.named]\nmatch = ["/named"]\nat_once = 1\n')
+        served.process.signal(signal.SIGHUP)
+        until(lambda: served.get("/named").split()[3:] == ["named"])
+        clients.some_more(10)
+    assert clients.failures == []
+    until(lambda: before not in children(served.process.pid))
+    file.write_text(text)
+    served.serving(2)
+
+
 def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) -> None:
     before = served.workers()
     file = served.folder / "greenlane.toml"

@@ -42,13 +42,16 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _kind(application: str) -> str:
     """Asked of a process of its own, so that the parent of all loads nothing of the application."""
-    command = [sys.executable, "-m", "greenlane.fleet.workers", "kind", application]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
-    lines = done.stdout.split()
-    if done.returncode or not lines or lines[-1] not in KINDS:
+    read_fd, write_fd = os.pipe()
+    command = [sys.executable, "-m", "greenlane.fleet.workers", "kind", application, str(write_fd)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False)
+    os.close(write_fd)
+    with os.fdopen(read_fd) as answer:
+        kind = answer.read() if done.returncode == 0 else ""
+    if kind not in KINDS:
         hint = "see above what it says, or name --kind"
         raise FleetError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
-    return lines[-1]
+    return kind
 
 
 COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)

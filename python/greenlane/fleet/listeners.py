@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from greenlane.errors import FleetError, SettingsError
 
@@ -43,10 +43,7 @@ def _unix(path: str) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode) and not _answers(path):
             os.unlink(path)  # left by one that was killed
-    sock = socket.socket(socket.AF_UNIX)
-    sock.bind(path)
-    sock.listen(_BACKLOG)
-    return sock
+    return _bound(socket.socket(socket.AF_UNIX), path)
 
 
 def _internet(address: str) -> socket.socket:
@@ -59,8 +56,12 @@ def _internet(address: str) -> socket.socket:
         raise SettingsError("bind", address, rule, hint, attempted=_ATTEMPT) from None
     family, kind, protocol, _, where = found[0]
     sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return _bound(sock, where)
+
+
+def _bound(sock: socket.socket, where: Any) -> socket.socket:
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(where)
         sock.listen(_BACKLOG)
     except OSError:

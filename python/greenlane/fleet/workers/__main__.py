@@ -1,14 +1,16 @@
 """The process of a worker: `python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD STOP_S`.
 
-With KIND `kind` it prints the application's kind and ends. Started by the tree only: the arguments are its own.
+`ready` goes to READY_FD once it serves. `python -m greenlane.fleet.workers kind APPLICATION FD` writes the kind of the
+application to FD and ends. Started by the tree and the command line only: the arguments are theirs.
+
 Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), otherwise as the command line's.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-import traceback
 from typing import Final
 
 from greenlane.errors import GreenlaneError
@@ -16,6 +18,8 @@ from greenlane.fleet.workers import application, asgi, wsgi
 
 #: The application cannot be loaded.
 UNLOADABLE: Final = 3
+# Without a configuration of the application's own it goes to stderr as it is.
+_log: Final = logging.getLogger("greenlane")
 
 
 def main(argv: list[str]) -> int:
@@ -23,14 +27,14 @@ def main(argv: list[str]) -> int:
     kind, name, *rest = argv
     try:
         if kind == "kind":
-            sys.stdout.write(application.kind_of(application.load(name)) + "\n")
-            return 0
-        _serve(kind, name, *rest)
+            os.write(int(rest[0]), application.kind_of(application.load(name)).encode())
+        else:
+            _serve(kind, name, *rest)
     except GreenlaneError as error:
-        sys.stderr.write(f"greenlane: {error}\n")
+        _log.error("greenlane: %s", error)
         return error.exit_code
     except Exception:
-        traceback.print_exc()
+        _log.exception("greenlane: the application %s cannot be loaded", name)
         return UNLOADABLE
     return 0
 
