@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import re
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from greenlane.errors import FleetError
@@ -87,6 +88,12 @@ class Served:
     def serving(self, number: int) -> None:
         """Block until so many shared workers serve, and no other process of a worker is left."""
         until(lambda: len(self._open()) == number == len(self.workers()))
+
+    def reload(self) -> Callable[[], None]:
+        """Tell it to; what is given blocks until every worker is replaced."""
+        before = self.process.output.count(" again; ")
+        self.process.signal(signal.SIGHUP)
+        return lambda: until(lambda: self.process.output.count(" again; ") > before)
 
     def _open(self) -> list[str]:
         with contextlib.suppress(FleetError, AssertionError):

@@ -31,7 +31,7 @@ def site(folder: Path, lanes: tuple[Lane, ...] = LANES) -> Site:
         group: [Server(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
         for group, workers in layout.groups.items()
     }  # fmt: skip
-    return Site(layout, servers, ["127.0.0.1:21987"], folder, at_once=2, health_path="/healthz")
+    return Site(layout, servers, ["127.0.0.1:21987"], folder, dict.fromkeys(layout.groups, 2), health_path="/healthz")
 
 
 def test_the_text_is_the_one_written_down() -> None:

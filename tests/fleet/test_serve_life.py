@@ -72,10 +72,10 @@ def test_a_reload_replaces_every_worker_and_fails_no_request(served: Served) -> 
     place = held.begun()
     with Clients(served, kept=3, new=3) as clients:
         clients.some_more()
-        served.process.signal(signal.SIGHUP)
+        reloaded = served.reload()
         until(lambda: len(set(served.workers()) - before) == 2)
         assert held.let_go() == place
-        served.process.wait_output("serving .* again", timeout_s=60)
+        reloaded()
         clients.some_more()
     assert clients.failures == []
     served.serving(2)
@@ -125,13 +125,13 @@ def test_changed_lanes_take_effect_at_a_reload_and_fail_no_new_connection(served
     with Clients(served, kept=0, new=4) as clients:
         clients.some_more(10)
         file.write_text(text + '[lanes.named]\nmatch = ["/named"]\nat_once = 1\n')
-        served.process.signal(signal.SIGHUP)
+        reloaded = served.reload()
         until(lambda: served.get("/named").split()[3:] == ["named"])
         clients.some_more(10)
     assert clients.failures == []
     until(lambda: before not in children(served.process.pid))
     file.write_text(text)
-    served.serving(2)
+    reloaded()
 
 
 def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) -> None:

@@ -21,7 +21,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +32,11 @@ from greenlane.fleet.group import Group, Slot, State, ending
 from greenlane.fleet.haproxy import found
 from greenlane.fleet.haproxy.configuration import Server, Site, configuration
 from greenlane.fleet.haproxy.front import Front
-from greenlane.fleet.layout import FIRST_AT_ONCE, Layout, layout_of
+from greenlane.fleet.layout import Layout, layout_of
 from greenlane.fleet.listeners import listen
 from greenlane.fleet.notify import Notify
+from greenlane.fleet.places import Places
+from greenlane.fleet.rounds import Round
 from greenlane.fleet.signals import Signals
 from greenlane.settings import Settings
 
@@ -67,9 +69,10 @@ class Tree:
         self._read = read
         self._application = application
         self._kind = kind
-        self.say = say
+        self._say = say
         self.settings = read()
         self.layout: Layout = layout_of(self.settings)
+        self.places = Places(self.settings, self.layout.groups)
         self._program = found.found()
         self._notify = Notify()
         self._front_backoff = Backoff()
@@ -84,6 +87,9 @@ class Tree:
         self._served = False  # has ever been whole
         self._renewing = False
         self._number = 0
+        #: What is looked at by the clock while the service runs. Append before `run`.
+        self.rounds: list[Round] = []
+        self._round_s: dict[Round, float] = {}
 
     # -- life
 
@@ -104,7 +110,9 @@ class Tree:
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
             fds = [listener.fileno() for listener in self._listeners]
             self.front = Front(self._program, self.folder, fds, self._child)
-            self.groups = {name: self._group(name, workers) for name, workers in self.layout.groups.items()}
+            self.groups: Mapping[str, Group] = {
+                name: self._group(name, workers) for name, workers in self.layout.groups.items()
+            }
             stack.callback(self._kill_all)
             while self._step():
                 self._wait()
@@ -127,9 +135,20 @@ class Tree:
                              hint="see above what it says")  # fmt: skip
         if self.front.child is None and (settled or self._served) and self._front_backoff.may_try(now_s):
             self._start_front(now_s)
+        if self._served and self.front.child is not None:
+            self._go_round(now_s)
         if settled and self.front.child is not None and (self._renewing or not self._served):
             self._tell_ready()
         return True
+
+    def _go_round(self, now_s: float) -> None:
+        for one in self.rounds:
+            if now_s >= self._round_s.get(one, 0.0):
+                self._round_s[one] = now_s + one.every_s
+                try:
+                    one.look(self, now_s)
+                except GreenlaneError as error:
+                    self.say(str(error))
 
     def _tell_ready(self) -> None:
         self._notify.ready()
@@ -165,6 +184,8 @@ class Tree:
             pauses.append(self._front_backoff.until_s - now_s)
         if self._stopping:
             pauses.append(self._until_s - now_s)
+        elif self._served:
+            pauses += [due_s - now_s for due_s in self._round_s.values()]
         return max(0.0, min(pauses))
 
     def _group(self, name: str, workers: int) -> Group:
@@ -177,11 +198,12 @@ class Tree:
 
     def site(self, *, whole: bool = False) -> Site:
         """What the front is to do, as of now; `whole` = with every worker serving."""
-        at_once = self.at_once
-        servers = {
-            name: [Server(slot.name, slot.socket, at_once, whole or slot.open) for slot in group.slots]
-            for name, group in self.groups.items()
-        }
+        at_once = {name: one.at_once for name, one in self.places.sets.items()}
+
+        def server(group: Group, slot: Slot) -> Server:
+            return Server(slot.name, slot.socket, at_once[group.name], whole or slot.open)
+
+        servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         settings = self.settings
         return Site(
             self.layout, servers, [f"fd@{listener.fileno()}" for listener in self._listeners], self.folder, at_once,
@@ -189,10 +211,9 @@ class Tree:
             retry_after_s=settings.retry_after_s, connections=_connections(),
         )  # fmt: skip
 
-    @property
-    def at_once(self) -> int:
-        """Requests that a worker gets at once."""
-        return self.settings.at_once or FIRST_AT_ONCE
+    def set_at_once(self, group: Group, number: int, why: str) -> None:
+        """Requests that each worker of a group gets at once, from now on."""
+        self._tell(lambda: self.places.change(group, number, why, self.layout, self.front.runtime))
 
     def _start_front(self, now_s: float) -> None:
         self.front.run(configuration(self.site()))
@@ -259,6 +280,10 @@ class Tree:
         except FleetError as error:
             self.say(str(error))
 
+    def say(self, text: str) -> None:
+        """One line for the log."""
+        self._say(text)
+
     # -- reload and end
 
     def reload(self) -> None:
@@ -275,6 +300,7 @@ class Tree:
         self.say("replacing every worker, one by one")
         self._notify.reloading()
         self.settings, self.layout = settings, layout
+        self.places.read(settings)
         self._renewing = True
         for group in self.groups.values():
             group.renew()

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.match import Match
 
-__all__ = ["LANE_HEADER", "Server", "Site", "configuration", "gate_name"]
+__all__ = ["LANE_HEADER", "PLACES", "Server", "Site", "configuration", "gate_name"]
 
 #: Tells a worker the lane of a request; "" = none. A client's own is removed.
-LANE_HEADER = "x-greenlane-lane"
+LANE_HEADER: Final = "x-greenlane-lane"
+#: The one server of a gate.
+PLACES: Final = "places"
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Site:
     binds: Sequence[str]
     # Where the sockets of this HAProxy are: its runtime interface, and one for each gate.
     folder: Path
-    # Requests at once per worker that gates are made for; live changes go through the runtime socket.
-    at_once: int
+    # Group -> requests at once per worker, for which gates are made; live changes go through the runtime socket.
+    at_once: Mapping[str, int]
     health_path: str = ""
     queue_s: float = 30.0
     head_timeout_s: float = 10.0
@@ -67,7 +70,7 @@ def configuration(site: Site) -> str:
 
 
 def gate_name(lane: FrontLane) -> str:
-    """The backend of a lane's gate; its one server is `places`."""
+    """The backend of a lane's gate; its one server is `PLACES`."""
     return f"gate-{lane.name}" if lane.name else "gate"
 
 
@@ -166,9 +169,9 @@ def _used(layout: Layout) -> Iterator[str]:
 
 
 def _gate(site: Site, lane: FrontLane) -> list[str]:
-    places = site.layout.most(lane, site.at_once)
+    places = site.layout.most(lane, site.at_once[site.layout.group_of(lane)])
     lines = [
-        f"server places {word(_behind_socket(site, lane))} maxconn {places}",
+        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places}",
         "retries 0",
     ]
     if lane.deadline_ms:

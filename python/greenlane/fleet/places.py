@@ -1,0 +1,72 @@
+"""How many requests each worker gets at once, and why: the configuration's figures, changed live.
+
+One number a group, since its workers are alike. Whoever changes it gives a reason; number and reason can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from greenlane.fleet.group import Group
+from greenlane.fleet.haproxy.configuration import PLACES, gate_name
+from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.layout import FIRST_AT_ONCE, Layout
+from greenlane.settings import Settings
+
+__all__ = ["Places", "Set"]
+
+
+@dataclass(frozen=True)
+class Set:
+    """What holds for a group."""
+
+    at_once: int
+    why: str
+
+
+class Places:
+    """The numbers of all groups. Give it the settings again when they change: what they fix wins."""
+
+    def __init__(self, settings: Settings, groups: Iterable[str]) -> None:
+        self._groups = list(groups)
+        self._sets: dict[str, Set] = {}
+        self.read(settings)
+
+    def read(self, settings: Settings) -> None:
+        """Take what the settings fix; where they fix nothing, what was measured stays."""
+        #: Whether the settings leave the number to measurement.
+        self.live = not settings.at_once
+        for group in self._groups:
+            if settings.at_once:
+                self._sets[group] = Set(settings.at_once, "setting at_once")
+            elif group not in self._sets or self._sets[group].why.startswith("setting"):
+                self._sets[group] = Set(FIRST_AT_ONCE, "nothing is measured yet")
+
+    @property
+    def sets(self) -> Mapping[str, Set]:
+        """By group."""
+        return self._sets
+
+    def at_once(self, group: str) -> int:
+        """Requests that each worker of a group gets at once."""
+        return self._sets[group].at_once
+
+    def change(self, group: Group, number: int, why: str, layout: Layout, runtime: Runtime) -> None:
+        """Set a group's number at the front, and that of each gate before it.
+
+        When it rises the workers' come first, when it falls the gates': what is kept for a lane is never given away.
+
+        Raises:
+            FleetError: the front does not answer. The number is kept, and holds for the next front.
+        """
+        rises = number > self.at_once(group.name)
+        self._sets[group.name] = Set(number, why)
+        workers = [(group.name, slot.name, number) for slot in group.slots]
+        gates = [
+            (gate_name(lane), PLACES, layout.most(lane, number))
+            for lane in layout.lanes
+            if layout.gated(lane) and layout.group_of(lane) == group.name
+        ]
+        for backend, server, most in workers + gates if rises else gates + workers:
+            runtime.set_at_once(backend, server, most)
