@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from greenlane.errors import FleetError, SettingsError
+from greenlane.fleet.files import Watch
 from greenlane.fleet.listeners import listen
 from greenlane.fleet.notify import Notify
 from greenlane.fleet.workers.application import kind_of, load, parts
@@ -53,6 +55,21 @@ def test_an_address_that_is_taken_or_none_is_told(tmp_path: Path, free_port: int
             listen([str(tmp_path / "one")])
     with pytest.raises(SettingsError, match="a host and a port"):
         listen(["no.such.host.invalid:80"])
+
+
+@pytest.mark.slow
+def test_changed_code_is_noticed_and_what_tools_write_is_not(tmp_path: Path) -> None:
+    changed = threading.Event()
+    watch = Watch([tmp_path], changed.set)
+    try:
+        (tmp_path / "__pycache__").mkdir()
+        (tmp_path / "__pycache__" / "one.py").touch()
+        (tmp_path / "notes.txt").touch()
+        assert not changed.wait(0.5)
+        (tmp_path / "one.py").touch()
+        assert changed.wait(10)
+    finally:
+        watch.close()
 
 
 def test_systemd_is_told_where_it_asks(tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
 from greenlane.errors import FleetError
+from greenlane.fleet.files import Watch
 from greenlane.fleet.tree import Tree
 from greenlane.fleet.workers.application import KINDS, parts
 
@@ -24,6 +28,7 @@ _FLAGS: Final = ("bind", "workers", "at_once", "health_path", "queue_s", "stop_s
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("application", help="module:attribute of a WSGI or ASGI application, as for gunicorn")
     parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
+    parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
     declare_settings(parser, _FLAGS)
 
 
@@ -37,7 +42,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
     settings_of(arguments)  # what is wrong with them is told before the application is loaded
     kind = arguments.kind or _kind(arguments.application)
-    return Tree(lambda: settings_of(arguments), arguments.application, kind, say).run()
+    with contextlib.ExitStack() as stack:
+        if arguments.reload:
+            watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
+            stack.callback(watch.close)
+        return Tree(lambda: settings_of(arguments), arguments.application, kind, say).run()
 
 
 def _kind(application: str) -> str:
