@@ -11,7 +11,7 @@ from greenlane.fleet.group import Group
 from greenlane.fleet.haproxy.configuration import Server, Site, configuration
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import FIRST_AT_ONCE, SHARED, Layout, layout_of
-from greenlane.fleet.places import Places, Set
+from greenlane.fleet.places import Chosen, Places
 from greenlane.settings import Lane, Settings
 from tests import child
 from tests.fleet.served import until
@@ -41,12 +41,12 @@ def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> N
         assert at_once(runtime) == {"workers": {FIRST_AT_ONCE}, "gate": 2 * FIRST_AT_ONCE, "gate-hogs": 3}
         places.change(group, 1, "measured: it computes", layout, runtime)
         assert at_once(runtime) == {"workers": {1}, "gate": 2, "gate-hogs": 2}
-        assert places.sets == {SHARED: Set(1, "measured: it computes")}
+        assert places.sets == {SHARED: Chosen(1, "measured: it computes")}
 
 
 def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
     places = Places(SETTINGS, [SHARED])
-    assert places.sets == {SHARED: Set(FIRST_AT_ONCE, "nothing is measured yet")}
+    assert places.sets == {SHARED: Chosen(FIRST_AT_ONCE, "nothing is measured yet")}
     places.read(Settings(at_once=5))
     assert (places.live, places.at_once(SHARED)) == (False, 5)
     places.read(SETTINGS)

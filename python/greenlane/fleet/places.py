@@ -14,11 +14,11 @@ from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import FIRST_AT_ONCE, Layout
 from greenlane.settings import Settings
 
-__all__ = ["Places", "Set"]
+__all__ = ["Chosen", "Places"]
 
 
 @dataclass(frozen=True)
-class Set:
+class Chosen:
     """What holds for a group."""
 
     at_once: int
@@ -30,7 +30,7 @@ class Places:
 
     def __init__(self, settings: Settings, groups: Iterable[str]) -> None:
         self._groups = list(groups)
-        self._sets: dict[str, Set] = {}
+        self._sets: dict[str, Chosen] = {}
         self.read(settings)
 
     def read(self, settings: Settings) -> None:
@@ -39,12 +39,12 @@ class Places:
         self.live = not settings.at_once
         for group in self._groups:
             if settings.at_once:
-                self._sets[group] = Set(settings.at_once, "setting at_once")
+                self._sets[group] = Chosen(settings.at_once, "setting at_once")
             elif group not in self._sets or self._sets[group].why.startswith("setting"):
-                self._sets[group] = Set(FIRST_AT_ONCE, "nothing is measured yet")
+                self._sets[group] = Chosen(FIRST_AT_ONCE, "nothing is measured yet")
 
     @property
-    def sets(self) -> Mapping[str, Set]:
+    def sets(self) -> Mapping[str, Chosen]:
         """By group."""
         return self._sets
 
@@ -61,7 +61,7 @@ class Places:
             FleetError: the front does not answer. The number is kept, and holds for the next front.
         """
         rises = number > self.at_once(group.name)
-        self._sets[group.name] = Set(number, why)
+        self._sets[group.name] = Chosen(number, why)
         workers = [(group.name, slot.name, number) for slot in group.slots]
         gates = [
             (gate_name(lane), PLACES, layout.most(lane, number))

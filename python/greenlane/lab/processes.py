@@ -7,7 +7,6 @@ leaves servers behind; it has a process group of its own, so Ctrl-C reaches the 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import random
 import resource
@@ -19,7 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-_PR_SET_PDEATHSIG: Final = 1
+from greenlane.fleet.child import die_with_parent as die_with_parent
+
 # Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
 _CPUCLOCK_SCHED: Final = 2
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -30,7 +30,6 @@ _END_S: Final = 3.0
 
 # Ports given by this process: two servers that start at the same time get different ones.
 _given: Final[set[int]] = set()
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def free_port() -> int:
@@ -90,11 +89,6 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
-
-
-def die_with_parent() -> None:
-    """Runs in the child between fork and exec: SIGTERM when the parent dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:
