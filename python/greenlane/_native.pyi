@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, final
 from typing_extensions import Buffer, disjoint_base
 
 __all__ = [
+    "Apart",
+    "AtOnce",
     "Block",
     "BurstSketch",
     "CallProfile",
@@ -619,6 +621,52 @@ class BurstSketch:
     def mean_ns(self) -> int: ...
     def samples(self) -> int: ...
     def weights(self) -> list[int]: ...
+
+@final
+class AtOnce:
+    """How many requests each worker of a group gets at once: core's `at_once`. Cost: some us a call.
+
+    Not for two threads at once.
+    """
+
+    def __new__(
+        cls,
+        *,
+        busy: float,
+        least: int,
+        most: int,
+        gap_ns: int,
+        window_ns: int,
+        window_jobs: int,
+        first: int,
+    ) -> AtOnce:
+        """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number until then."""
+
+    def look(self, worked_ns: int, held_ns: int, ended: list[tuple[str, int, int, int]]) -> bool:
+        """Take in what has ended since the last call; whether a window has closed, and `number` may be another.
+
+        `worked_ns`: the time that it is of, all workers together; `held_ns`: the same with each worker's times the
+        requests that it had. `ended`: (route, jobs, CPU, I/O until ready) in sums, ns.
+        """
+
+    def number(self) -> int:
+        """Requests at once for each worker."""
+
+    def why(self) -> tuple[str, int, int, float]:
+        """(unknown, model, backstop, least or most; mean CPU and I/O of a request, ns; stay by what is usual)."""
+
+@final
+class Apart:
+    """Which routes compute for so long that they go to a lane apart: core's `apart`. Not for two threads at once."""
+
+    def __new__(cls, *, over_ns: int, learn_after: int) -> Apart:
+        """Know nothing yet; `greenlane.policy.ApartRule` says what each value means."""
+
+    def look(self, ended: list[tuple[str, int, int, int]]) -> bool:
+        """Take in what has ended since the last call, as `AtOnce.look`; whether `routes` has changed."""
+
+    def routes(self) -> list[tuple[str, int]]:
+        """(route, mean CPU of a request, ns) of those apart, by name."""
 
 @final
 class Switches:

@@ -307,6 +307,22 @@ class Settings:
         0, "Requests that the front of `greenlane serve` gives a worker at once; 0 = set live, by measurement.",
         low=0, high=4096, reason="It follows from what the requests do, and changes with them.",
     )  # fmt: skip
+    at_once_min: int = declare(
+        1, "Least that `at_once` is set to by measurement.",
+        low=1, high=4096, reason="A worker that only computes serves one request sooner than two.",
+    )  # fmt: skip
+    at_once_max: int = declare(
+        64, "Most that `at_once` is set to by measurement; under WSGI also at most `threads`, and at most `limit`.",
+        low=1, high=4096, reason="As many as `threads`: beyond it a request would wait in its worker.",
+    )  # fmt: skip
+    auto_lane: bool = declare(
+        False, "`greenlane serve` sends what no lane matches to lane `heavy` while its route computes for long.",
+        reason="Such a lane keeps the places of a worker from the heavy routes: somebody should want that.",
+    )  # fmt: skip
+    auto_lane_ms: float = declare(
+        20.0, "Mean CPU of a request over which a route goes to lane `heavy`; under half of it, back.",
+        unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take some milliseconds.",
+    )  # fmt: skip
     queue_s: float = declare(
         30.0, "Longest wait for a worker under `greenlane serve`, over which a request is refused with 503.",
         unit="s", low=0.001, high=3600, reason="Most clients have gone by then; a lane's deadline says it better.",

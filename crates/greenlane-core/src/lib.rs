@@ -11,9 +11,13 @@
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
 //! | [`placed`] | whether a placed call runs where its caller is |
 //! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
+//! | [`at_once`] | how many requests a worker gets at once |
+//! | [`apart`] | which routes go to a lane apart |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
 
+pub mod apart;
+pub mod at_once;
 pub mod bounds;
 pub mod burst;
 pub mod choosing;

@@ -21,6 +21,7 @@ mod recording;
 mod recording_writer;
 mod reference;
 mod routes;
+mod serving;
 mod shared;
 mod standing;
 mod thread;
@@ -75,6 +76,8 @@ mod _native {
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
+    #[pymodule_export]
+    use super::serving::{Apart, AtOnce};
     #[pymodule_export]
     use super::standing::Standing;
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.fleet.match import Match, parse
 from greenlane.settings import Lane, Settings
 
-__all__ = ["REST", "FrontLane", "lanes_of"]
+__all__ = ["HEAVY", "REST", "FrontLane", "lanes_of"]
 
+#: The lane that `auto_lane` fills; `[lanes.heavy]` may say more of it.
+HEAVY: Final = "heavy"
 _ATTEMPT = "read the lanes"
 
 
@@ -31,6 +34,10 @@ class FrontLane:
     deadline_ms: float = 0.0
     # Most requests in progress over all workers; 0 = no bound of its own.
     at_once: int = 0
+    # Routes come into it live, by the map `haproxy.assigned`.
+    auto: bool = False
+    # Workers whose places it leaves to others, though they are kept for nobody.
+    leaves: int = 0
 
 
 #: What no lane matches. No lane of the settings can have this name.
@@ -44,11 +51,22 @@ def lanes_of(settings: Settings) -> tuple[FrontLane, ...]:
         SettingsError: a glob that no front can test, a lane whose every request goes to an earlier one, a hard lane
             without workers.
     """
-    lanes = tuple(_lane(lane) for lane in settings.lanes)
+    lanes = _with_heavy(tuple(_lane(lane) for lane in settings.lanes), auto=settings.auto_lane)
     for number, lane in enumerate(lanes):
         for earlier in lanes[:number]:
             _refuse_hidden(lane, earlier)
     return lanes
+
+
+def _with_heavy(lanes: tuple[FrontLane, ...], *, auto: bool) -> tuple[FrontLane, ...]:
+    """Lane `heavy` leaves one worker to everybody else, so that any number of heavy requests keeps nobody waiting."""
+    if not auto:
+        return lanes
+    if all(lane.name != HEAVY for lane in lanes):
+        return (*lanes, FrontLane(HEAVY, priority=-1, auto=True, leaves=1))
+    return tuple(
+        replace(lane, auto=True, leaves=0 if lane.hard else 1) if lane.name == HEAVY else lane for lane in lanes
+    )
 
 
 def _lane(lane: Lane) -> FrontLane:

@@ -38,13 +38,13 @@ class Layout:
         """Places that a lane may take of its group, with `at_once` requests per worker; all of them = no gate."""
         workers = self.groups[self.group_of(lane)]
         others = 0 if lane.hard else sum(one.processes for one in self.lanes if one is not lane and not one.hard)
-        places = (workers - others) * at_once
+        places = max(1, workers - others - lane.leaves) * at_once
         return min(places, lane.at_once or places)
 
     def gated(self, lane: FrontLane) -> bool:
         """Whether the lane has a queue of its own in front of its group's, because it may not take every place."""
         others = any(one.processes and not one.hard for one in self.lanes if one is not lane)
-        return bool(lane.at_once) or (others and not lane.hard)
+        return bool(lane.at_once or lane.leaves) or (others and not lane.hard)
 
 
 def layout_of(settings: Settings) -> Layout:

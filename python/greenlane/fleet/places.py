@@ -52,6 +52,10 @@ class Places:
         """Requests that each worker of a group gets at once."""
         return self._sets[group].at_once
 
+    def explain(self, group: str, why: str) -> None:
+        """Give another reason for the number that holds."""
+        self._sets[group] = Chosen(self.at_once(group), why)
+
     def change(self, group: Group, number: int, why: str, layout: Layout, runtime: Runtime) -> None:
         """Set a group's number at the front, and that of each gate before it.
 

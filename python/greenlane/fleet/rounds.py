@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from greenlane.fleet.group import Group
@@ -20,6 +21,8 @@ class Service(Protocol):
     settings: Settings
     layout: Layout
     places: Places
+    # Sockets and files of this service.
+    folder: Path
     # By name; a group's slots tell pids and states.
     groups: Mapping[str, Group]
     # Its `runtime` has the counters.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from greenlane.fleet.haproxy.assigned import FILE
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import Layout
@@ -122,13 +123,13 @@ def _public(site: Site) -> list[str]:
         "http-request set-header x-forwarded-proto https if { ssl_fc }",
         "http-request set-header x-forwarded-proto http unless { ssl_fc }",
         *site.frontend_lines,
-        *_told_apart(site.layout),
+        *_told_apart(site.layout, site.folder),
         "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }  # only what is safe is sent twice",
     ]
     return _section("frontend public", [*lines, *_used(site.layout)])
 
 
-def _told_apart(layout: Layout) -> Iterator[str]:
+def _told_apart(layout: Layout, folder: Path) -> Iterator[str]:
     """The first lane that matches is a request's lane."""
     lane_is = "var(txn.lane)"
     for number, lane in enumerate(layout.lanes):
@@ -137,10 +138,21 @@ def _told_apart(layout: Layout) -> Iterator[str]:
             conditions = _conditions(lane, match.method_regex, _path_test(match))
             yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {conditions}{first}"
     for lane in layout.lanes:
+        if lane.auto:
+            yield from _assigned(lane, folder / FILE)
+    for lane in layout.lanes:
         if lane.name:
             yield f"http-request set-header {LANE_HEADER} {word(lane.name)} if {{ {lane_is} -m str {word(lane.name)} }}"
         if lane.name and lane.priority:
             yield f"http-request set-priority-class int({-lane.priority}) if {{ {lane_is} -m str {word(lane.name)} }}"
+
+
+def _assigned(lane: FrontLane, file: Path) -> Iterator[str]:
+    """What no lane matches may be in the map, which changes live."""
+    left, said = "!{ var(txn.lane) -m found }", f"{{ var(txn.assigned) -m str {word(lane.name)} }}"
+    yield f"http-request set-var-fmt(txn.route) %[method]%[path,url_dec] if {left}"
+    yield f"http-request set-var(txn.assigned) var(txn.route),map_reg({word(str(file))}) if {left}"
+    yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {left} {said}"
 
 
 def _path_test(match: Match) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from greenlane.fleet.child import Child
-from greenlane.fleet.haproxy import found
+from greenlane.fleet.haproxy import assigned, found
 from greenlane.fleet.haproxy.runtime import Runtime
 
 __all__ = ["Front"]
@@ -29,6 +29,7 @@ class Front:
         self._fds = tuple(fds)
         self._start = start
         self._file = folder / "haproxy.cfg"
+        (folder / assigned.FILE).touch()
         self.runtime = Runtime(folder / "runtime")
         self.child: Child | None = None
         # Those that no longer listen.

@@ -1,0 +1,93 @@
+//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane/fleet/limits`, `/apart`.
+
+use greenlane_core::apart::{Apart as CoreApart, ApartRule};
+use greenlane_core::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Ended};
+use pyo3::prelude::*;
+
+/// (route, jobs, CPU ns, I/O ns): sums of what has ended.
+type Row = (String, u64, u64, u64);
+
+/// See `_native.pyi`, which is the manual.
+#[pyclass(module = "greenlane._native")]
+pub struct AtOnce(CoreAtOnce);
+
+#[pymethods]
+impl AtOnce {
+    #[new]
+    #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, window_jobs, first))]
+    fn new(
+        busy: f64,
+        least: u32,
+        most: u32,
+        gap_ns: u64,
+        window_ns: u64,
+        window_jobs: u64,
+        first: u32,
+    ) -> Self {
+        let rule = AtOnceRule {
+            busy,
+            least,
+            most,
+            gap_ns,
+            window_ns,
+            window_jobs,
+        };
+        Self(CoreAtOnce::new(rule, first))
+    }
+
+    fn look(&mut self, worked_ns: u64, held_ns: u64, ended: Vec<Row>) -> bool {
+        self.0.look(worked_ns, held_ns, ended.iter().map(read))
+    }
+
+    fn number(&self) -> u32 {
+        self.0.number()
+    }
+
+    fn why(&self) -> (&'static str, u64, u64, f64) {
+        let known = &self.0;
+        (
+            known.why().name(),
+            known.cpu_ns(),
+            known.io_ns(),
+            known.stretch(),
+        )
+    }
+}
+
+/// See `_native.pyi`.
+#[pyclass(module = "greenlane._native")]
+pub struct Apart(CoreApart);
+
+#[pymethods]
+impl Apart {
+    #[new]
+    #[pyo3(signature = (*, over_ns, learn_after))]
+    fn new(over_ns: u64, learn_after: u64) -> Self {
+        Self(CoreApart::new(ApartRule {
+            over_ns,
+            learn_after,
+        }))
+    }
+
+    fn look(&mut self, ended: Vec<Row>) -> bool {
+        self.0.look(ended.iter().map(read))
+    }
+
+    fn routes(&self) -> Vec<(String, u64)> {
+        let rows = self.0.routes().into_iter();
+        rows.map(|(route, cpu_ns)| (route.to_owned(), cpu_ns))
+            .collect()
+    }
+}
+
+fn read(row: &Row) -> (&str, Ended) {
+    let (route, jobs, cpu_ns, io_ns) = row;
+    (
+        route.as_str(),
+        Ended {
+            jobs: *jobs,
+            cpu_ns: *cpu_ns,
+            io_ns: *io_ns,
+        },
+    )
+}

@@ -1,0 +1,65 @@
+"""`auto_lane`: routes that compute for long go to lane `heavy`, live; they come back when they do not any more.
+
+The rule is core's `apart`; here it gets what the workers measured, and the front gets its routes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from greenlane._native import Apart
+from greenlane.fleet.haproxy.assigned import FILE, assigned, change
+from greenlane.fleet.lanes import HEAVY
+from greenlane.fleet.layout import SHARED
+from greenlane.fleet.measured import Ended
+from greenlane.fleet.rounds import Service
+from greenlane.policy import ApartRule
+
+__all__ = ["Assignment"]
+
+# Routes that are kept from going with others; core knows as many. Arbitrary.
+_MOST_ROUTES: Final = 1024
+
+
+class Assignment:
+    """The routes of lane `heavy`."""
+
+    def __init__(self) -> None:
+        self._known: tuple[ApartRule, Apart] | None = None
+        self._routes: set[str] = set()
+        self._there: list[tuple[str, str]] | None = []
+
+    @property
+    def apart(self) -> list[tuple[str, int]]:
+        """(route, mean CPU of a request in ns)."""
+        return [] if self._known is None else self._known[1].routes()
+
+    def look(self, service: Service, ended: Mapping[str, Sequence[Ended]]) -> None:
+        """Assign what should be, by what has ended since the last call.
+
+        Raises:
+            FleetError: the front does not answer. The next call tries again.
+        """
+        if not service.settings.auto_lane:
+            self._known = None
+            return
+        rule = ApartRule.of(service.settings)
+        if self._known is None or self._known[0] != rule:
+            self._known = rule, Apart(**dataclasses.asdict(rule))
+        rows = list(ended.get(SHARED, ()))
+        self._known[1].look(rows)
+        if len(self._routes) < _MOST_ROUTES:
+            self._routes.update(row[0] for row in rows if row[1])
+        apart = {route for route, _ in self.apart}
+        wanted = assigned(HEAVY, sorted(apart), sorted(self._routes - apart))
+        if wanted != self._there:
+            self._there = None
+            change(service.folder / FILE, wanted, service.front.runtime)
+            self._tell(service, wanted)
+            self._there = wanted
+
+    def _tell(self, service: Service, wanted: list[tuple[str, str]]) -> None:
+        named = ", ".join(f"{route} ({cpu_ns / 1e6:.3g} ms CPU)" for route, cpu_ns in self.apart)
+        service.say(f"lane {HEAVY}: {named or 'no route'}")

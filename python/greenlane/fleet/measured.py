@@ -1,0 +1,149 @@
+"""What the workers measure, read from their control sockets: CPU, I/O and latency of the requests that have ended.
+
+Workers record (`greenlane.bootstrap_recording`), into a small folder that nobody reads: the recorder's sums by route
+are what is wanted, and of a process its I/O *until ready* is known nowhere else. Asking takes up to some 0.2 s a worker
+(its thread needs the GIL, the recorder's writer comes round five times a second), so a thread does it; the tree reads
+what came last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from greenlane.control import ask
+from greenlane.errors import ControlError
+from greenlane.fleet.group import Group, State
+from greenlane.settings import Settings
+
+__all__ = ["Asking", "Ended", "Since", "measuring"]
+
+#: (route, jobs, CPU, I/O until ready, latency in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
+Ended = tuple[str, int, int, int, int]
+
+_EVERY_S: Final = 1.0
+_ANSWER_S: Final = 2.0
+# What is recorded is thrown away: room for what a writer holds of each of some workers.
+_RECORD_MB: Final = 16
+_NS_PER_MS: Final = 1_000_000
+_MEMORY: Final = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Let workers that are started from now on measure, and be asked: by the settings in their environment.
+
+    What the settings say themselves (`record_folder`, `control_dir`) stays. Changes `environ`, and puts it back.
+    """
+    with contextlib.ExitStack() as stack:
+        ours: dict[str, str] = {}
+        if not settings.control_dir:
+            # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
+            ours["GREENLANE_CONTROL_DIR"] = _folder(stack, None)
+        if not settings.record_folder:
+            in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+            ours["GREENLANE_RECORD_FOLDER"] = _folder(stack, in_memory)
+            ours["GREENLANE_RECORD_MAX_MB"] = str(_RECORD_MB)
+            ours["GREENLANE_RECORD_STACKS"] = "false"
+        before = {name: environ.get(name) for name in ours}
+        environ.update(ours)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    environ.pop(name, None)
+                else:
+                    environ[name] = value
+
+
+def _folder(stack: contextlib.ExitStack, where: Path | None) -> str:
+    made = tempfile.mkdtemp(prefix="greenlane-", dir=where)
+    stack.callback(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+class Told(NamedTuple):
+    """What a worker has said."""
+
+    at_ns: int
+    answer: Mapping[str, Any]
+
+
+class Asking:
+    """Asks the workers' control sockets once a second, in a thread of its own. `close` ends it.
+
+    Args:
+        control_dir: where the sockets are.
+        every_s: pause between two rounds.
+    """
+
+    def __init__(self, control_dir: str, *, every_s: float = _EVERY_S) -> None:
+        self._folder = Path(control_dir)
+        self._every_s = every_s
+        self._pids: tuple[int, ...] = ()
+        #: By process id. Replaced, never changed.
+        self.told: Mapping[int, Told] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="greenlane-control", daemon=True)
+        self._thread.start()
+
+    def of(self, groups: Iterable[Group]) -> None:
+        """Ask the workers that serve now."""
+        self._pids = tuple(slot.pid for group in groups for slot in group.of(State.SERVING, State.LEAVING))
+
+    def close(self) -> None:
+        """End the thread. Does not wait for an answer that is under way."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every_s):
+            told = {}
+            for pid in self._pids:
+                with contextlib.suppress(ControlError):  # it boots, has ended, or is too busy: the next round
+                    answer = ask(self._folder / f"{pid}.sock", {"do": "show"}, timeout_s=_ANSWER_S)
+                    told[pid] = Told(time.monotonic_ns(), answer)
+            self.told = told
+
+
+class Since:
+    """Sums since each process's start, turned into what has come since the last call."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, dict[str, Ended]]] = {}
+
+    def take(self, told: Mapping[int, Told]) -> dict[int, list[Ended]]:
+        """By process; of one that is new nothing, since nobody knows how long that took."""
+        fresh: dict[int, list[Ended]] = {}
+        kept: dict[int, tuple[int, dict[str, Ended]]] = {}
+        for pid, one in told.items():
+            before = self._before.get(pid)
+            if before is not None and before[0] == one.at_ns:  # no answer since
+                kept[pid] = before
+                continue
+            sums = {row[0]: row for row in _sums(one.answer)}
+            kept[pid] = one.at_ns, sums
+            if before is not None:
+                fresh[pid] = [_less(row, before[1].get(row[0])) for row in sums.values()]
+        self._before = kept
+        return fresh
+
+
+def _sums(answer: Mapping[str, Any]) -> Iterator[Ended]:
+    for row in (answer.get("record") or {}).get("routes", ()):
+        cpu, io, latency = (round(float(row[name]) * _NS_PER_MS) for name in ("cpu_ms", "io_ms", "latency_ms"))
+        yield str(row["route"]), int(row["jobs"]), cpu, io, latency
+
+
+def _less(row: Ended, before: Ended | None) -> Ended:
+    if before is None:
+        return row
+    jobs, cpu, io, latency = (max(0, now - then) for now, then in zip(row[1:], before[1:], strict=True))
+    return row[0], jobs, cpu, io, latency
