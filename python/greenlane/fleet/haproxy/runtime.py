@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,11 @@ class Runtime:
     def in_progress(self, backend: str, server: str) -> int:
         """Requests that a server has."""
         return sum(row.current for row in self.rows(backend, server))
+
+    def pid(self) -> int:
+        """Process id of the HAProxy that answers; 0 = it does not say."""
+        found = re.search(r"^Pid: (\d+)$", self.ask("show info"), re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def ask(self, command: str) -> str:
         """The answer to a command."""
