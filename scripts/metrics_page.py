@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generated import written_or_checked
 
-from greenlane.metrics import ATTRIBUTES, COUNTERS, LEARNED, METER, PROCESS, RECORDER, ROUTES, Metric
+from greenlane.metrics import ATTRIBUTES, COUNTERS, LEARNED, METER, PROCESS, RECORDER, ROUTES, SERVE, Metric
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 
@@ -27,6 +27,7 @@ One list of names for Prometheus and OpenTelemetry. A name, once released, keeps
 | where | how |
 |---|---|
 | Prometheus, Greenlane's gunicorn worker | `metrics_path = "/metrics"`; each answer is one process's, labelled `worker` and `pid` |
+| Prometheus, `greenlane serve` | `metrics_path`: its front answers for queues, limits and lanes, and with every WSGI worker's page, in one |
 | Prometheus, any recorded process | `greenlane.export.prometheus.render({}, recorder=Recorder(), labels={...})` on a path of yours |
 | OpenTelemetry metrics | `greenlane.export.otel.observe()`; the extra `greenlane[otel]` |
 | OpenTelemetry spans | `provider.add_span_processor(greenlane.export.otel.SpanTimes())` |
@@ -127,6 +128,7 @@ SECTIONS = (
     ("Of a process that records", list(RECORDER.values())),
     ("Of its routes, by the label `route` (100 at most, then `(other)`)", list(ROUTES.values())),
     ("By OpenTelemetry only", list(METER.values())),
+    ("Of `greenlane serve`, told by its front at `metrics_path`", list(SERVE.values())),
     ("Of what is learned, by the labels `route` and `phase`", list(LEARNED.values())),
 )
 SPANS = """

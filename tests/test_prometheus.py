@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenlane import hosts
-from greenlane.export.prometheus import CONTENT_TYPE, render
+from greenlane.export.prometheus import CONTENT_TYPE, merged, render, render_serve
 from greenlane.lanes import Permits
 from greenlane.metrics import (
     COUNTERS,
@@ -16,6 +16,7 @@ from greenlane.metrics import (
     PROCESS,
     RECORDER,
     ROUTES,
+    SERVE,
     Kind,
     lag_histogram,
     latency_histogram,
@@ -85,7 +86,7 @@ def test_each_metric_has_its_help_and_type_once_before_its_samples() -> None:
 
 def test_names_follow_the_convention_and_are_unique() -> None:
     metrics = {counter.metric for counter in COUNTERS.values()}
-    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, METER) for metric in table.values()}
+    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, SERVE, METER) for metric in table.values()}
     assert len({metric.name for metric in metrics}) == len(metrics)
     for metric in metrics:
         assert re.fullmatch(r"greenlane_[a-z0-9_]+", metric.name)
@@ -209,8 +210,35 @@ def test_a_quantile_is_a_bound_of_its_bucket() -> None:
 def test_the_page_of_metrics_lists_every_name() -> None:
     page = (Path(__file__).resolve().parent.parent / "docs" / "metrics.md").read_text("utf-8")
     metrics = {counter.metric for counter in COUNTERS.values()}
-    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, METER) for metric in table.values()}
+    metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, SERVE, METER) for metric in table.values()}
     assert not [metric.name for metric in metrics if f"| `{metric.name}` | {metric.kind.value} | " not in page]
     used = set(re.findall(r"greenlane_[a-z0-9_]+[a-z0-9]", page.partition("## Names")[0]))
     known = {metric.name for metric in metrics} | {"greenlane_busy_hottest"}
     assert not {re.sub("_(bucket|sum|count)$", "", name) for name in used} - known, "queries name metrics that exist"
+
+
+def test_how_serve_stands_is_told_and_what_is_unknown_left_out() -> None:
+    group = {"group": "shared", "at_once": 3, "by": "model", "in_progress": 2, "waiting": 5, "requests": 70,
+             "retries": 1, "queue_ms": 250, "answers": {"2xx": 69, "5xx": 1}}  # fmt: skip
+    lane = {"lane": "(rest)", "group": "shared", "places": 6, "in_progress": None, "waiting": None}
+    worker = {"group": "shared", "worker": "w1", "pid": 7, "state": "serving", "in_progress": 2}
+    route = {"route": "GET /hog", "lane": "apart", "cpu_ms": 40.0}
+    text = render_serve({"groups": [group], "lanes": [lane], "workers": [worker, worker], "routes": [route]})
+    assert 'greenlane_serve_at_once{group="shared",by="model"} 3\n' in text
+    assert 'greenlane_serve_queue_mean_seconds{group="shared"} 0.250000000\n' in text
+    assert 'greenlane_serve_answers_total{group="shared",code="5xx"} 1\n' in text
+    assert 'greenlane_serve_lane_places{lane="(rest)",group="shared"} 6\n' in text
+    assert "greenlane_serve_lane_requests_waiting" not in text
+    assert 'greenlane_serve_workers{group="shared",state="serving"} 2\n' in text
+    assert 'greenlane_serve_route_cpu_seconds{route="GET /hog",lane="apart"} 0.040000000\n' in text
+    assert render_serve({}) == ""
+
+
+def test_texts_of_several_processes_become_one() -> None:
+    texts = [render({"jobs": jobs}, mode="on", labels={"pid": str(jobs)}) for jobs in (1, 2)]
+    text = merged([*texts, ""])
+    assert [line for line in text.splitlines() if line.startswith("greenlane_jobs_total")] == [
+        'greenlane_jobs_total{pid="1"} 1', 'greenlane_jobs_total{pid="2"} 2',
+    ]  # fmt: skip
+    assert text.count("# TYPE greenlane_jobs_total counter\n") == text.count("# HELP greenlane_jobs_total") == 1
+    assert text.index("# TYPE greenlane_mode ") > text.index('greenlane_jobs_total{pid="2"}')

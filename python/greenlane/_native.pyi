@@ -640,7 +640,7 @@ class AtOnce:
         window_jobs: int,
         first: int,
     ) -> AtOnce:
-        """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number until then."""
+        """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number till then."""
 
     def look(self, worked_ns: int, held_ns: int, ended: list[tuple[str, int, int, int]]) -> bool:
         """Take in what has ended since the last call; whether a window has closed, and `number` may be another.

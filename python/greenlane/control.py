@@ -8,6 +8,8 @@ recording of this process is over for good.
 `learned` has a row a (route, phase): {"route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac"};
 a placed function is one with "placement" and "reason" besides.
 
+`show` of `greenlane serve` itself has a field "serve": see `greenlane.fleet.status`.
+
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
@@ -447,8 +449,9 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
     try:
         if do == "show":
             shown = {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
-            recorded = _recorded(controlled)
-            return shown if recorded is None else {**shown, "record": recorded}
+            recorded, served = _recorded(controlled), getattr(controlled, "served", None)
+            shown |= {} if recorded is None else {"record": recorded}
+            return shown if served is None else {**shown, "serve": served()}
         if do == "mode":
             return _switch(request, controlled)
         if do == "record":

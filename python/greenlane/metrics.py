@@ -27,6 +27,7 @@ __all__ = [
     "PROCESS",
     "RECORDER",
     "ROUTES",
+    "SERVE",
     # how it is said
     "Counter",
     "Kind",
@@ -226,6 +227,23 @@ ROUTES: Final[Mapping[str, Metric]] = {
     "latency": _histogram("job_latency_seconds", "From a job's arrival to its answer.", "seconds"),
     # By the label part, too: cpu, io, wait.
     "time": _counter("job_time_seconds", "Where the jobs' time went, by part: cpu, io or wait.", "seconds"),
+}
+
+# Of `greenlane serve`: by the labels group, lane, worker and pid, as each says.
+SERVE: Final[Mapping[str, Metric]] = {
+    "workers": _gauge("serve_workers", "Workers, by the labels group and state."),
+    "at_once": _gauge("serve_at_once", "Requests that each worker of the group gets at once; the label by says why."),
+    "in_progress": _gauge("serve_requests_in_progress", "Requests in the workers of the group."),
+    "waiting": _gauge("serve_requests_waiting", "Requests in the queue of the group."),
+    "queue": _gauge("serve_queue_mean_seconds", "Mean wait of the group's last 1024 requests in its queue.", "seconds"),
+    "requests": _counter("serve_requests", "Requests sent to the workers of the group since the front started."),
+    "retries": _counter("serve_retries", "Those that were sent again because a worker had gone."),
+    "answers": _counter("serve_answers", "Answers of the group, by the first digit of their status in the label code."),
+    "lane_places": _gauge("serve_lane_places", "Most requests of the lane at once."),
+    "lane_in_progress": _gauge("serve_lane_requests_in_progress", "Requests of the lane past its gate."),
+    "lane_waiting": _gauge("serve_lane_requests_waiting", "Requests of the lane before its gate."),
+    "worker_in_progress": _gauge("serve_worker_requests_in_progress", "Requests that the worker has."),
+    "route_cpu": _gauge("serve_route_cpu_seconds", "Mean CPU of a request of a route sent to a lane live.", "seconds"),
 }
 
 # What a meter (OpenTelemetry) is told besides, since its histograms must be fed one job at a time.

@@ -53,7 +53,7 @@ class Lane:
     )  # fmt: skip
     weight: str = declare(
         "auto", "Pins every phase of the lane's jobs; `auto` = as learned.",
-        choices=("heavy", "light", "auto"), reason="What is measured follows the code; a pin does not.",
+        choices=("apart", "light", "auto"), reason="What is measured follows the code; a pin does not.",
     )  # fmt: skip
     deadline_ms: float = declare(
         0.0, "Deadline from arrival, where the request brings none (a sooner one of its own holds); 0 = none.",
@@ -316,11 +316,11 @@ class Settings:
         low=1, high=4096, reason="As many as `threads`: beyond it a request would wait in its worker.",
     )  # fmt: skip
     auto_lane: bool = declare(
-        False, "`greenlane serve` sends what no lane matches to lane `heavy` while its route computes for long.",
+        False, "`greenlane serve` sends what no lane matches to lane `apart` while its route computes for long.",
         reason="Such a lane keeps the places of a worker from the heavy routes: somebody should want that.",
     )  # fmt: skip
     auto_lane_ms: float = declare(
-        20.0, "Mean CPU of a request over which a route goes to lane `heavy`; under half of it, back.",
+        20.0, "Mean CPU of a request over which a route goes to lane `apart`; under half of it, back.",
         unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take some milliseconds.",
     )  # fmt: skip
     queue_s: float = declare(

@@ -17,12 +17,16 @@ from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
 from greenlane.errors import FleetError
 from greenlane.fleet.files import Watch
+from greenlane.fleet.live import Live
+from greenlane.fleet.measured import measuring
 from greenlane.fleet.tree import Tree
 from greenlane.fleet.workers.application import KINDS, parts
 
 __all__ = ["COMMAND"]
 
-_FLAGS: Final = ("bind", "workers", "at_once", "health_path", "queue_s", "stop_s")
+_FLAGS: Final = (
+    *("bind", "workers", "at_once", "auto_lane", "health_path", "queue_s", "stop_s", "control_dir"),
+)
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +44,17 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     def say(text: str) -> None:
         output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
 
-    settings_of(arguments)  # what is wrong with them is told before the application is loaded
+    settings = settings_of(arguments)  # what is wrong with them is told before the application is loaded
     kind = arguments.kind or _kind(arguments.application)
     with contextlib.ExitStack() as stack:
         if arguments.reload:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
             stack.callback(watch.close)
-        return Tree(lambda: settings_of(arguments), arguments.application, kind, say).run()
+        stack.enter_context(measuring(settings))
+        tree, live = Tree(lambda: settings_of(arguments), arguments.application, kind, say), Live(kind=kind)
+        tree.rounds.append(live)
+        stack.callback(live.close)
+        return tree.run()
 
 
 def _kind(application: str) -> str:

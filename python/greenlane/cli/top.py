@@ -15,6 +15,7 @@ from greenlane.cli.output import Output
 from greenlane.cli.running import answers, declare_running
 from greenlane.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
 from greenlane.cli.top_record import ROUTE_COLUMNS, Looks
+from greenlane.cli.top_serve import Services
 from greenlane.errors import ControlError
 
 __all__ = ["COMMAND", "functions", "phases", "totals"]
@@ -51,8 +52,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.document("top", [_document_row(answer) for answer in found])
         return 1 if refused else 0
     earlier: dict[int, tuple[float, int]] = {}
-    looks = Looks()
-    _show(found, earlier, looks, output, live=not arguments.once)
+    looks, services = Looks(), Services()
+    _show(found, earlier, looks, services, output, live=not arguments.once)
     if arguments.once:
         return 1 if refused else 0
     while True:
@@ -62,7 +63,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         except ControlError as error:  # a service that restarts comes back
             output.say(f"greenlane: {error}")
             continue
-        _show(found, earlier, looks, output, live=True)
+        _show(found, earlier, looks, services, output, live=True)
 
 
 def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, Any]], int]:
@@ -76,13 +77,21 @@ def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str
 
 def _document_row(answer: Answer) -> dict[str, object]:
     row = {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
-    return {**row, "record": answer["record"]} if "record" in answer else row
+    return row | {name: answer[name] for name in ("record", "serve") if name in answer}
 
 
 def _show(
-    found: Sequence[Answer], earlier: dict[int, tuple[float, int]], looks: Looks, output: Output, *, live: bool
+    found: Sequence[Answer],
+    earlier: dict[int, tuple[float, int]],
+    looks: Looks,
+    services: Services,
+    output: Output,
+    *,
+    live: bool,
 ) -> None:
     now = time.monotonic()
+    served = services.take(found, now)
+    found = [answer for answer in found if "serve" not in answer]
     recorded, routes = looks.take(found, now)
     # A process that only records has no permits to speak of.
     permitted = [answer for answer in found if "record" not in answer or answer["counters"]]
@@ -100,11 +109,12 @@ def _show(
     if live and output.out.isatty():
         output.out.write("\x1b[H\x1b[J")
         room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5
+        room -= sum(len(lines) + 2 for lines, _ in served)
         routes = routes[: max(3, room - 4)]
         learned = learned[: max(1, room - len(routes))]
-    tables: list[tuple[list[dict[str, object]], Sequence[str]]] = []
+    tables: list[tuple[list[dict[str, object]], Sequence[str]]] = [*served]
     tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
-    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not recorded else []
+    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served) else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
     for number, (lines, columns) in enumerate(tables):
         if number:

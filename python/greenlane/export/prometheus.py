@@ -14,8 +14,9 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from greenlane.metrics import (
     COUNTERS,
@@ -23,6 +24,7 @@ from greenlane.metrics import (
     PROCESS,
     RECORDER,
     ROUTES,
+    SERVE,
     Histogram,
     Learned,
     Metric,
@@ -32,7 +34,7 @@ from greenlane.metrics import (
     most_used,
 )
 
-__all__ = ["CONTENT_TYPE", "render"]
+__all__ = ["CONTENT_TYPE", "merged", "render", "render_serve"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -78,6 +80,61 @@ def render(
     for metric, own, told in _recorded(recorder) if recorder is not None else ():
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
     return "".join(_family(metric, lines) for metric, lines in families.items())
+
+
+def render_serve(status: Mapping[str, Any], *, labels: Labels | None = None) -> str:
+    """The text of how `greenlane serve` stands: the field `serve` of its control socket. {} gives "".
+
+    Args:
+        status: lists of rows `groups`, `lanes`, `workers`, `routes`; what is None is left out.
+        labels: put on every sample.
+    """
+    families: dict[Metric, list[str]] = {}
+    for metric, own, value in _served(status):
+        if value is not None:
+            line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
+            families.setdefault(metric, []).append(line)
+    return "".join(_family(metric, lines) for metric, lines in families.items())
+
+
+def merged(texts: Iterable[str]) -> str:
+    """Several processes' texts as one, each metric with its help and type once. Their labels must tell them apart."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for text in texts:
+        name = ""
+        for line in text.splitlines():
+            if line.startswith("# "):
+                name = line.split(" ", 3)[2]
+                head = heads.setdefault(name, [])
+                head += [line] if line not in head else []
+            else:
+                samples.setdefault(name, []).append(line)
+    return "".join(f"{line}\n" for name, head in heads.items() for line in (*head, *samples.get(name, ())))
+
+
+def _served(status: Mapping[str, Any]) -> Iterator[tuple[Metric, Labels, float | None]]:
+    for row in status.get("groups", ()):
+        group = {"group": str(row["group"])}
+        yield SERVE["at_once"], {**group, "by": str(row["by"])}, row["at_once"]
+        for key in ("in_progress", "waiting", "requests", "retries"):
+            yield SERVE[key], group, row[key]
+        yield SERVE["queue"], group, None if row["queue_ms"] is None else row["queue_ms"] / 1000
+        for code, answers in row["answers"].items():
+            yield SERVE["answers"], {**group, "code": str(code)}, answers
+    for row in status.get("lanes", ()):
+        lane = {"lane": str(row["lane"]), "group": str(row["group"])}
+        for key in ("places", "in_progress", "waiting"):
+            yield SERVE[f"lane_{key}"], lane, row[key]
+    workers = status.get("workers", ())
+    counts = Counter((str(row["group"]), str(row["state"])) for row in workers)
+    for (group_name, state), number in counts.items():
+        yield SERVE["workers"], {"group": group_name, "state": state}, number
+    for row in workers:
+        own = {"group": str(row["group"]), "worker": str(row["worker"]), "pid": str(row["pid"])}
+        yield SERVE["worker_in_progress"], own, row["in_progress"]
+    for row in status.get("routes", ()):
+        yield SERVE["route_cpu"], {"route": str(row["route"]), "lane": str(row["lane"])}, row["cpu_ms"] / 1000
 
 
 def _samples(

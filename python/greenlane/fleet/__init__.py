@@ -11,4 +11,7 @@ doorkeeper             the front kept running, and told who serves
 signals, listeners     signals as bytes, listening sockets
 tree, notify           the parent of all
 rounds, hung, files    what it looks at by the clock; workers that hang; code that changes
+measured, limits       what the workers measure, and how many requests they get for it
+apart                  routes that go to another lane, live
+live, status, scrape   the round of these three; how it stands, for people and for Prometheus
 """

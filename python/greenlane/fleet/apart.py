@@ -1,4 +1,4 @@
-"""`auto_lane`: routes that compute for long go to lane `heavy`, live; they come back when they do not any more.
+"""`auto_lane`: routes that compute for long go to lane `apart`, live; they come back when they do not any more.
 
 The rule is core's `apart`; here it gets what the workers measured, and the front gets its routes.
 """
@@ -6,14 +6,14 @@ The rule is core's `apart`; here it gets what the workers measured, and the fron
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from greenlane._native import Apart
 from greenlane.fleet.haproxy.assigned import FILE, assigned, change
-from greenlane.fleet.lanes import HEAVY
+from greenlane.fleet.lanes import APART
 from greenlane.fleet.layout import SHARED
-from greenlane.fleet.measured import Ended
+from greenlane.fleet.limits import Worked
 from greenlane.fleet.rounds import Service
 from greenlane.policy import ApartRule
 
@@ -24,20 +24,21 @@ _MOST_ROUTES: Final = 1024
 
 
 class Assignment:
-    """The routes of lane `heavy`."""
+    """The routes of lane `apart`."""
 
     def __init__(self) -> None:
         self._known: tuple[ApartRule, Apart] | None = None
         self._routes: set[str] = set()
         self._there: list[tuple[str, str]] | None = []
+        self._said: set[str] = set()
 
     @property
     def apart(self) -> list[tuple[str, int]]:
         """(route, mean CPU of a request in ns)."""
         return [] if self._known is None else self._known[1].routes()
 
-    def look(self, service: Service, ended: Mapping[str, Sequence[Ended]]) -> None:
-        """Assign what should be, by what has ended since the last call.
+    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+        """Assign what should be, by what the shared workers, and those of lane `apart`, did since the last call.
 
         Raises:
             FleetError: the front does not answer. The next call tries again.
@@ -48,18 +49,18 @@ class Assignment:
         rule = ApartRule.of(service.settings)
         if self._known is None or self._known[0] != rule:
             self._known = rule, Apart(**dataclasses.asdict(rule))
-        rows = list(ended.get(SHARED, ()))
+        groups = {SHARED, *(service.layout.group_of(lane) for lane in service.layout.lanes if lane.auto)}
+        rows = [row for name in sorted(groups & worked.keys()) for row in worked[name].ended]
         self._known[1].look(rows)
         if len(self._routes) < _MOST_ROUTES:
-            self._routes.update(row[0] for row in rows if row[1])
+            self._routes.update(row[0] for row in rows)
         apart = {route for route, _ in self.apart}
-        wanted = assigned(HEAVY, sorted(apart), sorted(self._routes - apart))
+        wanted = assigned(APART, sorted(apart), sorted(self._routes - apart))
         if wanted != self._there:
             self._there = None
             change(service.folder / FILE, wanted, service.front.runtime)
-            self._tell(service, wanted)
             self._there = wanted
-
-    def _tell(self, service: Service, wanted: list[tuple[str, str]]) -> None:
-        named = ", ".join(f"{route} ({cpu_ns / 1e6:.3g} ms CPU)" for route, cpu_ns in self.apart)
-        service.say(f"lane {HEAVY}: {named or 'no route'}")
+        if apart != self._said:
+            self._said = apart
+            named = ", ".join(f"{route} ({cpu_ns / 1e6:.3g} ms CPU)" for route, cpu_ns in self.apart)
+            service.say(f"lane {APART}: {named or 'no route'}")

@@ -10,10 +10,10 @@ from greenlane.errors import SettingsError
 from greenlane.fleet.match import Match, parse
 from greenlane.settings import Lane, Settings
 
-__all__ = ["HEAVY", "REST", "FrontLane", "lanes_of"]
+__all__ = ["APART", "REST", "FrontLane", "lanes_of"]
 
-#: The lane that `auto_lane` fills; `[lanes.heavy]` may say more of it.
-HEAVY: Final = "heavy"
+#: The lane that `auto_lane` fills; `[lanes.apart]` may say more of it.
+APART: Final = "apart"
 _ATTEMPT = "read the lanes"
 
 
@@ -51,21 +51,21 @@ def lanes_of(settings: Settings) -> tuple[FrontLane, ...]:
         SettingsError: a glob that no front can test, a lane whose every request goes to an earlier one, a hard lane
             without workers.
     """
-    lanes = _with_heavy(tuple(_lane(lane) for lane in settings.lanes), auto=settings.auto_lane)
+    lanes = _with_apart(tuple(_lane(lane) for lane in settings.lanes), auto=settings.auto_lane)
     for number, lane in enumerate(lanes):
         for earlier in lanes[:number]:
             _refuse_hidden(lane, earlier)
     return lanes
 
 
-def _with_heavy(lanes: tuple[FrontLane, ...], *, auto: bool) -> tuple[FrontLane, ...]:
-    """Lane `heavy` leaves one worker to everybody else, so that any number of heavy requests keeps nobody waiting."""
+def _with_apart(lanes: tuple[FrontLane, ...], *, auto: bool) -> tuple[FrontLane, ...]:
+    """Lane `apart` leaves one worker to everybody else, so that any number of heavy requests keeps nobody waiting."""
     if not auto:
         return lanes
-    if all(lane.name != HEAVY for lane in lanes):
-        return (*lanes, FrontLane(HEAVY, priority=-1, auto=True, leaves=1))
+    if all(lane.name != APART for lane in lanes):
+        return (*lanes, FrontLane(APART, priority=-1, auto=True, leaves=1))
     return tuple(
-        replace(lane, auto=True, leaves=0 if lane.hard else 1) if lane.name == HEAVY else lane for lane in lanes
+        replace(lane, auto=True, leaves=0 if lane.hard else 1) if lane.name == APART else lane for lane in lanes
     )
 
 

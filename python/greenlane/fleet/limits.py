@@ -6,18 +6,30 @@ The rule is core's `at_once`; here it gets what the workers measured, and the fr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from greenlane._native import AtOnce
-from greenlane.fleet.group import Group, State
+from greenlane.fleet.group import Group
 from greenlane.fleet.measured import Ended
 from greenlane.fleet.rounds import Service
 from greenlane.policy import AtOnceRule
 
-__all__ = ["Limits", "reason"]
+__all__ = ["UNMEASURED", "Limits", "Worked", "reason", "word_of"]
 
+#: Why a number stays what it is when workers tell nothing.
+UNMEASURED: Final = "unknown: the workers do not measure, since serve was started with at_once set; restart it"
 _NS_PER_MS: Final = 1_000_000
+_UNKNOWN: Final = "unknown"
+
+
+class Worked(NamedTuple):
+    """What the workers of a group did since the last look."""
+
+    # The time that it is of, all workers together; the same with each worker's times the requests that it had.
+    worked_ns: int
+    held_ns: int
+    ended: list[Ended]
 
 
 class Limits:
@@ -31,25 +43,30 @@ class Limits:
         self._threads = threads
         self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
 
-    def look(self, service: Service, now_ns: int, ended: Mapping[str, Sequence[Ended]]) -> None:
-        """Set what should be, by what has ended since the last call in each group.
+    def look(self, service: Service, worked: Mapping[str, Worked], *, blind: bool = False) -> None:
+        """Set what should be, by what each group did since the last call.
 
-        Raises:
-            FleetError: the front does not answer.
+        Args:
+            service: the tree.
+            worked: by group; a group of which nothing is known is left out.
+            blind: workers answer, but none measures.
         """
         if not service.places.live:
             self._known.clear()
             return
         for name, group in service.groups.items():
-            self._look(service, group, now_ns, ended.get(name, ()))
+            if blind:
+                service.places.explain(name, UNMEASURED)
+            elif name in worked:
+                self._look(service, group, worked[name])
 
-    def _look(self, service: Service, group: Group, now_ns: int, ended: Sequence[Ended]) -> None:
+    def _look(self, service: Service, group: Group, worked: Worked) -> None:
         rule = AtOnceRule.of(service.settings, threads=self._threads)
         before = service.places.at_once(group.name)
         if group.name not in self._known or self._known[group.name][0] != rule:
             self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=before)
         known = self._known[group.name][1]
-        closed = known.look(now_ns, len(group.of(State.SERVING)), list(ended))
+        closed = known.look(worked.worked_ns, worked.held_ns, worked.ended)
         if known.number() != before:
             service.set_at_once(group, known.number(), reason(known, rule))
         elif closed:
@@ -57,15 +74,20 @@ class Limits:
 
 
 def reason(known: AtOnce, rule: AtOnceRule) -> str:
-    """Why the number is what it is, in words."""
+    """Why the number is what it is: core's word, a colon, the same in words."""
     why, cpu_ns, io_ns, stretch = known.why()
-    if why == "unknown":
-        return "nothing is measured yet"
-    does = f"{cpu_ns / _NS_PER_MS:.3g} ms CPU and {io_ns / _NS_PER_MS:.3g} ms I/O a request"
+    if why == _UNKNOWN:
+        return f"{why}: too few requests yet"
     meant = {
         "model": "so many keep a worker busy",
-        "backstop": f"fewer than keep a worker busy: latency is {stretch:.2g} times CPU and I/O as they usually are",
+        "backstop": f"fewer than keep a worker busy, since they stay {stretch:.2g} times as long as that takes",
         "least": f"fewer would do; at_once_min is {rule.least}",
-        "most": f"more would be of use; {rule.most} is the least of at_once_max, threads and limit",
-    }
-    return f"{does}: {meant[why]}"
+        "most": f"more would be of use; the least of at_once_max, threads and limit is {rule.most}",
+    }[why]
+    return f"{why}: {cpu_ns / _NS_PER_MS:.3g} ms CPU and {io_ns / _NS_PER_MS:.3g} ms I/O a request; {meant}"
+
+
+def word_of(why: str) -> str:
+    """The word before the colon; `setting` or `unknown` for reasons that are not of here."""
+    word, colon, _ = why.partition(":")
+    return word if colon else "setting" if word.startswith("setting") else _UNKNOWN

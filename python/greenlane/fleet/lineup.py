@@ -64,7 +64,8 @@ class Lineup:
         servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         return Site(
             self.layout, servers, [f"fd@{fd}" for fd in self.fds], folder, at_once,
-            health_path=settings.health_path, queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
+            health_path=settings.health_path, metrics_path=settings.metrics_path,
+            queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
             retry_after_s=settings.retry_after_s, connections=_connections(),
             gates_before=[gate for gate in gates_before if gate not in self.gates],
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the workers measure, read from their control sockets: CPU, I/O and latency of the requests that have ended.
+"""What the workers measure, read from their control sockets: CPU and I/O of the requests that have ended.
 
 Workers record (`greenlane.bootstrap_recording`), into a small folder that nobody reads: the recorder's sums by route
 are what is wanted, and of a process its I/O *until ready* is known nowhere else. Asking takes up to some 0.2 s a worker
@@ -9,6 +9,7 @@ what came last.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -23,32 +24,37 @@ from greenlane.errors import ControlError
 from greenlane.fleet.group import Group, State
 from greenlane.settings import Settings
 
-__all__ = ["Asking", "Ended", "Since", "measuring"]
+__all__ = ["Asking", "Came", "Ended", "Since", "Told", "measuring"]
 
-#: (route, jobs, CPU, I/O until ready, latency in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
-Ended = tuple[str, int, int, int, int]
+#: (route, jobs, CPU, I/O until ready in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
+Ended = tuple[str, int, int, int]
 
 _EVERY_S: Final = 1.0
 _ANSWER_S: Final = 2.0
 # What is recorded is thrown away: room for what a writer holds of each of some workers.
 _RECORD_MB: Final = 16
 _NS_PER_MS: Final = 1_000_000
+_PREFIX: Final = "greenlane-measured-"
+_LOCK: Final = "lock"
 _MEMORY: Final = Path("/dev/shm")
 
 
 @contextlib.contextmanager
 def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
-    """Let workers that are started from now on measure, and be asked: by the settings in their environment.
+    """Let workers that are started from now on be asked, and measure if anything is set live: by their environment.
 
     What the settings say themselves (`record_folder`, `control_dir`) stays. Changes `environ`, and puts it back.
     """
     with contextlib.ExitStack() as stack:
         ours: dict[str, str] = {}
-        if not settings.control_dir:
+        if settings.origins.get("control_dir", "").startswith("flag"):
+            ours["GREENLANE_CONTROL_DIR"] = settings.control_dir
+        elif not settings.control_dir:
             # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
-            ours["GREENLANE_CONTROL_DIR"] = _folder(stack, None)
-        if not settings.record_folder:
-            in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+            ours["GREENLANE_CONTROL_DIR"] = _folder(stack, Path(tempfile.gettempdir()))
+        if not settings.record_folder and (settings.auto_lane or not settings.at_once):
+            in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+            _remove_left(in_memory)
             ours["GREENLANE_RECORD_FOLDER"] = _folder(stack, in_memory)
             ours["GREENLANE_RECORD_MAX_MB"] = str(_RECORD_MB)
             ours["GREENLANE_RECORD_STACKS"] = "false"
@@ -64,10 +70,21 @@ def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ
                     environ[name] = value
 
 
-def _folder(stack: contextlib.ExitStack, where: Path | None) -> str:
-    made = tempfile.mkdtemp(prefix="greenlane-", dir=where)
+def _folder(stack: contextlib.ExitStack, where: Path) -> str:
+    """A folder that goes with us; locked, so that others see whether we are still there."""
+    made = tempfile.mkdtemp(prefix=_PREFIX, dir=where)
     stack.callback(shutil.rmtree, made, ignore_errors=True)
+    lock = stack.enter_context(open(Path(made, _LOCK), "w"))
+    fcntl.flock(lock, fcntl.LOCK_EX)
     return made
+
+
+def _remove_left(where: Path) -> None:
+    """Remove what killed ones have left: it would stay in memory until the machine is started again."""
+    for lock in where.glob(f"{_PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError), open(lock) as held:  # of another user, or of one who is there
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 class Told(NamedTuple):
@@ -113,15 +130,22 @@ class Asking:
             self.told = told
 
 
+class Came(NamedTuple):
+    """What has come from a worker between two answers."""
+
+    span_ns: int
+    ended: list[Ended]
+
+
 class Since:
     """Sums since each process's start, turned into what has come since the last call."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[int, dict[str, Ended]]] = {}
 
-    def take(self, told: Mapping[int, Told]) -> dict[int, list[Ended]]:
+    def take(self, told: Mapping[int, Told]) -> dict[int, Came]:
         """By process; of one that is new nothing, since nobody knows how long that took."""
-        fresh: dict[int, list[Ended]] = {}
+        came: dict[int, Came] = {}
         kept: dict[int, tuple[int, dict[str, Ended]]] = {}
         for pid, one in told.items():
             before = self._before.get(pid)
@@ -131,19 +155,20 @@ class Since:
             sums = {row[0]: row for row in _sums(one.answer)}
             kept[pid] = one.at_ns, sums
             if before is not None:
-                fresh[pid] = [_less(row, before[1].get(row[0])) for row in sums.values()]
+                ended = [_less(row, before[1].get(row[0])) for row in sums.values()]
+                came[pid] = Came(one.at_ns - before[0], [row for row in ended if row[1]])
         self._before = kept
-        return fresh
+        return came
 
 
 def _sums(answer: Mapping[str, Any]) -> Iterator[Ended]:
     for row in (answer.get("record") or {}).get("routes", ()):
-        cpu, io, latency = (round(float(row[name]) * _NS_PER_MS) for name in ("cpu_ms", "io_ms", "latency_ms"))
-        yield str(row["route"]), int(row["jobs"]), cpu, io, latency
+        cpu_ns, io_ns = (round(float(row[name]) * _NS_PER_MS) for name in ("cpu_ms", "io_ms"))
+        yield str(row["route"]), int(row["jobs"]), cpu_ns, io_ns
 
 
 def _less(row: Ended, before: Ended | None) -> Ended:
     if before is None:
         return row
-    jobs, cpu, io, latency = (max(0, now - then) for now, then in zip(row[1:], before[1:], strict=True))
-    return row[0], jobs, cpu, io, latency
+    jobs, cpu_ns, io_ns = (max(0, now - then) for now, then in zip(row[1:], before[1:], strict=True))
+    return row[0], jobs, cpu_ns, io_ns

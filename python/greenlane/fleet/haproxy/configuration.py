@@ -17,10 +17,12 @@ from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import SHARED, Layout
 from greenlane.fleet.match import Match
 
-__all__ = ["LANE_HEADER", "PLACES", "Server", "Site", "configuration", "gate_name"]
+__all__ = ["LANE_HEADER", "METRICS", "PLACES", "Server", "Site", "configuration", "gate_name"]
 
 #: Tells a worker the lane of a request; "" = none. A client's own is removed.
 LANE_HEADER: Final = "x-greenlane-lane"
+#: The socket on which the tree answers Prometheus, and the backend that leads there.
+METRICS: Final = "metrics"
 #: The one server of a gate.
 PLACES: Final = "places"
 _ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
@@ -52,6 +54,8 @@ class Site:
     # Group -> requests at once per worker, for which gates are made; live changes go through the runtime socket.
     at_once: Mapping[str, int]
     health_path: str = ""
+    # Answered by the tree, on the socket `METRICS` in the folder.
+    metrics_path: str = ""
     queue_s: float = 30.0
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
@@ -71,6 +75,8 @@ def configuration(site: Site) -> str:
             sections += [_gate(site, lane), _behind(site, lane)]
     sections += [_behind_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
+    if site.metrics_path:
+        sections.append(_metrics(site))
     return "\n".join("\n".join(section) + "\n" for section in sections)
 
 
@@ -131,7 +137,17 @@ def _public(site: Site) -> list[str]:
         *_told_apart(site.layout, site.folder),
         f"{_ONCE}  # only what is safe is sent twice",
     ]
+    if site.metrics_path:
+        lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
     return _section("frontend public", [*lines, *_used(site.layout)])
+
+
+def _metrics(site: Site) -> list[str]:
+    return _section(f"backend {METRICS}", [
+        "timeout server 30s",
+        "retries 0",
+        f"server tree {word(f'unix@{site.folder}/{METRICS}')} maxconn 4",
+    ])  # fmt: skip
 
 
 def _told_apart(layout: Layout, folder: Path) -> Iterator[str]:

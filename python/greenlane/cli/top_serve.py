@@ -1,0 +1,52 @@
+"""What `greenlane serve` says of itself, for `greenlane top`: queues, limits and their reasons, lanes, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["Services"]
+
+GROUP_COLUMNS: Final = (
+    *("group", "workers", "serving", "at_once", "in_progress", "waiting", "queue_ms", "requests", "requests_per_s"),
+    *("retries", "why"),
+)
+LANE_COLUMNS: Final = (
+    *("lane", "kind", "group", "priority", "deadline_ms", "reserved", "places", "in_progress", "waiting", "queue_ms"),
+)
+WORKER_COLUMNS: Final = ("worker", "pid", "state", "in_progress", "at_once", "requests", "since_s")
+ROUTE_COLUMNS: Final = ("route", "lane", "cpu_ms")
+
+Answer = Mapping[str, Any]
+Table = tuple[list[dict[str, object]], Sequence[str]]
+
+
+class Services:
+    """Answers of `show`, one look after the other; what has no field "serve" is passed over."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[int, str], tuple[float, int]] = {}
+
+    def take(self, found: Sequence[Answer], now_s: float) -> list[Table]:
+        """Tables of each service; none of what there is none of. A service before its first look has none at all."""
+        tables: list[Table] = []
+        for answer in found:
+            status = answer.get("serve") or {}
+            groups = [self._group(int(answer["pid"]), row, now_s) for row in status.get("groups", ())]
+            workers = [{**row, "worker": f"{row['group']}/{row['worker']}"} for row in status.get("workers", ())]
+            lanes, routes = list(status.get("lanes", ())), list(status.get("routes", ()))
+            tables += [(groups, GROUP_COLUMNS)] if groups else []
+            # Without lanes that one is the group again.
+            tables += [(lanes, LANE_COLUMNS)] if len(lanes) > 1 else []
+            tables += [(workers, WORKER_COLUMNS)] if workers else []
+            tables += [(routes, ROUTE_COLUMNS)] if routes else []
+        return tables
+
+    def _group(self, pid: int, row: Mapping[str, Any], now_s: float) -> dict[str, object]:
+        key, requests = (pid, str(row["group"])), int(row["requests"])
+        line: dict[str, object] = {**row}
+        if key in self._before:
+            then_s, before = self._before[key]
+            line["requests_per_s"] = round(max(0, requests - before) / max(now_s - then_s, 1e-6), 1)
+        self._before[key] = now_s, requests
+        return line

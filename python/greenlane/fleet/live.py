@@ -1,0 +1,135 @@
+"""The round that sets limits and lanes by what the workers measure, and says how it all stands. Once a second.
+
+What is said is what `greenlane top` and Prometheus show: it is made in the tree's thread and read in others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from greenlane.control import Server
+from greenlane.errors import GreenlaneError
+from greenlane.fleet.apart import Assignment
+from greenlane.fleet.group import State
+from greenlane.fleet.haproxy.runtime import Row
+from greenlane.fleet.limits import Limits, Worked
+from greenlane.fleet.measured import Asking, Came, Since
+from greenlane.fleet.rounds import Service
+from greenlane.fleet.scrape import Scrape
+from greenlane.fleet.status import Status, status_of
+from greenlane.metrics import Learned
+from greenlane.real import start_new_thread
+
+__all__ = ["Live"]
+
+
+class Live:
+    """A `Round`, and what the control socket of the tree shows (`greenlane.control.Controlled`).
+
+    Args:
+        kind: of the application, `wsgi` or `asgi`.
+    """
+
+    every_s: float = 1.0
+
+    def __init__(self, *, kind: str) -> None:
+        self._kind = kind
+        self._asking: tuple[str, Asking] | None = None
+        self._server: Server | None = None
+        self._scrape: Scrape | None = None
+        self._since = Since()
+        self._limits = Limits(threads=kind == "wsgi")
+        self._assignment = Assignment()
+        self._status: Status = {}
+        self._sockets: list[Path] = []
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Look, set what should be, say how it stands."""
+        told = self._asked(service).told
+        self._offer(service)
+        rows = service.front.runtime.rows()
+        worked = worked_by(service, self._since.take(told), rows)
+        blind = bool(told) and not any("record" in one.answer for one in told.values())
+        try:
+            self._limits.look(service, worked, blind=blind)
+            self._assignment.look(service, worked)
+        finally:
+            self._status = status_of(service, rows, self._assignment.apart)
+
+    def close(self) -> None:
+        """End the threads. Idempotent."""
+        if self._asking is not None:
+            self._asking[1].close()
+        for one in (self._server, self._scrape):
+            if one is not None:
+                one.stop()
+        self._asking = self._server = self._scrape = None
+
+    # -- what is shown
+
+    def served(self) -> Status:
+        """How it stands; {} before the first look."""
+        return self._status
+
+    def mode(self) -> str:
+        """Say that the tree has no permits: its workers do."""
+        return "off"
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        """Do nothing: workers are told through sockets of their own."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Give none."""
+        return {}
+
+    def learned(self) -> Sequence[Learned]:
+        """Give nothing."""
+        return []
+
+    def _asked(self, service: Service) -> Asking:
+        """Whoever asks the workers, made when it is first needed: other threads only once the tree runs."""
+        folder = service.settings.control_dir
+        if self._asking is None or self._asking[0] != folder:
+            self.close()
+            self._asking = folder, Asking(folder)
+            self._begin_to_tell(service, folder)
+        asking = self._asking[1]
+        asking.of(service.groups.values())
+        return asking
+
+    def _offer(self, service: Service) -> None:
+        """Let Prometheus ask, if the settings say where."""
+        answers = self._kind == "wsgi"
+        groups = service.groups.values() if answers else ()
+        self._sockets = [slot.socket for group in groups for slot in group.of(State.SERVING)]
+        if service.settings.metrics_path and self._scrape is None:
+            try:
+                self._scrape = Scrape(service.folder, self.served, lambda: self._sockets)
+            except OSError as error:
+                service.say(f"no metrics: {error}")
+
+    def _begin_to_tell(self, service: Service, folder: str) -> None:
+        try:
+            self._server = Server(self, folder, start_thread=start_new_thread)
+            self._server.start()
+        except GreenlaneError as error:  # the service goes on without
+            service.say(str(error))
+        else:
+            service.say(f"see it: greenlane top --control-dir {folder} --pid {os.getpid()}")
+
+
+def worked_by(service: Service, came: Mapping[int, Came], rows: Sequence[Row]) -> dict[str, Worked]:
+    """By group, what its workers told, with how many requests each has at the front now."""
+    current = {(row.backend, row.server): row.current for row in rows}
+    worked: dict[str, Worked] = {}
+    for name, group in service.groups.items():
+        of = [(came[slot.pid], current.get((name, slot.name), 0)) for slot in group.slots if slot.pid in came]
+        if of:
+            worked[name] = Worked(
+                sum(one.span_ns for one, _ in of),
+                sum(one.span_ns * requests for one, requests in of),
+                [row for one, _ in of for row in one.ended],
+            )
+    return worked

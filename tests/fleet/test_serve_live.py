@@ -1,0 +1,114 @@
+"""`greenlane serve` that measures: its number, its lane `apart`, and what top and Prometheus say of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenlane.control import ask
+from greenlane.errors import ControlError
+from tests.fleet.served import COMMAND, Served, until
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+workers = 2
+auto_lane = true
+metrics_path = "/metrics"
+control_dir = "{folder}/c"
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("live")
+    with Served(folder, "mixed:app", SETTINGS.format(folder=folder), "--kind", "wsgi") as served:
+        yield served
+
+
+@contextlib.contextmanager
+def load(served: Served, *paths: str) -> Iterator[None]:
+    """Two clients of each path, one request after the other."""
+    over = threading.Event()
+
+    def run(path: str) -> None:
+        while not over.is_set():
+            served.get(path)
+
+    clients = [threading.Thread(target=run, args=(path,)) for path in paths for _ in range(2)]
+    for client in clients:
+        client.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
+
+
+def top(served: Served, *flags: str) -> str:
+    command = [sys.executable, "-c", COMMAND, "top", "--once", "--control-dir", f"{served.folder}/c", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def status(served: Served) -> dict[str, Any]:
+    """What the tree says of itself; {} before it does."""
+    with contextlib.suppress(ControlError):
+        answer = ask(served.folder / "c" / f"{served.process.pid}.sock", {"do": "show"})
+        found: dict[str, Any] = answer["serve"]
+        return found
+    return {}
+
+
+def test_it_measures_assigns_and_tells(served: Served) -> None:
+    with load(served, "/burn", "/nap"):
+        until(lambda: status(served).get("routes"))
+        until(lambda: status(served)["groups"][0]["by"] == "model")
+        until(lambda: served.get("/burn").split()[1:] == ["apart"])
+        seen = status(served)
+        page = served.get("/metrics")
+    assert served.get("/nap").split()[1:] == []
+    (group,) = seen["groups"]
+    assert group["group"] == "shared" and group["serving"] == group["workers"] == 2
+    assert group["at_once"] < 8, "a request computes for some 15 ms, and sleeps for less"
+    assert re.fullmatch(r"model: [\d.]+ ms CPU and [\d.]+ ms I/O a request; so many keep a worker busy", group["why"])
+    assert [row["route"] for row in seen["routes"]] == ["GET /burn"]
+    lanes = {row["lane"]: row for row in seen["lanes"]}
+    assert lanes["apart"]["places"] == group["at_once"], "one worker's are left to the rest"
+    assert lanes["(rest)"]["in_progress"] is None
+    assert {row["pid"] for row in seen["workers"]} == set(served.workers())
+    at_once = {row.at_once for row in served.runtime.rows("shared") if row.server != "BACKEND"}
+    assert len(at_once) == 1 and at_once.pop() < 8
+    assert 'greenlane_serve_at_once{group="shared",by="model"}' in page
+    assert 'greenlane_serve_lane_places{lane="apart",group="shared"}' in page
+    assert set(re.findall(r'greenlane_jobs_total\{.*pid="(\d+)"', page)) == {str(pid) for pid in served.workers()}
+    assert page.count("# TYPE greenlane_jobs_total ") == 1
+
+
+def test_top_shows_tables(served: Served) -> None:
+    until(lambda: status(served))
+    text = top(served)
+    for column in ("at_once", "waiting", "why", "places", "state"):
+        assert column in text
+    assert "(rest)" in text and "serving" in text
+    (row,) = [row for row in json.loads(top(served, "--json"))["rows"] if "serve" in row]
+    assert row["pid"] == served.process.pid
+    assert row["serve"].keys() == status(served).keys()
+
+
+def test_what_goes_leaves_nothing(tmp_path: Path) -> None:
+    before = set(Path("/dev/shm").glob("greenlane-measured-*"))
+    with Served(tmp_path, "mixed:app", "workers = 2\n", "--kind", "wsgi") as served:
+        until(lambda: "see it: greenlane top --control-dir" in served.process.output)
+        (ours,) = set(Path("/dev/shm").glob("greenlane-measured-*")) - before
+        assert ours.is_dir()
+    assert not ours.exists()
