@@ -25,7 +25,8 @@ from greenlane.fleet.workers.application import KINDS, parts
 __all__ = ["COMMAND"]
 
 _FLAGS: Final = (
-    *("bind", "workers", "at_once", "auto_lane", "health_path", "queue_s", "stop_s", "control_dir"),
+    *("bind", "workers", "at_once", "auto_lane", "health_path", "queue_s", "stop_s"),
+    *("hung_after_s", "control_dir"),
 )
 
 

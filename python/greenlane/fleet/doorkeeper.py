@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from greenlane.errors import FleetError
+from greenlane.errors import FleetError, GreenlaneError
 from greenlane.fleet.backoff import Backoff
 from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.haproxy.front import Front
+from greenlane.fleet.haproxy.runtime import RUNTIME_SOCKET
 
 __all__ = ["Doorkeeper"]
 
@@ -34,6 +35,8 @@ class Doorkeeper:
         self._say = say
         self._reap = reap
         self._since_s = 0.0
+        #: It runs and does not answer at its runtime socket: another one must take its place.
+        self.deaf = False
 
     def start(self, text: str, fds: Sequence[int], groups: Iterable[Group]) -> None:
         """Start a front, or another one after that which runs. Blocks until it can be talked to, some 40 ms.
@@ -42,6 +45,7 @@ class Doorkeeper:
             FrontError: the configuration is refused. What ran goes on.
         """
         self.front.run(text, fds)
+        self.deaf = False
         self._since_s = time.monotonic()
         until_s = self._since_s + _FRONT_S
         while time.monotonic() < until_s and not self._listens():
@@ -74,7 +78,15 @@ class Doorkeeper:
         try:
             command()
         except FleetError as error:
-            self._say(str(error))
+            self.failed(error)
+
+    def failed(self, error: GreenlaneError) -> None:
+        """Tell an error; one of the runtime socket says that the front is deaf."""
+        if error.name == RUNTIME_SOCKET:
+            if self.deaf:
+                return  # told already
+            self.deaf = True
+        self._say(str(error))
 
     def in_progress(self, group: Group, slot: Slot) -> int:
         """Requests that a worker has."""

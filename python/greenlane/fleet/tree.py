@@ -83,6 +83,7 @@ class Tree:
         self._succession = Succession(self._staff)
         self._stopping = False
         self._until_s = math.inf
+        self._leaves_until_s = math.inf  # fronts before the present one
         self._served = False  # has ever been whole
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
@@ -126,7 +127,8 @@ class Tree:
             self._refuse_coming(now_s)
         elif self._succession.ready and self._may_start_front(now_s):
             self._take_over(now_s)
-        if self._lineup is not None and self.front.child is None and self._may_start_front(now_s):
+        absent = self.front.child is None or self._doorkeeper.deaf
+        if self._lineup is not None and absent and self._may_start_front(now_s):
             self._start_front(self._lineup)
         if self._served and self.front.child is not None:
             self._go_round(now_s)
@@ -142,7 +144,7 @@ class Tree:
                 try:
                     one.look(self, now_s)
                 except GreenlaneError as error:
-                    self.say(str(error))
+                    self._doorkeeper.failed(error)
 
     def _tell_ready(self) -> None:
         self._notify.ready()
@@ -179,6 +181,8 @@ class Tree:
             pauses.append(self._doorkeeper.backoff.until_s - now_s)
         if (until_s := self._succession.first_until_s) is not None:
             pauses.append(until_s - now_s)
+        if self.front.leaving and self._leaves_until_s > now_s:
+            pauses.append(self._leaves_until_s - now_s)
         if self._stopping:
             pauses.append(self._until_s - now_s)
         elif self._served:
@@ -264,12 +268,14 @@ class Tree:
         return self.front.child is not None or self._doorkeeper.backoff.may_try(now_s)
 
     def _start_front(self, lineup: Lineup, *, gates_before: Sequence[str] = ()) -> None:
+        if self.front.child is not None:
+            self._leaves_until_s = time.monotonic() + self.settings.stop_s
         site = lineup.site(self.folder, gates_before=gates_before)
         self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values())
 
     def _end_late_fronts(self, now_s: float) -> None:
-        """A front before the present one has no workers any more: whoever still is there has had `stop_s`."""
-        if self.front.leaving and self._succession.first_until_s is None:
+        """Who is still at a front before the present one has had `stop_s`."""
+        if self.front.leaving and now_s >= self._leaves_until_s:
             self.front.end_leaving()
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:

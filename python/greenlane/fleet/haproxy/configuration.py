@@ -133,6 +133,7 @@ def _public(site: Site) -> list[str]:
         "http-request set-header x-forwarded-for %[src]",
         "http-request set-header x-forwarded-proto https if { ssl_fc }",
         "http-request set-header x-forwarded-proto http unless { ssl_fc }",
+        "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
         *site.frontend_lines,
         *_told_apart(site.layout, site.folder),
         f"{_ONCE}  # only what is safe is sent twice",

@@ -16,7 +16,10 @@ from typing import Final
 
 from greenlane.errors import FleetError
 
-__all__ = ["Runtime", "Row"]
+__all__ = ["RUNTIME_SOCKET", "Row", "Runtime"]
+
+#: What a FleetError names when nobody answers there.
+RUNTIME_SOCKET: Final = "runtime socket"
 
 _ANSWER_S: Final = 5.0
 _READ_BYTES: Final = 65536
@@ -98,7 +101,7 @@ class Runtime:
                     pieces.append(piece)
         except OSError as error:
             raise FleetError(
-                "talk to the front", name="runtime socket", value=str(self.path),
+                "talk to the front", name=RUNTIME_SOCKET, value=str(self.path),
                 rule=f"one on which HAProxy answers ({error.strerror or error})",
                 hint="see in the log whether HAProxy has ended; `greenlane serve` starts it again",
             ) from None  # fmt: skip

@@ -27,7 +27,7 @@ def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[
     from greenlane.hosts.asgi import Greenlane
 
     loaded: Any = application.load(name)
-    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn")
+    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:

@@ -28,6 +28,8 @@ def serve(
     from greenlane.hosts.gunicorn import Worker
 
     class Beating(Worker):
+        behind_front = True
+
         def notify(self) -> None:
             super().notify()
             turn()
