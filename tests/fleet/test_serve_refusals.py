@@ -37,7 +37,10 @@ def test_lanes_that_cannot_hold(
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("", "haproxy=None, expected HAProxy 2.6 or later"), ("echo HAProxy version 2.4.1", "'2.4.1', expected HAProxy 2.6")],
+    [
+        ("", "haproxy=None, expected HAProxy 2.6 or later"),
+        ("echo HAProxy version 2.4.1", "'2.4.1', expected HAProxy 2.6 or later"),
+    ],
     ids=["missing", "too old"],
 )
 def test_a_haproxy_that_will_not_do(
