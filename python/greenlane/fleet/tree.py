@@ -80,7 +80,7 @@ class Tree:
         self._children = Children()
         self._selector = selectors.DefaultSelector()
         self._staff = Staff(self._children, self._selector, application, kind)
-        self._succession = Succession(self._staff)
+        self._succession = Succession(self._staff.dismiss)
         self._stopping = False
         self._until_s = math.inf
         self._leaves_until_s = math.inf  # fronts before the present one
