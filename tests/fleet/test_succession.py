@@ -22,7 +22,7 @@ class Staged:
         self.succession = Succession(self.dismissed.append)
 
     def lineup(self, workers: int = 1, lanes: tuple[Lane, ...] = ()) -> Lineup:
-        settings = Settings(workers=workers, lanes=lanes)
+        settings = Settings(bind=(), workers=workers, lanes=lanes)
         layout = layout_of(settings)
         groups = {name: Group(name, number, Path("/run"), self.acts, 5.0) for name, number in layout.groups.items()}
         return Lineup(settings, layout, Places(settings, layout.groups), {}, groups)
