@@ -53,7 +53,7 @@ class Lane:
     )  # fmt: skip
     weight: str = declare(
         "auto", "Pins every phase of the lane's jobs; `auto` = as learned.",
-        choices=("apart", "light", "auto"), reason="What is measured follows the code; a pin does not.",
+        choices=("heavy", "light", "auto"), reason="What is measured follows the code; a pin does not.",
     )  # fmt: skip
     deadline_ms: float = declare(
         0.0, "Deadline from arrival, where the request brings none (a sooner one of its own holds); 0 = none.",

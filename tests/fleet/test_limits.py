@@ -91,4 +91,3 @@ def test_workers_that_do_not_measure_leave_it_and_say_so(tmp_path: Path) -> None
     chosen = looked(Settings(), tmp_path, worked(40, 40.0, 0.0), blind=True).places.sets[SHARED]
     assert (chosen.at_once, chosen.why) == (FIRST_AT_ONCE, UNMEASURED)
     assert word_of(chosen.why) == word_of("nothing is measured yet") == "unknown"
-

@@ -49,7 +49,9 @@ impl Apart {
     pub fn look<'a>(&mut self, ended: impl IntoIterator<Item = (&'a str, Ended)>) -> bool {
         let mut changed = false;
         for (route, one) in ended {
-            if one.jobs == 0 || (self.routes.len() >= MOST_ROUTES && !self.routes.contains_key(route)) {
+            if one.jobs == 0
+                || (self.routes.len() >= MOST_ROUTES && !self.routes.contains_key(route))
+            {
                 continue;
             }
             let known = self.routes.entry(route.to_owned()).or_default();

@@ -245,7 +245,9 @@ impl AtOnce {
     /// The usual time follows down at once, and up while load cannot be the reason.
     fn follow(&mut self, used: bool, window: &HashMap<String, Ended>) {
         for (route, one) in window {
-            if one.jobs < ROUTE_JOBS || (self.usual_ns.len() >= MOST_ROUTES && !self.usual_ns.contains_key(route)) {
+            if one.jobs < ROUTE_JOBS
+                || (self.usual_ns.len() >= MOST_ROUTES && !self.usual_ns.contains_key(route))
+            {
                 continue;
             }
             let own_ns = (one.cpu_ns + one.io_ns) as f64 / one.jobs as f64;
@@ -364,7 +366,11 @@ mod tests {
     fn settled(limit: &mut AtOnce, at: impl Fn(u32) -> Ended) -> u32 {
         for _ in 0..100 {
             let (number, second_ns) = (limit.number(), 1_000 * MS);
-            limit.look(second_ns, u64::from(number) * second_ns, [("GET /", at(number))]);
+            limit.look(
+                second_ns,
+                u64::from(number) * second_ns,
+                [("GET /", at(number))],
+            );
         }
         limit.number()
     }
@@ -392,7 +398,9 @@ mod tests {
     fn a_saturated_worker_gets_what_the_model_says_whatever_it_had() {
         for first in [1, 8, 64] {
             let mut limit = AtOnce::new(RULE, first);
-            let number = settled(&mut limit, |number| ended(saturated(number, 5.0, 60.0), 5.0, 55.0));
+            let number = settled(&mut limit, |number| {
+                ended(saturated(number, 5.0, 60.0), 5.0, 55.0)
+            });
             assert!((16..=20).contains(&number), "{first} -> {number}");
             assert_eq!(limit.why(), Why::Model);
         }
@@ -401,14 +409,18 @@ mod tests {
     #[test]
     fn what_computes_comes_one_by_one() {
         let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| ended(saturated(number, 40.0, 40.0), 40.0, 0.0));
+        let number = settled(&mut limit, |number| {
+            ended(saturated(number, 40.0, 40.0), 40.0, 0.0)
+        });
         assert_eq!(number, 1);
     }
 
     #[test]
     fn a_blocked_loop_is_no_io_that_others_can_use() {
         let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| ended(saturated(number, 20.0, 20.0), 0.1, 19.9));
+        let number = settled(&mut limit, |number| {
+            ended(saturated(number, 20.0, 20.0), 0.1, 19.9)
+        });
         assert!(number <= 3, "{number}");
         assert_eq!(limit.why(), Why::Backstop);
     }
@@ -416,15 +428,21 @@ mod tests {
     #[test]
     fn a_pool_of_five_connections_holds_it_near_its_own_knee() {
         let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| ended(saturated(number, 20.0, 100.0), 1.0, 99.0));
+        let number = settled(&mut limit, |number| {
+            ended(saturated(number, 20.0, 100.0), 1.0, 99.0)
+        });
         assert!((5..=13).contains(&number), "{number}");
     }
 
     #[test]
     fn an_upstream_that_is_slower_by_nature_is_learned() {
         let mut limit = AtOnce::new(RULE, 8);
-        settled(&mut limit, |number| ended(saturated(number, 5.0, 60.0), 5.0, 55.0));
-        let number = settled(&mut limit, |number| ended(saturated(number, 5.0, 305.0), 5.0, 300.0));
+        settled(&mut limit, |number| {
+            ended(saturated(number, 5.0, 60.0), 5.0, 55.0)
+        });
+        let number = settled(&mut limit, |number| {
+            ended(saturated(number, 5.0, 305.0), 5.0, 300.0)
+        });
         assert!(number >= 50, "{number} of {:?}", limit.why());
     }
 
@@ -447,7 +465,8 @@ mod tests {
             most: 10,
             ..RULE
         };
-        for (cpu_ms, io_ms, number, why) in [(40.0, 0.0, 4, Why::Least), (5.0, 55.0, 10, Why::Most)] {
+        for (cpu_ms, io_ms, number, why) in [(40.0, 0.0, 4, Why::Least), (5.0, 55.0, 10, Why::Most)]
+        {
             let mut limit = AtOnce::new(rule, 7);
             let one = ended(20, cpu_ms, io_ms);
             assert!(limit.look(1_000 * MS, 500 * MS, [("GET /", one)]));

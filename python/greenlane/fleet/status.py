@@ -1,9 +1,9 @@
 """How a service stands, as one object of plain values: for the control socket, `greenlane top` and Prometheus.
 
-    groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
-    lanes    who may take how many places; those without a gate wait in their group's queue
-    workers  who boots, serves, leaves; requests that each has
-    routes   those that `auto_lane` has sent to a lane, and what they compute
+groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
+lanes    who may take how many places; those without a gate wait in their group's queue
+workers  who boots, serves, leaves; requests that each has
+routes   those that `auto_lane` has sent to a lane, and what they compute
 """
 
 from __future__ import annotations
