@@ -186,7 +186,7 @@ class Tree:
         if self._stopping:
             pauses.append(self._until_s - now_s)
         elif self._served and self.front.child is not None:
-            pauses += [due_s - now_s for due_s in self._round_s.values()]
+            pauses += [self._round_s.get(one, now_s) - now_s for one in self.rounds]
         return max(0.0, min(pauses))
 
     def _all_groups(self) -> chain[Group]:
