@@ -296,6 +296,8 @@ def _send(resp: ClaimedResponse, body: Iterable[bytes], environ: Environ) -> Non
     if isinstance(body, environ["wsgi.file_wrapper"]):
         resp.write_file(body)
     else:
+        if isinstance(body, list) and len(body) == 1:
+            resp.measure(body[0])
         for piece in body:
             resp.write(piece)
     resp.close()

@@ -112,7 +112,7 @@ def _defaults(site: Site) -> list[str]:
         f"timeout queue {_ms(site.queue_s)}",
         "option abortonclose  # a client that has gone is not served from the queue",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
-        "retries 1  # a request that kills workers is sent to two",
+        "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
         "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
         "http-reuse always",
@@ -206,7 +206,8 @@ def _used(layout: Layout) -> Iterator[str]:
 def _gate(site: Site, lane: FrontLane) -> list[str]:
     places = site.layout.most(lane, site.at_once[site.layout.group_of(lane)])
     lines = [
-        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places}",
+        # An idle connection to ourselves keeps a HAProxy that is to finish.
+        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places} pool-purge-delay 250ms",
         "retries 0",
     ]
     if lane.deadline_ms:
