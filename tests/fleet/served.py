@@ -21,14 +21,15 @@ COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 
 
 class Served:
-    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`."""
+    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`, and `also` on another address."""
 
-    def __init__(self, folder: Path, application: str, settings: str, *flags: str) -> None:
+    def __init__(self, folder: Path, application: str, settings: str, *flags: str, also: str = "") -> None:
         self.folder = folder
         self.port = child.free_port()
         (folder / "greenlane.toml").write_text(settings)
+        bind = ",".join(filter(None, [f"127.0.0.1:{self.port}", also]))
         self.process = child.Child(
-            [sys.executable, "-c", COMMAND, "serve", application, "--bind", f"127.0.0.1:{self.port}", *flags],
+            [sys.executable, "-c", COMMAND, "serve", application, "--bind", bind, *flags],
             cwd=APPS,
             env={"HELD": str(folder), "GREENLANE_CONFIG": str(folder / "greenlane.toml")},
         )

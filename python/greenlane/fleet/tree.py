@@ -27,9 +27,10 @@ from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
 from greenlane.fleet.backoff import Backoff
+from greenlane.fleet.certificate import Certificate, Renewal
 from greenlane.fleet.child import Child, reaped
 from greenlane.fleet.group import Group, Slot, State, ending
-from greenlane.fleet.haproxy import found
+from greenlane.fleet.haproxy import found, tls
 from greenlane.fleet.haproxy.configuration import Server, Site, configuration
 from greenlane.fleet.haproxy.front import Front
 from greenlane.fleet.layout import Layout, layout_of
@@ -38,6 +39,7 @@ from greenlane.fleet.notify import Notify
 from greenlane.fleet.places import Places
 from greenlane.fleet.rounds import Round
 from greenlane.fleet.signals import Signals
+from greenlane.fleet.trust import trust_of
 from greenlane.settings import Settings
 
 __all__ = ["Tree"]
@@ -72,6 +74,7 @@ class Tree:
         self._say = say
         self.settings = read()
         self.layout: Layout = layout_of(self.settings)
+        self.trust = trust_of(self.settings, kind)
         self.places = Places(self.settings, self.layout.groups)
         self._program = found.found()
         self._notify = Notify()
@@ -100,11 +103,12 @@ class Tree:
             GreenlaneError: it cannot start.
         """
         with contextlib.ExitStack() as stack:
-            self._listeners = listen(self.settings.bind)
+            self._listeners = listen((*self.settings.bind, *self.settings.tls_bind))
             for listener in self._listeners:
                 stack.callback(listener.close)
             self.folder = Path(tempfile.mkdtemp(prefix="greenlane-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self._read_certificate()
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
@@ -117,6 +121,12 @@ class Tree:
             while self._step():
                 self._wait()
         return 0
+
+    def _read_certificate(self) -> None:
+        if self.settings.tls_bind:
+            certificate = Certificate(self.settings, self.folder / tls.CERTIFICATE)
+            certificate.write()
+            self.rounds.append(Renewal(certificate))
 
     def _step(self) -> bool:
         """Everything that the present states ask for; whether there is a next time."""
@@ -152,7 +162,7 @@ class Tree:
 
     def _tell_ready(self) -> None:
         self._notify.ready()
-        where = ", ".join(self.settings.bind)
+        where = ", ".join([*self.settings.bind, *(f"{one} (TLS)" for one in self.settings.tls_bind)])
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
         again = " again" if self._renewing else ""
         self.say(f"serving {self._application} ({self._kind}) on {where}{again}; workers: {workers}")
@@ -205,8 +215,10 @@ class Tree:
 
         servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         settings = self.settings
+        binds = tls.binds(settings, [listener.fileno() for listener in self._listeners], self.folder)
         return Site(
-            self.layout, servers, [f"fd@{listener.fileno()}" for listener in self._listeners], self.folder, at_once,
+            self.layout, servers, binds, self.folder, at_once, trust=self.trust,
+            global_lines=tls.global_lines(settings),
             health_path=settings.health_path, queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
             retry_after_s=settings.retry_after_s, connections=_connections(),
         )  # fmt: skip
@@ -291,15 +303,17 @@ class Tree:
         try:
             settings = self._read()
             layout = layout_of(settings)
+            trust = trust_of(settings, self._kind)
         except GreenlaneError as error:
             self.say(f"not reloaded: {error}")
             return
-        if layout.groups != self.layout.groups or settings.bind != self.settings.bind:
-            self.say("not reloaded: bind, workers and the processes of lanes need a restart")
+        if layout.groups != self.layout.groups or _sockets(settings) != _sockets(self.settings):
+            self.say("not reloaded: bind, TLS's files, workers and the processes of lanes need a restart")
             return
         self.say("replacing every worker, one by one")
         self._notify.reloading()
-        self.settings, self.layout = settings, layout
+        self.settings, self.layout, self.trust = settings, layout, trust
+        self._round_s.clear()  # what has changed beside the settings is looked at now
         self.places.read(settings)
         self._renewing = True
         for group in self.groups.values():
@@ -369,6 +383,10 @@ class Tree:
                 continue
             for group in self.groups.values():
                 group.died(pid, code, now_s, expected=self._ending)
+
+
+def _sockets(settings: Settings) -> tuple[object, ...]:
+    return settings.bind, settings.tls_bind, settings.tls_certificate, settings.tls_key
 
 
 def _connections() -> int:

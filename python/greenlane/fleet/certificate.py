@@ -1,0 +1,114 @@
+"""The certificate of the front: two files of somebody else, joined into one of ours, and again when they change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import FleetError, GreenlaneError, SettingsError
+from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.rounds import Service
+from greenlane.settings import Settings
+
+__all__ = ["Certificate", "Renewal"]
+
+_ATTEMPT: Final = "read the certificate"
+# inode, size, time of change of each file.
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Certificate:
+    """Certificate, chain and key by the settings.
+
+    Args:
+        settings: `tls_certificate` and `tls_key`.
+        path: where HAProxy reads them, as one file that nobody else may read.
+    """
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        self._files = [Path(name) for name in (settings.tls_certificate, settings.tls_key) if name]
+        self._path = path
+        self._stamp: _Stamp = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the files are others than those last read."""
+        return self._seen() != self._stamp
+
+    def write(self) -> None:
+        """Read the files and write ours.
+
+        Raises:
+            SettingsError: a file cannot be read, or the two are no certificate with its key. Ours stays as it was.
+        """
+        self._stamp = self._seen()  # first: what changes meanwhile is read again
+        new = self._path.with_suffix(".new")
+        try:
+            text = "".join(_sections(file.read_text()) for file in self._files)
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
+            _check(new)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError, UnicodeDecodeError a ValueError
+            with contextlib.suppress(OSError):
+                new.unlink()
+            names = ", ".join(map(str, self._files))
+            rule = f"a certificate and its key in PEM, without a passphrase ({error})"
+            hint = "name both in tls_certificate and tls_key"
+            raise SettingsError("tls_certificate", names, rule, hint, attempted=_ATTEMPT) from None
+        new.replace(self._path)
+
+    def tell(self, runtime: Runtime) -> None:
+        """Give a front that runs what was written last. Connections that exist keep theirs.
+
+        Raises:
+            FleetError: it does not take it; it goes on with the one before.
+        """
+        runtime.ask(f"abort ssl cert {self._path}")  # what an attempt before has left
+        for command in (f"set ssl cert {self._path} <<\n{self._path.read_text()}", f"commit ssl cert {self._path}"):
+            answer = runtime.ask(command).strip()
+            if "Transaction" not in answer and "Success" not in answer:
+                rule = f"one that HAProxy accepts; it says: {answer}"
+                raise FleetError("renew the certificate", name="tls_certificate", value=str(self._files[0]), rule=rule)
+
+    def _seen(self) -> _Stamp:
+        with contextlib.suppress(OSError):
+            found = [file.stat() for file in self._files]
+            return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+        return ()
+
+
+class Renewal:
+    """Looks whether the certificate was renewed. A failure is told once a change."""
+
+    #: In s. Arbitrary: a certificate is renewed weeks before it ends.
+    every_s = 10.0
+
+    def __init__(self, certificate: Certificate) -> None:
+        self._certificate = certificate
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Read what has changed and tell the front."""
+        if not self._certificate.changed:
+            return
+        try:
+            self._certificate.write()
+            self._certificate.tell(service.front.runtime)
+        except GreenlaneError as error:
+            service.say(f"the certificate is not renewed: {error}")
+            return
+        service.say("the certificate is renewed")
+
+
+def _sections(text: str) -> str:
+    """Without empty lines: one ends what HAProxy's runtime socket reads."""
+    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+
+
+def _check(file: Path) -> None:
+    def refuse() -> str:
+        raise ValueError("the key has a passphrase")
+
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, password=refuse)
