@@ -8,8 +8,9 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, GreenlaneError, SettingsError
+from greenlane.errors import FleetError, SettingsError
 from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.haproxy.tls import CERTIFICATE
 from greenlane.fleet.rounds import Service
 from greenlane.settings import Settings
 
@@ -32,6 +33,8 @@ class Certificate:
         self._files = [Path(name) for name in (settings.tls_certificate, settings.tls_key) if name]
         self._path = path
         self._stamp: _Stamp = ()
+        #: What was written last; "" = nothing yet.
+        self.text = ""
 
     @property
     def changed(self) -> bool:
@@ -59,6 +62,7 @@ class Certificate:
             hint = "name both in tls_certificate and tls_key"
             raise SettingsError("tls_certificate", names, rule, hint, attempted=_ATTEMPT) from None
         new.replace(self._path)
+        self.text = text
 
     def tell(self, runtime: Runtime) -> None:
         """Give a front that runs what was written last. Connections that exist keep theirs.
@@ -67,7 +71,7 @@ class Certificate:
             FleetError: it does not take it; it goes on with the one before.
         """
         runtime.ask(f"abort ssl cert {self._path}")  # what an attempt before has left
-        for command in (f"set ssl cert {self._path} <<\n{self._path.read_text()}", f"commit ssl cert {self._path}"):
+        for command in (f"set ssl cert {self._path} <<\n{self.text}", f"commit ssl cert {self._path}"):
             answer = runtime.ask(command).strip()
             if "Transaction" not in answer and "Success" not in answer:
                 rule = f"one that HAProxy accepts; it says: {answer}"
@@ -81,25 +85,41 @@ class Certificate:
 
 
 class Renewal:
-    """Looks whether the certificate was renewed. A failure is told once a change."""
+    """The certificate of the settings, and looks whether it was renewed. Without TLS it does nothing."""
 
     #: In s. Arbitrary: a certificate is renewed weeks before it ends.
     every_s = 10.0
 
-    def __init__(self, certificate: Certificate) -> None:
+    def __init__(self) -> None:
+        self._certificate: Certificate | None = None
+        # What the front has.
+        self._told = ""
+
+    def take(self, settings: Settings, folder: Path) -> None:
+        """Read the certificate of these settings for a front whose folder this is.
+
+        Raises:
+            SettingsError: see `Certificate.write`. The one before stays.
+        """
+        certificate = Certificate(settings, folder / CERTIFICATE) if settings.tls_bind else None
+        if certificate is not None:
+            certificate.write()
         self._certificate = certificate
 
     def look(self, service: Service, now_s: float) -> None:
-        """Read what has changed and tell the front."""
-        if not self._certificate.changed:
+        """Read what has changed and tell the front. What cannot be read is told in the log, once a change."""
+        certificate = self._certificate
+        if certificate is None:
             return
-        try:
-            self._certificate.write()
-            self._certificate.tell(service.front.runtime)
-        except GreenlaneError as error:
-            service.say(f"the certificate is not renewed: {error}")
-            return
-        service.say("the certificate is renewed")
+        if certificate.changed:
+            try:
+                certificate.write()
+            except SettingsError as error:
+                service.say(f"the certificate is not renewed: {error}")
+        if self._told not in ("", certificate.text):
+            certificate.tell(service.front.runtime)
+            service.say("the certificate is renewed")
+        self._told = certificate.text  # the first one a front has read by itself
 
 
 def _sections(text: str) -> str:

@@ -82,6 +82,8 @@ def _check_together(settings: Settings) -> None:
     """Settings that would silently do nothing."""
     if not settings.bind and not settings.tls_bind:
         raise SettingsError("bind", [], "at least one address, here or in tls_bind", 'set bind = ["127.0.0.1:8000"]')
+    if both := sorted(set(settings.bind) & set(settings.tls_bind)):
+        raise SettingsError("tls_bind", both[0], "an address that is not in bind", "keep it in one", attempted=_ATTEMPT)
     if settings.tls_bind and not settings.tls_certificate:
         hint = 'set tls_certificate = "fullchain.pem"'
         raise SettingsError("tls_certificate", "", "a certificate for tls_bind", hint, attempted=_ATTEMPT)

@@ -19,6 +19,7 @@ class LaneRules:
     def __init__(self, settings: Settings) -> None:
         """Take the lanes from `settings`."""
         self.any = bool(settings.lanes)
+        self._deadlines_ms = {lane.name: lane.deadline_ms for lane in settings.lanes}
         self._settings = settings
         self.lane_of_path = functools.lru_cache(_REMEMBERED_PATHS)(self._lane_of_path)
 
@@ -26,6 +27,11 @@ class LaneRules:
         """Give the deadline that a path's lane sets, monotonic ns; 0 = none."""
         lane = self.lane_of_path(path)
         return arrival_ns + round(lane.deadline_ms * _NS_PER_MS) if lane and lane.deadline_ms else 0
+
+    def due_ns_of(self, name: str, arrival_ns: int) -> int:
+        """Give the deadline that a lane sets by its name, monotonic ns; 0 = none."""
+        span_ms = self._deadlines_ms.get(name, 0.0)
+        return arrival_ns + round(span_ms * _NS_PER_MS) if span_ms else 0
 
     def apply_to(self, route: str, pin: Callable[[str, str], None], set_mode: Callable[[str, str], None]) -> None:
         """Pin a route and set its mode as its lane says; called once, when the route is first seen."""

@@ -14,7 +14,7 @@ from typing import Final
 from greenlane.fleet.haproxy import access_log, peers, requests, sockets
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
-from greenlane.fleet.layout import Layout
+from greenlane.fleet.layout import SHARED, Layout
 from greenlane.fleet.match import Match
 from greenlane.fleet.trust import Trust
 
@@ -25,6 +25,7 @@ LANE_HEADER: Final = "x-greenlane-lane"
 #: The one server of a gate.
 PLACES: Final = "places"
 _SPARE_S: Final = 5.0
+_ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Site:
     retry_after_s: int = 1
     connections: int = 10_000
     trust: Trust = field(default_factory=Trust)
+    # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
+    gates_before: Sequence[str] = field(default=())
     # Further lines: of the public frontend, before lanes are told apart; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
@@ -69,6 +72,7 @@ def configuration(site: Site) -> str:
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
             sections += [_gate(site, lane), _behind(site, lane)]
+    sections += [_behind_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     if site.trust.websockets:
         sections += [_sockets(site, group) for group in site.layout.groups]
@@ -107,8 +111,9 @@ def _defaults(site: Site) -> list[str]:
         f"timeout queue {_ms(site.queue_s)}",
         "option abortonclose  # a client that has gone is not served from the queue",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
-        "retries 3",
+        "retries 1  # a request that kills workers is sent to two",
         "retry-on conn-failure empty-response",
+        "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
         "http-reuse always",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
     ])  # fmt: skip
@@ -133,11 +138,12 @@ def _public(site: Site) -> list[str]:
         "http-request del-header x-greenlane- -m beg",
         *peers.client_lines(site.trust),
         *access_log.lines(site.trust),
+        "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
         *requests.lines(site.trust),
         *_redirected(site.trust),
         *site.frontend_lines,
         *_told_apart(site.layout),
-        "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }  # only what is safe is sent twice",
+        f"{_ONCE}  # only what is safe is sent twice",
     ]
     tunnels = sockets.used(site.layout) if site.trust.websockets else ()
     return _section("frontend public", [*lines, *tunnels, *_used(site.layout)])
@@ -203,13 +209,25 @@ def _behind(site: Site, lane: FrontLane) -> list[str]:
     lines = [f"bind {word(_behind_socket(site, lane))} mode 600"]
     if lane.priority:
         lines.append(f"http-request set-priority-class int({-lane.priority})")
-    lines.append("http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }")
+    lines.append(_ONCE)
     lines.append(f"default_backend {site.layout.group_of(lane)}")
     return _section(f"frontend behind-{gate_name(lane)}", lines)
 
 
 def _behind_socket(site: Site, lane: FrontLane) -> str:
-    return f"unix@{site.folder}/{gate_name(lane)}"
+    return _gate_socket(site, gate_name(lane))
+
+
+def _behind_before(site: Site, gate: str) -> list[str]:
+    return _section(f"frontend behind-{gate}", [
+        f"bind {word(_gate_socket(site, gate))} mode 600",
+        _ONCE,
+        f"default_backend {SHARED}",
+    ])  # fmt: skip
+
+
+def _gate_socket(site: Site, gate: str) -> str:
+    return f"unix@{site.folder}/{gate}"
 
 
 def _sockets(site: Site, group: str) -> list[str]:
