@@ -136,6 +136,11 @@ class _Reading:
         self._complete = not event.get("more_body", False)
         return event
 
+    @property
+    def disconnected(self) -> bool:
+        """What uvicorn knows of the client, for who asks the owner of `send`."""
+        return bool(getattr(getattr(self._send, "__self__", None), "disconnected", False))
+
     async def send(self, event: Any) -> None:
         """Pass it on, unless we have answered."""
         if self._refused:
