@@ -47,6 +47,7 @@ def lines(trust: Trust) -> Iterator[str]:
     yield f"capture request header host len {_HEADER_BYTES}"
     yield f"capture request header user-agent len {_HEADER_BYTES}"
     yield "http-request set-var(txn.target) pathq"
+    yield "http-request set-var(txn.target) url if HTTP_URL_STAR"
     texts = {"id": f"%[var(txn.id),{_ESCAPED}]", **_TEXTS} if trust.request_id_header else _TEXTS
     fields = [f'"{name}":"{what}"' for name, what in texts.items()]
     fields += [f'"{name}":{what}' for name, what in _NUMBERS.items()]

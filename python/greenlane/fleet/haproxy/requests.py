@@ -11,7 +11,7 @@ from typing import Final
 
 from greenlane.fleet.trust import Trust
 
-__all__ = ["SOCKET", "global_lines", "lines"]
+__all__ = ["SOCKET", "global_lines", "lines", "origin_form"]
 
 #: Whether a request asks for a WebSocket.
 SOCKET: Final = "{ var(txn.socket) -m found }"
@@ -32,6 +32,12 @@ def global_lines(trust: Trust) -> Iterator[str]:
         yield f"tune.bufsize {trust.head_max_bytes + _RESERVE_BYTES}"
 
 
+def origin_form() -> Iterator[str]:
+    """An absolute target names its host again, and HAProxy has compared it with Host: a worker gets the path."""
+    yield "http-request set-uri %[pathq] if !HTTP_2.0 HTTP_URL_ABS { pathq -m found }"
+    yield "http-request set-uri / if !HTTP_2.0 HTTP_URL_ABS  # it has none"
+
+
 def lines(trust: Trust) -> Iterator[str]:
     """Refusals first, then the form in which a worker gets it."""
     # Names with an underscore are the same as others to WSGI (`X_Forwarded_For`); deleted after all rules.
@@ -41,8 +47,6 @@ def lines(trust: Trust) -> Iterator[str]:
     for status, why, condition in _refusals(trust):
         answer = f'content-type text/plain string "{why}\\n"'
         yield f"http-request deny status {status} {answer} if {condition}"
-    # An absolute target names its host again; HAProxy has compared it with Host.
-    yield "http-request set-uri %[pathq] if !HTTP_2.0 HTTP_URL_ABS { pathq -m found }"
     yield from _upgrades()
     if trust.body_wait_s:
         milliseconds = max(1, round(trust.body_wait_s * 1000))
