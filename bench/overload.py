@@ -151,8 +151,8 @@ def measured(name: str, path: str, seconds: float) -> Iterator[dict[str, object]
         answered = found.answered()
         goodput = float(in_time.sum()) / seconds
         yield {
-            "contender": name, "endpoint": path.strip("/"), "stage": f"{stage:g}", "offered_per_s": len(found) / seconds,
-            "capacity_per_s": most, "done_per_s": float((found.status == 200).sum()) / seconds,
+            "contender": name, "endpoint": path.strip("/"), "stage": f"{stage:g}",
+            "offered_per_s": len(found) / seconds, "capacity_per_s": most, "done_per_s": float((found.status == 200).sum()) / seconds,
             "within_deadline_frac": float(in_time.mean()) if len(found) else 0.0,
             "goodput_of_capacity_frac": goodput / min(most, len(found) / seconds),
             "refused_frac": float((found.status == 503).mean()) if len(found) else 0.0,

@@ -79,6 +79,7 @@ def test_an_address_that_is_taken_is_told_at_a_reload(served: Served) -> None:
     assert served.get("/x")
 
 
+@pytest.mark.soak
 def test_a_front_that_is_deaf_is_replaced(served: Served) -> None:
     before = served.front()
     (served.run_folder() / "runtime").unlink()
@@ -88,6 +89,7 @@ def test_a_front_that_is_deaf_is_replaced(served: Served) -> None:
     assert served.get("/x")
 
 
+@pytest.mark.soak
 def test_a_worker_that_hangs_says_where_and_is_replaced(served: Served) -> None:
     served.serving(2)
     with contextlib.closing(served.connection()) as connection:

@@ -20,11 +20,11 @@ retry_after_s = 7
 [lanes.soon]
 match = ["/soon*"]
 headers = { x-who = "phone*" }
-deadline_ms = 300
+deadline_ms = 200
 """
 PHONE = {"X-Who": "phone"}
 # Longer than every deadline here. A longer pause changes nothing.
-TOO_LATE_S = 0.4
+TOO_LATE_S = 0.25
 
 
 @pytest.fixture(scope="module", params=["held:app", "looped:app"])
@@ -44,14 +44,16 @@ def served(serve: Served) -> Iterator[Served]:
     [
         ("/soon", PHONE),
         ("/soon", PHONE | {"grpc-timeout": "1H"}),
-        ("/any", {"grpc-timeout": "300m"}),
-        ("/any", {"X-Envoy-Expected-Rq-Timeout-Ms": "300"}),
+        ("/any", {"grpc-timeout": "200m"}),
+        ("/any", {"X-Envoy-Expected-Rq-Timeout-Ms": "200"}),
     ],
     ids=["a lane's", "a lane's, the sooner one", "gRPC's", "Envoy's"],
 )
 def test_what_has_waited_too_long_is_refused_and_never_begun(
     served: Served, path: str, headers: dict[str, str]
 ) -> None:
+    if served.application == "looped:app" and headers is not PHONE:
+        pytest.skip("seen with the other application")
     held, name = served.hold("/long"), f"late-{time.monotonic_ns()}"
     held.begun()
     with contextlib.closing(served.connection()) as late, contextlib.closing(served.connection()) as patient:
@@ -98,7 +100,7 @@ def test_an_upload_that_is_refused_costs_its_connection_only(served: Served) -> 
     held = served.hold("/long")
     held.begun()
     with contextlib.closing(served.connection()) as late:
-        late.request("POST", "/x", body=b"x" * 100_000, headers={"grpc-timeout": "300m"})
+        late.request("POST", "/x", body=b"x" * 100_000, headers={"grpc-timeout": "200m"})
         served.waiting("shared", 1)
         time.sleep(TOO_LATE_S)
         held.let_go()

@@ -106,6 +106,7 @@ def test_changed_lanes_take_effect_at_a_reload_and_fail_no_new_connection(served
 
 
 def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) -> None:
+    served.serving(2)
     before = served.workers()
     file = served.folder / "greenlane.toml"
     text = file.read_text()

@@ -6,12 +6,11 @@ the workers that it knows, on sockets of their own, until its clients have gone 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from greenlane.fleet.group import Group, State
 from greenlane.fleet.lineup import Lineup
-from greenlane.fleet.staff import Staff
 
 __all__ = ["Succession"]
 
@@ -20,11 +19,15 @@ _FIRST_TRIES: Final = 3
 
 
 class Succession:
-    """Line-ups beside the one that serves."""
+    """Line-ups beside the one that serves.
 
-    def __init__(self, staff: Staff) -> None:
+    Args:
+        dismiss: called with each group whose workers have all ended.
+    """
+
+    def __init__(self, dismiss: Callable[[Group], None]) -> None:
         self.coming: Lineup | None = None
-        self._staff = staff
+        self._dismiss = dismiss
         # With the time at which it must have ended what it has.
         self._before: list[tuple[Lineup, float]] = []
         self._ending: list[Group] = []
@@ -65,7 +68,7 @@ class Succession:
             group.step_stopping(now_s)
             if group.of(State.EMPTY) == group.slots:
                 self._ending.remove(group)
-                self._staff.dismiss(group)
+                self._dismiss(group)
 
     @property
     def ready(self) -> bool:

@@ -82,7 +82,7 @@ class Tree:
         self._children = Children()
         self._selector = selectors.DefaultSelector()
         self._staff = Staff(self._children, self._selector, application, kind)
-        self._succession = Succession(self._staff)
+        self._succession = Succession(self._staff.dismiss)
         self._stopping = False
         self._until_s = math.inf
         self._leaves_until_s = math.inf  # fronts before the present one
@@ -132,7 +132,7 @@ class Tree:
             self._take_over(now_s)
         absent = self.front.child is None or self._doorkeeper.deaf
         if self._lineup is not None and absent and self._may_start_front(now_s):
-            self._start_front(self._lineup)
+            self._start_again(self._lineup)
         if self._served and self.front.child is not None:
             self._go_round(now_s)
         settled = self._lineup is not None and self._lineup.settled and self._succession.coming is None
@@ -188,7 +188,7 @@ class Tree:
             pauses.append(self._leaves_until_s - now_s)
         if self._stopping:
             pauses.append(self._until_s - now_s)
-        elif self._served:
+        elif self._served and self.front.child is not None:
             pauses += [due_s - now_s for due_s in self._round_s.values()]
         return max(0.0, min(pauses))
 
@@ -278,6 +278,16 @@ class Tree:
             self._leaves_until_s = time.monotonic() + self.settings.stop_s
         site = lineup.site(self.folder, gates_before=gates_before)
         self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values())
+
+    def _start_again(self, lineup: Lineup) -> None:
+        """Another front for what serves: there is none, or it is deaf."""
+        try:
+            self._start_front(lineup)
+        except GreenlaneError as error:
+            if self.front.child is None:
+                raise
+            self._doorkeeper.deaf = False
+            self.say(str(error))
 
     def _end_late_fronts(self, now_s: float) -> None:
         """Who is still at a front before the present one has had `stop_s`."""

@@ -82,7 +82,8 @@ class Greenlane:
         due_ns = self._running.due_ns(told, arrival_ns)
         lane = str(told.get(bootstrap.LANE_KEY, ""))
         if self._shedding is not None and self._shedding.refuses(lane, arrival_ns, due_ns, now_ns):
-            return await response.refuse()
+            await response.refuse()
+            return None
         with deadline.until(due_ns):
             try:
                 return await self.app(scope, receive, response.send)

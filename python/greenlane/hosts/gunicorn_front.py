@@ -269,6 +269,8 @@ class Front:
             found.gone = True
             if self.pool.withdraw(found):
                 self.worker.note("unstarted")
+                if found.claim is not None:
+                    found.claim.over = True
                 self.close(found)
             else:
                 self.worker.note("clients_gone")

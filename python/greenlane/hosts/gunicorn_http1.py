@@ -22,7 +22,7 @@ from gunicorn.http2 import negotiation
 from gunicorn.workers.gthread import ThreadWorker
 
 from greenlane import deadline
-from greenlane.bootstrap import Running
+from greenlane.bootstrap import LANE_KEY, Running
 from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.hosts import gunicorn_answers as answers
 from greenlane.hosts.gunicorn_conn import AheadUnreader, Claim, Conn, QuickParser, too_late
@@ -231,7 +231,8 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         limits = self.running.limits
         if not limits.any:
             return "", self.application
-        lane = limits.admit(environ["PATH_INFO"])
+        named = environ.get(LANE_KEY, "") if self.behind_front else None
+        lane = limits.admit(environ["PATH_INFO"], named)
         return ("", self.refuse) if lane is None else (lane, self.application)
 
     def refuse(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
