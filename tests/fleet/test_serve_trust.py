@@ -120,9 +120,9 @@ def test_a_trusted_proxy_tells_scheme_and_host_and_keeps_its_request_id(served: 
 
 
 def test_a_stranger_forges_nothing(served: Trusting) -> None:
-    names = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Ssl",
-             "X-Scheme", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "X-Original-URL",
-             "X-Script-Name", "Front-End-Https", "X-Request-Id", "X-Greenlane-Lane", "X_Forwarded_For", "SCRIPT_NAME"]  # fmt: skip
+    names = """X-Forwarded-For X-Forwarded-Proto X-Forwarded-Host X-Forwarded-Port X-Forwarded-Ssl X-Scheme X-Real-IP
+        True-Client-IP CF-Connecting-IP X-Original-URL X-Script-Name Front-End-Https X-Request-Id X-Greenlane-Lane
+        X_Forwarded_For SCRIPT_NAME""".split()
     lines = [f"{name}: 6.6.6.6" for name in names]
     (address, scheme, root), headers = served.seen(*lines, "Forwarded: for=6.6.6.6;proto=https", source=STRANGER)
     assert (address, scheme, root) == (STRANGER, "http", "")
