@@ -98,8 +98,7 @@ def _targets() -> Iterator[Message]:
     yield Message("absolute form without Host", b"GET " + absolute + b" HTTP/1.1\r\n\r\n", REFUSED)
     yield Message("absolute form without a path", _get(target=b"http://a"), (_seen("/"), *REFUSED))
     yield Message("authority form", _get(target=b"a:80"), REFUSED)
-    yield Message("CONNECT", b"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", REFUSED)
-    yield Message("CONNECT and a hidden request", b"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n" + HIDDEN, REFUSED)
+    yield Message("CONNECT and a hidden request", b"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n" + HIDDEN, (NOTHING,))
     star = b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"
     yield Message("asterisk form", star, ((("OPTIONS", "*", b""), LAST), *REFUSED))
     yield Message("asterisk form of GET", _get(target=b"*"), REFUSED)
@@ -129,7 +128,7 @@ def _fields() -> Iterator[Message]:
     yield Message("empty name", _get(b": a\r\n"), (NOTHING,))
     yield Message("name that is no token", _get(b"X(A: a\r\n"), (NOTHING,))
     yield Message("NUL in a name", _get(b"X\0A: a\r\n"), (NOTHING,))
-    yield Message("NUL in a value", _get(b"X-A: a\0b\r\n"), (NOTHING,))
+    yield Message("NUL in a value", _get(b"X-A: a\0b\r\n"), REFUSED)
     yield Message("control character in a value", _get(b"X-A: a\x01b\r\n"), (_seen(), *REFUSED))
     yield Message("bytes beyond ASCII in a value", _get(b"X-A: \xff\xfe\r\n"), (_seen(), *REFUSED))
     yield Message("folded line", _get(b"X-A: a\r\n b\r\n"), (_seen(), NOTHING))
@@ -214,8 +213,9 @@ def _chunks() -> Iterator[Message]:
         ("more than 32 bits", b"100000005\r\nhello\r\n"), ("more than 64 bits", b"10000000000000005\r\nhello\r\n"),
         ("NUL after the size", b"5\0\r\nhello\r\n"), ("extension without an end", b"5;" + b"a" * 40_000),
     ):  # fmt: skip
-        # A worker may have begun with a body that then breaks.
-        yield Message(f"chunk: {name}", _chunked(chunk + end), (NOTHING, (("POST", "/", b"!"),), hello))
+        # A worker may have begun with a body that then breaks; what is too long by one has taken in the CR.
+        readings = (NOTHING, (("POST", "/", b"!"),), _took(b"hello\r") if name == "too long" else hello)
+        yield Message(f"chunk: {name}", _chunked(chunk + end), readings)
     yield Message("last chunk of zeros", _chunked(b"5\r\nhello\r\n000\r\n\r\n"), (hello, NOTHING))
     yield Message("trailer", _chunked(b"5\r\nhello\r\n0\r\nX-A: a\r\n\r\n"), (hello, NOTHING))
     forged = b"X-Forwarded-Proto: https\r\nX-Request-Id: forged\r\nX-Greenlane-Lane: forged\r\nCookie: forged\r\n"

@@ -56,7 +56,7 @@ class Trusting(Served):
         """Client (address, scheme, root) and headers of a request with these header lines, as the worker sees them."""
         head = "\r\n".join(["GET / HTTP/1.1", "Host: a", "Connection: close", *lines, "", ""]).encode()
         before = len(records(self))
-        _, received = talk(self.port, head, source=source)
+        received = talk(self.port, head, source=source)
         assert b" 200 " in received.split(b"\r\n")[0], received
         (one,) = records(self)[before:]
         return one["client"], one["headers"]
@@ -234,8 +234,8 @@ def test_the_proxy_protocol_is_read_from_trusted_proxies_only(tmp_path: Path) ->
     with Served(tmp_path, "seen:wsgi", settings, "--kind", "wsgi") as served:
         talk(served.port, b"PROXY TCP4 1.1.1.1 127.0.0.1 1234 80\r\n" + head)
         talk(served.port, binary + head)
-        _, without = talk(served.port, head)
-        _, stranger = talk(served.port, b"PROXY TCP4 1.1.1.1 127.0.0.1 1234 80\r\n" + head, source=STRANGER)
+        without = talk(served.port, head)
+        stranger = talk(served.port, b"PROXY TCP4 1.1.1.1 127.0.0.1 1234 80\r\n" + head, source=STRANGER)
         talk(served.port, head, source=STRANGER)
         assert [one["client"][0] for one in records(served)] == ["1.1.1.1", "2.2.2.2", STRANGER]
         assert b" 200 " not in without + stranger

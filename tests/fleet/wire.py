@@ -41,11 +41,10 @@ class Outcome:
     reading: Reading
 
 
-def talk(port: int, *pieces: bytes, pause_s: float = 0.0, source: str = "127.0.0.1") -> tuple[int, bytes]:
-    """Send the pieces on a connection of its own and read until it ends; our port, and what came."""
+def talk(port: int, *pieces: bytes, pause_s: float = 0.0, source: str = "127.0.0.1") -> bytes:
+    """Send the pieces on a connection of its own and read until it ends; what came."""
     received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0)) as sock:
-        ours: int = sock.getsockname()[1]
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 sock.sendall(piece)
@@ -53,12 +52,12 @@ def talk(port: int, *pieces: bytes, pause_s: float = 0.0, source: str = "127.0.0
                     sock.settimeout(pause_s)
                     with contextlib.suppress(TimeoutError):
                         if not (came := sock.recv(65536)):
-                            return ours, received
+                            return received
                         received += came
                     sock.settimeout(30)
             while came := sock.recv(65536):
                 received += came
-    return ours, received
+    return received
 
 
 def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
@@ -69,10 +68,11 @@ def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
     """
     before = len(records(served))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        talked = [pool.submit(talk, served.port, message) for message in messages]
+        sent = {address(one): message for one, message in enumerate(messages)}
+        talked = {source: pool.submit(talk, served.port, sent[source], source=source) for source in sent}
         for number in range(20):
             bystander(served, f"/bystander?{number}")
-        done = [one.result() for one in talked]
+        done = {source: one.result() for source, one in talked.items()}
     bystander(served, "/bystander?last")
     seen = records(served)[before:]
     until(lambda: {one["id"] for one in seen} <= {line["id"] for line in log(served)})
@@ -82,17 +82,26 @@ def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
     for one in seen:
         line = given[one["id"]]
         assert (line["method"], _decoded(line["target"])) == (one["method"], one["target"])
-        assert _plain(line["host"]) == _plain(one["host"])
-        assert one["client"] == ["127.0.0.1", "http", ""]
+        assert _plain(line["host"]) == (_plain(one["host"]) or "-"), (line, one)
+        assert one["client"] == [line["client"], "http", ""]
         assert "forged" not in " ".join(one["headers"].get(name, "") for name in FRONTS)
+    theirs: dict[str, list[dict[str, Any]]] = {source: [] for source in done}
     by_id = {one["id"]: one for one in seen}
+    for line in lines:
+        if line["client"] in theirs and line["id"] in by_id:
+            theirs[line["client"]].append(by_id[line["id"]])
     return [
         Outcome(
             tuple(status.decode() for status in _STATUS.findall(received)),
-            tuple(_request(by_id[line["id"]]) for line in lines if line["port"] == port and line["id"] in by_id),
+            tuple(_request(one) for one in theirs[source]),
         )
-        for port, received in done
+        for source, received in done.items()
     ]  # fmt: skip
+
+
+def address(number: int) -> str:
+    """A client's address of its own for each message: ports come again."""
+    return f"127.{1 + number // 60_000}.{number % 60_000 // 250}.{1 + number % 250}"
 
 
 #: What only the front says.

@@ -136,8 +136,8 @@ def _public(site: Site) -> list[str]:
         ]
     lines += [
         "http-request del-header x-greenlane- -m beg",
+        *requests.first_lines(),
         *peers.client_lines(site.trust),
-        *requests.origin_form(),
         *access_log.lines(site.trust),
         "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
         *requests.lines(site.trust),

@@ -11,7 +11,7 @@ from typing import Final
 
 from greenlane.fleet.trust import Trust
 
-__all__ = ["SOCKET", "global_lines", "lines", "origin_form"]
+__all__ = ["SOCKET", "first_lines", "global_lines", "lines"]
 
 #: Whether a request asks for a WebSocket.
 SOCKET: Final = "{ var(txn.socket) -m found }"
@@ -32,14 +32,18 @@ def global_lines(trust: Trust) -> Iterator[str]:
         yield f"tune.bufsize {trust.head_max_bytes + _RESERVE_BYTES}"
 
 
-def origin_form() -> Iterator[str]:
-    """An absolute target names its host again, and HAProxy has compared it with Host: a worker gets the path."""
+def first_lines() -> Iterator[str]:
+    """Before the front adds anything: how much there is, and the target as workers get it."""
+    yield "http-request set-var(txn.headers) req.fhdr_cnt"
+    # An absolute target names its host again, and HAProxy has compared it with Host.
     yield "http-request set-uri %[pathq] if !HTTP_2.0 HTTP_URL_ABS { pathq -m found }"
     yield "http-request set-uri / if !HTTP_2.0 HTTP_URL_ABS  # it has none"
 
 
 def lines(trust: Trust) -> Iterator[str]:
     """Refusals first, then the form in which a worker gets it."""
+    # What follows a CONNECT was meant for somebody else, whatever it is answered: never another request.
+    yield 'http-request deny status 501 content-type text/plain string "no proxy\\n" hdr connection close if METH_CONNECT'
     # Names with an underscore are the same as others to WSGI (`X_Forwarded_For`); deleted after all rules.
     yield "option http-restrict-req-hdr-names delete"
     if not trust.http2:
@@ -57,14 +61,13 @@ def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
     """Status, reason, condition."""
     coded = "{ req.fhdr(transfer-encoding) -m found }"
     yield 400, "no Host", "!HTTP_1.0 !{ req.fhdr(host) -m found }"
-    yield 501, "no proxy for CONNECT", "METH_CONNECT"
     yield 400, "* is for OPTIONS", "HTTP_URL_STAR !METH_OPTIONS"
     yield 400, "no path", "!HTTP_URL_SLASH !HTTP_URL_STAR !HTTP_URL_ABS"
     yield 400, "Transfer-Encoding in HTTP/1.0", f"HTTP_1.0 {coded}"
     yield 501, "a transfer coding other than chunked", f"{coded} !{{ req.fhdr(transfer-encoding) -m str -i chunked }}"
     yield 501, "more than one transfer coding", "{ req.fhdr_cnt(transfer-encoding) gt 1 }"
     yield 414, f"request target over {trust.target_max_bytes} bytes", f"{{ pathq,length gt {trust.target_max_bytes} }}"
-    yield 431, f"more than {trust.headers_max} headers", f"{{ req.fhdr_cnt gt {trust.headers_max} }}"
+    yield 431, f"more than {trust.headers_max} headers", f"{{ var(txn.headers) -m int gt {trust.headers_max} }}"
     if trust.body_max_bytes:
         yield 413, f"body over {trust.body_max_bytes} bytes", f"{{ req.body_size gt {trust.body_max_bytes} }}"
 

@@ -31,12 +31,13 @@ class Bounds:
 
 
 def wsgi(application: Any, bounds: Bounds) -> Any:
-    """The application, whose chunked bodies end with an error over the bound; what it then answers becomes 413."""
+    """The application, whose bodies end with an error over the bound; what it then answers becomes 413."""
     if not bounds.most_bytes:
         return application
 
     def called(environ: dict[str, Any], start_response: Any) -> Any:
-        if "HTTP_TRANSFER_ENCODING" not in environ:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        if length <= bounds.most_bytes and "HTTP_TRANSFER_ENCODING" not in environ:
             return application(environ, start_response)
         body = environ["wsgi.input"] = _Input(environ["wsgi.input"], bounds.most_bytes)
 
