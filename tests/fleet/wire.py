@@ -42,7 +42,10 @@ class Outcome:
 
 
 def talk(port: int, *pieces: bytes, pause_s: float = 0.0, source: str = "127.0.0.1") -> bytes:
-    """Send the pieces on a connection of its own and read until it ends; what came."""
+    """Send the pieces on a connection of its own and read until it ends; what came.
+
+    With pauses between the pieces only until the first answer.
+    """
     received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0)) as sock:
         with contextlib.suppress(ConnectionError):
@@ -51,9 +54,7 @@ def talk(port: int, *pieces: bytes, pause_s: float = 0.0, source: str = "127.0.0
                 if pause_s:
                     sock.settimeout(pause_s)
                     with contextlib.suppress(TimeoutError):
-                        if not (came := sock.recv(65536)):
-                            return received
-                        received += came
+                        return sock.recv(65536)
                     sock.settimeout(30)
             while came := sock.recv(65536):
                 received += came
