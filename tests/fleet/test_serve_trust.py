@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import re
 import shutil
 import signal
 import socket
@@ -66,14 +67,15 @@ class Trusting(Served):
         context = trusting(self.folder / "certificate.pem")
         with socket.create_connection(("127.0.0.1", self.tls), timeout=30, source_address=(STRANGER, 0)) as sock:
             with contextlib.suppress(ssl.SSLError), context.wrap_socket(sock) as tls:
-                return dict(pair for (pair,) in tls.getpeercert()["subject"])["commonName"]  # type: ignore[index, misc]
+                return str(re.findall(r"'commonName', '(\w+)'", str(tls.getpeercert()))[0])
         return ""
 
 
 def certificate(folder: Path, name: str) -> None:
     """Make a key and a certificate for it."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "2", "-subj", f"/CN={name}", "-keyout", folder / "key.new", "-out", folder / "certificate.new"]
+    files = ["-keyout", str(folder / "key.new"), "-out", str(folder / "certificate.new")]
+    command += ["-days", "2", "-subj", f"/CN={name}", *files]
     subprocess.run(command, check=True, capture_output=True)
     for file in ("key", "certificate"):
         (folder / f"{file}.new").replace(folder / f"{file}.pem")
@@ -88,8 +90,9 @@ def trusting(certificate: Path) -> ssl.SSLContext:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusting]:
-    with Trusting(tmp_path_factory.mktemp("served")) as served:
-        yield served
+    trusting_ = Trusting(tmp_path_factory.mktemp("served"))
+    with trusting_:
+        yield trusting_
 
 
 @pytest.mark.parametrize(

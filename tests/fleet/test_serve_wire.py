@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 READINGS = Path(__file__).with_name("readings.txt")
 KINDS = ("wsgi", "asgi")
-# Messages that chance makes. `GREENLANE_MUTANTS=5000 GREENLANE_SEED=7 pytest …` for a long run.
-MUTANTS = int(os.environ.get("GREENLANE_MUTANTS", "40"))
-SEED = int(os.environ.get("GREENLANE_SEED", "1"))
+# Messages that chance makes. `WIRE_MUTANTS=5000 WIRE_SEED=7 pytest …` for a long run.
+MUTANTS = int(os.environ.get("WIRE_MUTANTS", "40"))
+SEED = int(os.environ.get("WIRE_SEED", "1"))
 _PIECES = (
     b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b",", b";", b"\x0b", b"\x85", b"0\r\n\r\n", b"Host: b\r\n", HIDDEN,
     b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"Connection: close\r\n",

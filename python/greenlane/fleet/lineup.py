@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +30,10 @@ class Lineup:
     settings: Settings
     layout: Layout
     places: Places
-    trust: Trust
     # By their address, as `bind` and `tls_bind` have it.
     listeners: Mapping[str, socket.socket]
     groups: Mapping[str, Group]
+    trust: Trust = field(default_factory=Trust)
 
     @property
     def settled(self) -> bool:

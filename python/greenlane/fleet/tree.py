@@ -208,7 +208,7 @@ class Tree:
         groups = {name: Group(name, workers, folder, self, settings.stop_s) for name, workers in layout.groups.items()}
         for group in groups.values():
             self._staff.seat(group)
-        return Lineup(settings, layout, places, trust, listeners, groups)
+        return Lineup(settings, layout, places, listeners, groups, trust)
 
     def _take_over(self, now_s: float) -> None:
         """Let the line-up that has come serve, and the one before end what it has."""
@@ -365,7 +365,7 @@ class Tree:
         addresses = (settings.bind, settings.tls_bind)
         if addresses != (here.settings.bind, here.settings.tls_bind) or layout.groups != here.layout.groups:
             return False
-        there = Lineup(settings, layout, places, trust_of(settings, self._kind), here.listeners, here.groups)
+        there = Lineup(settings, layout, places, here.listeners, here.groups, trust_of(settings, self._kind))
         return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))
 
     def _renew(self, here: Lineup, settings: Settings) -> None:

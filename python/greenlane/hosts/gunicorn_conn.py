@@ -97,12 +97,12 @@ class AheadUnreader(SocketUnreader):  # type: ignore[misc]  # gunicorn has no ty
             return data
         began_s = time.monotonic()
         try:
-            data: bytes = self._tls_chunk(size_hint) if self._conn.tls else super().chunk(size_hint)
+            came: bytes = self._tls_chunk(size_hint) if self._conn.tls else super().chunk(size_hint)
         except (BlockingIOError, TimeoutError):  # EAGAIN is how SO_RCVTIMEO shows
             self.timed_out = True
             raise TimeoutError("request body: the client sent nothing for body_timeout_s") from None
-        self._keep_pace(len(data), time.monotonic() - began_s)
-        return data
+        self._keep_pace(len(came), time.monotonic() - began_s)
+        return came
 
     def _keep_pace(self, size_bytes: int, waited_s: float) -> None:
         conn = self._conn

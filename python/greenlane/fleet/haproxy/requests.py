@@ -43,7 +43,8 @@ def first_lines() -> Iterator[str]:
 def lines(trust: Trust) -> Iterator[str]:
     """Refusals first, then the form in which a worker gets it."""
     # What follows a CONNECT was meant for somebody else, whatever it is answered: never another request.
-    yield 'http-request deny status 501 content-type text/plain string "no proxy\\n" hdr connection close if METH_CONNECT'
+    refused = 'content-type text/plain string "no proxy\\n" hdr connection close'
+    yield f"http-request deny status 501 {refused} if METH_CONNECT"
     # Names with an underscore are the same as others to WSGI (`X_Forwarded_For`); deleted after all rules.
     yield "option http-restrict-req-hdr-names delete"
     if not trust.http2:

@@ -20,7 +20,8 @@ def protocol() -> Any:
 
     class WithoutTrailers(HttpToolsProtocol):
         def on_header(self, name: bytes, value: bytes) -> None:
-            if "method" not in self.scope:  # set when the head is complete
+            scope: Any = self.scope
+            if "method" not in scope:  # set when the head is complete
                 super().on_header(name, value)
 
     return WithoutTrailers
