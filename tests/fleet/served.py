@@ -22,16 +22,17 @@ COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 
 
 class Served:
-    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`.
+    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`, and `also` on another address.
 
     The port is a flag's, or the file's if `{bind}` stands in the settings.
     """
 
-    def __init__(self, folder: Path, application: str, settings: str, *flags: str) -> None:
+    def __init__(self, folder: Path, application: str, settings: str, *flags: str, also: str = "") -> None:
         self.folder = folder
         self.application = application
         self.port = child.free_port()
-        bind = () if "{bind}" in settings else ("--bind", f"127.0.0.1:{self.port}")
+        addresses = ",".join(filter(None, [f"127.0.0.1:{self.port}", also]))
+        bind = () if "{bind}" in settings else ("--bind", addresses)
         self.configure(settings)
         self.process = child.Child(
             [sys.executable, "-c", COMMAND, "serve", application, *bind, *flags],

@@ -13,6 +13,7 @@ import pytest
 from greenlane.fleet.haproxy.configuration import Server, Site, configuration
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.layout import layout_of
+from greenlane.fleet.trust import Trust
 from greenlane.settings import Lane, Settings
 from tests.servers.server import find
 
@@ -25,13 +26,16 @@ LANES = (
 )  # fmt: skip
 
 
-def site(folder: Path, lanes: tuple[Lane, ...] = LANES) -> Site:
+def site(folder: Path, lanes: tuple[Lane, ...] = LANES, trust: Trust | None = None) -> Site:
     layout = layout_of(Settings(workers=4, lanes=lanes))
     servers = {
         group: [Server(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
         for group, workers in layout.groups.items()
     }  # fmt: skip
-    return Site(layout, servers, ["127.0.0.1:21987"], folder, dict.fromkeys(layout.groups, 2), health_path="/healthz")
+    return Site(
+        layout, servers, ["127.0.0.1:21987"], folder, dict.fromkeys(layout.groups, 2), health_path="/healthz",
+        trust=trust or Trust(),
+    )  # fmt: skip
 
 
 def test_the_text_is_the_one_written_down() -> None:

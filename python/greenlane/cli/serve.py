@@ -25,9 +25,9 @@ from greenlane.fleet.workers.application import KINDS, parts
 __all__ = ["COMMAND"]
 
 _FLAGS: Final = (
-    *("bind", "workers", "at_once", "auto_lane", "health_path", "queue_s", "stop_s"),
-    *("hung_after_s", "control_dir"),
-)
+    "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
+    "auto_lane", "health_path", "queue_s", "stop_s", "hung_after_s", "control_dir",
+)  # fmt: skip
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

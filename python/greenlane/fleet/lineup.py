@@ -5,14 +5,16 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from greenlane.fleet.group import Group, Slot
+from greenlane.fleet.haproxy import tls
 from greenlane.fleet.haproxy.configuration import Server, Site, gate_name
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.places import Places
+from greenlane.fleet.trust import Trust
 from greenlane.settings import Settings
 
 __all__ = ["Lineup"]
@@ -28,9 +30,10 @@ class Lineup:
     settings: Settings
     layout: Layout
     places: Places
-    # By their address, as `bind` has it.
+    # By their address, as `bind` and `tls_bind` have it.
     listeners: Mapping[str, socket.socket]
     groups: Mapping[str, Group]
+    trust: Trust = field(default_factory=Trust)
 
     @property
     def settled(self) -> bool:
@@ -39,8 +42,9 @@ class Lineup:
 
     @property
     def fds(self) -> list[int]:
-        """Descriptors of the public sockets, in the order of `bind`."""
-        return [self.listeners[address].fileno() for address in self.settings.bind]
+        """Descriptors of the public sockets, in the order of `bind`, then of `tls_bind`."""
+        addresses = (*self.settings.bind, *self.settings.tls_bind)
+        return [self.listeners[address].fileno() for address in addresses]
 
     @property
     def gates(self) -> list[str]:
@@ -63,7 +67,8 @@ class Lineup:
 
         servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         return Site(
-            self.layout, servers, [f"fd@{fd}" for fd in self.fds], folder, at_once,
+            self.layout, servers, tls.binds(settings, self.fds, folder), folder, at_once,
+            trust=self.trust, global_lines=tls.global_lines(settings),
             health_path=settings.health_path, metrics_path=settings.metrics_path,
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
             retry_after_s=settings.retry_after_s, connections=_connections(),

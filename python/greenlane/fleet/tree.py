@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
+from greenlane.fleet.certificate import Renewal
 from greenlane.fleet.child import Children
 from greenlane.fleet.doorkeeper import Doorkeeper
 from greenlane.fleet.group import Group, Slot, State, ending
@@ -40,6 +41,7 @@ from greenlane.fleet.rounds import Round
 from greenlane.fleet.signals import Signals
 from greenlane.fleet.staff import Staff
 from greenlane.fleet.succession import Succession
+from greenlane.fleet.trust import trust_of
 from greenlane.settings import Settings
 
 __all__ = ["Tree"]
@@ -87,7 +89,8 @@ class Tree:
         self._served = False  # has ever been whole
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
-        self.rounds: list[Round] = [Hung()]
+        self._renewal = Renewal()
+        self.rounds: list[Round] = [Hung(), self._renewal]
         self._round_s: dict[Round, float] = {}
 
     # -- life
@@ -148,7 +151,7 @@ class Tree:
 
     def _tell_ready(self) -> None:
         self._notify.ready()
-        where = ", ".join(self.settings.bind)
+        where = ", ".join([*self.settings.bind, *(f"{one} (TLS)" for one in self.settings.tls_bind)])
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
         again = " again" if self._served else ""
         self.say(f"serving {self._application} ({self._kind}) on {where}{again}; workers: {workers}")
@@ -197,13 +200,15 @@ class Tree:
     def _made(
         self, settings: Settings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
     ) -> Lineup:
+        trust = trust_of(settings, self._kind)
+        self._renewal.take(settings, self.folder)
         self._lineups += 1
         folder = self.folder / str(self._lineups)
         folder.mkdir()
         groups = {name: Group(name, workers, folder, self, settings.stop_s) for name, workers in layout.groups.items()}
         for group in groups.values():
             self._staff.seat(group)
-        return Lineup(settings, layout, places, listeners, groups)
+        return Lineup(settings, layout, places, listeners, groups, trust)
 
     def _take_over(self, now_s: float) -> None:
         """Let the line-up that has come serve, and the one before end what it has."""
@@ -249,9 +254,10 @@ class Tree:
     def _listeners_of(self, settings: Settings) -> dict[str, socket.socket]:
         """The public sockets: those that are there already, and new ones."""
         have = self._lineup.listeners if self._lineup else {}
-        wanted = [address for address in settings.bind if address not in have]
+        addresses = (*settings.bind, *settings.tls_bind)
+        wanted = [address for address in addresses if address not in have]
         made = dict(zip(wanted, listen(wanted), strict=True))
-        return {address: have[address] if address in have else made[address] for address in settings.bind}
+        return {address: have[address] if address in have else made[address] for address in addresses}
 
     def _close_listeners(self) -> None:
         for lineup in (self._lineup, self._succession.coming):
@@ -342,6 +348,7 @@ class Tree:
             places = self.places.followed_by(settings, layout.groups)
             self._drop_coming(now_s)
             if self._is_same(here, settings, layout, places):
+                self._renewal.take(settings, self.folder)
                 self._renew(here, settings)
                 return
             lineup = self._made(settings, layout, places, self._listeners_of(settings))
@@ -355,9 +362,10 @@ class Tree:
 
     def _is_same(self, here: Lineup, settings: Settings, layout: Layout, places: Places) -> bool:
         """Whether the front would be told the same."""
-        if settings.bind != here.settings.bind or layout.groups != here.layout.groups:
+        addresses = (settings.bind, settings.tls_bind)
+        if addresses != (here.settings.bind, here.settings.tls_bind) or layout.groups != here.layout.groups:
             return False
-        there = Lineup(settings, layout, places, here.listeners, here.groups)
+        there = Lineup(settings, layout, places, here.listeners, here.groups, trust_of(settings, self._kind))
         return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))
 
     def _renew(self, here: Lineup, settings: Settings) -> None:
@@ -366,6 +374,7 @@ class Tree:
         self.settings = here.settings = settings
         self.places.read(settings)
         self._renewing = True
+        self._round_s.clear()  # what has changed beside the settings is looked at now
         for group in self.groups.values():
             group.stop_s = settings.stop_s
             group.renew()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+import time
 from _socket import socket as RawSocket  # its methods are below anything that probes patch
 from _thread import LockType, allocate_lock
 from select import POLLOUT, poll
@@ -24,6 +25,7 @@ from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.gthread import TConn
 
 from greenlane.errors import Cancelled
+from greenlane.hosts.pace import Pace
 
 __all__ = ["AheadUnreader", "Claim", "Conn", "QuickParser", "too_late"]
 
@@ -85,19 +87,31 @@ class AheadUnreader(SocketUnreader):  # type: ignore[misc]  # gunicorn has no ty
         self.ahead = b""
         self.timed_out = False
         self._conn = conn
+        self._pace = Pace(conn.body_timeout_s, conn.body_bytes_per_s)
+        self._request = 0
 
     def chunk(self, size_hint: int | None = None) -> bytes:
         """The next bytes; b"" at the end of the connection."""
         if self.ahead:
             data, self.ahead = self.ahead, b""
             return data
+        began_s = time.monotonic()
         try:
-            if self._conn.tls:
-                return self._tls_chunk(size_hint)
-            return super().chunk(size_hint)  # type: ignore[no-any-return]
+            came: bytes = self._tls_chunk(size_hint) if self._conn.tls else super().chunk(size_hint)
         except (BlockingIOError, TimeoutError):  # EAGAIN is how SO_RCVTIMEO shows
             self.timed_out = True
             raise TimeoutError("request body: the client sent nothing for body_timeout_s") from None
+        self._keep_pace(len(came), time.monotonic() - began_s)
+        return came
+
+    def _keep_pace(self, size_bytes: int, waited_s: float) -> None:
+        conn = self._conn
+        if self._request != conn.requests:
+            self._request, self._pace = conn.requests, Pace(conn.body_timeout_s, conn.body_bytes_per_s)
+        self._pace.took(size_bytes, waited_s)
+        if self._pace.left_s <= 0:
+            self.timed_out = True
+            raise TimeoutError("request body: the client sends less than body_bytes_per_s")
 
     def _tls_chunk(self, size_hint: int | None) -> bytes:
         conn = self._conn
@@ -135,6 +149,7 @@ class Conn(TConn):  # type: ignore[misc]
         client: its peer, as `accept` gave it.
         server: the listener's address.
         body_timeout_s: most seconds between two pieces of a body.
+        body_bytes_per_s: least mean rate of a body after that time; 0 = any.
     """
 
     # gthread's own, and gunicorn's.
@@ -177,7 +192,9 @@ class Conn(TConn):  # type: ignore[misc]
     io: LockType
     _bounded = False
 
-    def __init__(self, cfg: Any, sock: socket.socket, client: Any, server: Any, body_timeout_s: float) -> None:
+    def __init__(
+        self, cfg: Any, sock: socket.socket, client: Any, server: Any, body_timeout_s: float, body_bytes_per_s: int = 0
+    ) -> None:
         # Not TConn's own: it would switch the socket's mode.
         self.cfg = cfg
         self.sock = sock
@@ -185,6 +202,7 @@ class Conn(TConn):  # type: ignore[misc]
         self.server = server
         self.fd = sock.fileno()
         self.body_timeout_s = body_timeout_s
+        self.body_bytes_per_s = body_bytes_per_s
 
     def check(self) -> None:
         """Raise Cancelled if the client has left: what the application's checkpoints ask."""

@@ -132,7 +132,7 @@ class Front:
         self._late = answers.too_late(settings.retry_after_s, keep=False)
         self._late_kept = answers.too_late(settings.retry_after_s, keep=True)
         self._head_s = settings.head_timeout_s
-        self._body_s = settings.body_timeout_s
+        self._body = (settings.body_timeout_s, settings.body_bytes_per_s)
         cfg = worker.cfg
         self._keepalive_s = float(cfg.keepalive)
         self._most_connections = int(cfg.worker_connections)
@@ -295,7 +295,7 @@ class Front:
         return self.pool.in_progress, self.worker.capacity()
 
     def _welcome(self, sock: socket.socket, client: Any, address: Any, now_ns: int) -> bool:
-        conn = Conn(self.worker.cfg, sock, client, address, self._body_s)
+        conn = Conn(self.worker.cfg, sock, client, address, *self._body)
         conn.expires_s = now_ns / 1e9 + self._head_s
         conn.opens_in_thread = self._opens_in_thread
         with self._handing:

@@ -7,15 +7,17 @@ comment in the text itself, where the person who reads it at night looks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from greenlane.fleet.haproxy import access_log, peers, requests, sockets
 from greenlane.fleet.haproxy.assigned import FILE
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import SHARED, Layout
 from greenlane.fleet.match import Match
+from greenlane.fleet.trust import Trust
 
 __all__ = ["LANE_HEADER", "METRICS", "PLACES", "Server", "Site", "configuration", "gate_name"]
 
@@ -26,6 +28,7 @@ METRICS: Final = "metrics"
 #: The one server of a gate.
 PLACES: Final = "places"
 _NO_CLIENT: Final = "no option idle-close-on-response  # it is ourselves who keep this connection"
+_SPARE_S: Final = 5.0
 _ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
 
 
@@ -61,6 +64,7 @@ class Site:
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
     connections: int = 10_000
+    trust: Trust = field(default_factory=Trust)
     # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
     gates_before: Sequence[str] = field(default=())
     # Further lines: of the public frontend, before lanes are told apart; and of `global`.
@@ -78,6 +82,8 @@ def configuration(site: Site) -> str:
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path:
         sections.append(_metrics(site))
+    if site.trust.websockets:
+        sections += [_sockets(site, group) for group in site.layout.groups]
     return "\n".join("\n".join(section) + "\n" for section in sections)
 
 
@@ -95,6 +101,7 @@ def _global(site: Site) -> list[str]:
         "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
+        *requests.global_lines(site.trust),
         *site.global_lines,
     ])  # fmt: skip
 
@@ -105,7 +112,7 @@ def _defaults(site: Site) -> list[str]:
         "mode http",
         "timeout connect 1s  # a worker on this machine answers at once or not at all",
         f"timeout http-request {_ms(site.head_timeout_s)}",
-        "timeout client 60s",
+        f"timeout client {_ms(_silence_s(site))}  # one that does not read; it must not end before a queue does",
         "timeout http-keep-alive 60s",
         "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
         "timeout tunnel 1h",
@@ -120,8 +127,14 @@ def _defaults(site: Site) -> list[str]:
     ])  # fmt: skip
 
 
+def _silence_s(site: Site) -> float:
+    waits_s = [site.queue_s, *(lane.deadline_ms / 1000 for lane in site.layout.lanes)]
+    return max(site.trust.silence_s, max(waits_s) + _SPARE_S)
+
+
 def _public(site: Site) -> list[str]:
     lines = [f"bind {bind}" for bind in site.binds]
+    lines += peers.connection_lines(site.trust)
     if site.health_path:
         health = f"{{ path {word(site.health_path)} }}"
         alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in site.layout.groups)
@@ -131,17 +144,25 @@ def _public(site: Site) -> list[str]:
         ]
     lines += [
         "http-request del-header x-greenlane- -m beg",
-        "http-request set-header x-forwarded-for %[src]",
-        "http-request set-header x-forwarded-proto https if { ssl_fc }",
-        "http-request set-header x-forwarded-proto http unless { ssl_fc }",
+        *requests.first_lines(),
+        *peers.client_lines(site.trust),
+        *access_log.lines(site.trust),
         "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
+        *requests.lines(site.trust),
+        *_redirected(site.trust),
         *site.frontend_lines,
         *_told_apart(site.layout, site.folder),
         f"{_ONCE}  # only what is safe is sent twice",
     ]
     if site.metrics_path:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
-    return _section("frontend public", [*lines, *_used(site.layout)])
+    tunnels = sockets.used(site.layout) if site.trust.websockets else ()
+    return _section("frontend public", [*lines, *tunnels, *_used(site.layout)])
+
+
+def _redirected(trust: Trust) -> Iterator[str]:
+    if trust.redirect:
+        yield f"http-request redirect scheme https code 308 if !{{ {peers.SECURE} -m found }}"
 
 
 def _metrics(site: Site) -> list[str]:
@@ -241,15 +262,23 @@ def _gate_socket(site: Site, gate: str) -> str:
     return f"unix@{site.folder}/{gate}"
 
 
+def _sockets(site: Site, group: str) -> list[str]:
+    servers = [replace(server, at_once=site.trust.websockets) for server in site.servers[group]]
+    return _section(f"backend {sockets.backend(group)}", ["balance leastconn", *map(_server, servers)])
+
+
 def _group(site: Site, group: str) -> list[str]:
     lane = next((one for one in site.layout.lanes if one.hard and site.layout.group_of(one) == group), None)
     lines = ["balance leastconn"]
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {_ms(lane.deadline_ms / 1000)}")
-    for server in site.servers[group]:
-        state = "" if server.enabled else " disabled"
-        lines.append(f"server {server.name} {word(f'unix@{server.socket}')} maxconn {server.at_once}{state}")
+    lines += map(_server, site.servers[group])
     return _section(f"backend {group}", lines)
+
+
+def _server(server: Server) -> str:
+    state = "" if server.enabled else " disabled"
+    return f"server {server.name} {word(f'unix@{server.socket}')} maxconn {server.at_once}{state}"
 
 
 def _ms(seconds: float) -> str:

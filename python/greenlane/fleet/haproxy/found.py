@@ -12,7 +12,7 @@ from typing import Final
 
 from greenlane.errors import FrontError
 
-__all__ = ["OLDEST", "check", "found"]
+__all__ = ["OLDEST", "check", "found", "version"]
 
 #: Debian 12's. Older ones may do; none is tested.
 OLDEST: Final = (2, 6)
@@ -44,10 +44,10 @@ def found(path: str | None = None, release: Path = Path("/etc/os-release")) -> s
     if program is None:
         rule = f"HAProxy {_shown(OLDEST)} or later"
         raise FrontError("find the front", name="haproxy", value=None, rule=rule, hint=_install(release))
-    version = _version(program)
-    if version < OLDEST:
+    theirs = version(program)
+    if theirs < OLDEST:
         rule, hint = f"HAProxy {_shown(OLDEST)} or later", "install a later one, or put it first in PATH"
-        raise FrontError("find the front", name=program, value=_shown(version), rule=rule, hint=hint)
+        raise FrontError("find the front", name=program, value=_shown(theirs), rule=rule, hint=hint)
     return program
 
 
@@ -66,7 +66,8 @@ def check(program: str, configuration: Path, fds: Sequence[int] = ()) -> None:
                          rule=f"one that HAProxy accepts; it says: {reason}", hint=hint)  # fmt: skip
 
 
-def _version(program: str) -> tuple[int, ...]:
+def version(program: str) -> tuple[int, ...]:
+    """Of a program that says it is HAProxy; FrontError when it does not."""
     said = _run([program, "-v"]).stdout
     numbers = re.search(r"version (\d+)\.(\d+)(?:\.(\d+))?", said)
     if numbers is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from greenlane.fleet.child import Child
-from greenlane.fleet.haproxy import assigned, found
+from greenlane.fleet.haproxy import assigned, found, sockets
 from greenlane.fleet.haproxy.runtime import Runtime
 
 __all__ = ["Front"]
@@ -53,6 +53,7 @@ class Front:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
         self.child = self._start(command, fds=fds)
+        self.runtime.twins = sockets.twins(text)
 
     def died(self, pid: int, code: int) -> bool:
         """Whether this was the one that serves."""

@@ -1,6 +1,6 @@
 """uvicorn on one socket of its own, the application under `greenlane.hosts.asgi.Greenlane`.
 
-The client's address comes from the front's headers, as uvicorn reads them.
+The client's address comes from the front's headers, as uvicorn reads them: nobody but the front reaches the socket.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
+from greenlane import settings
 from greenlane.errors import PlatformError
 from greenlane.fleet.workers import application
+from greenlane.fleet.workers.bodies import Asgi, Bounds
+from greenlane.fleet.workers.uvicorn_http import protocol
 
 __all__ = ["serve"]
 
@@ -28,6 +31,8 @@ def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[
 
     loaded: Any = application.load(name)
     served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
+    found = settings.load()
+    bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -41,7 +46,7 @@ def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[
 
     Server(
         uvicorn.Config(
-            served, timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
+            Asgi(served, bounds), http=protocol(), timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
             forwarded_allow_ips="*", log_level="warning", access_log=False,
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )

@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from greenlane.fleet.workers import application
+from greenlane import settings
+from greenlane.fleet.workers import application, bodies
+from greenlane.fleet.workers.bodies import Bounds
 
 __all__ = ["serve"]
 
@@ -40,7 +42,8 @@ def serve(
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
-            return with_client(application.load(name))
+            bounds = Bounds(round(settings.load().body_max_mb * 1e6))
+            return with_client(bodies.wsgi(application.load(name), bounds))
 
     served = Application()
     cfg = served.cfg
@@ -66,7 +69,14 @@ def _config(ready: Callable[[], None]) -> dict[str, Any]:
     return {
         "worker_class": "greenlane.hosts.gunicorn.Worker",
         "keepalive": _KEEPALIVE_S,
-        "forwarded_allow_ips": "*",  # nobody but the front reaches the socket
+        # Nobody but the front reaches the socket; and of what passes it only what it sets itself is believed.
+        "forwarded_allow_ips": "*",
+        "forwarder_headers": "",
+        "secure_scheme_headers": {"X-FORWARDED-PROTO": "https"},
+        # The front has limits of its own, with answers that say so.
+        "limit_request_line": 0,
+        "limit_request_fields": 32_768,
+        "limit_request_field_size": 1_000_000,
         "loglevel": "warning",
         "post_worker_init": lambda worker: ready(),
         "control_socket_disable": True,

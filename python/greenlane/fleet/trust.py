@@ -1,0 +1,96 @@
+"""Whom the front believes, and what it lets through: the settings of that, as one value; docs/serve.md."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+
+from greenlane.errors import SettingsError
+from greenlane.settings import Settings
+
+__all__ = ["Trust", "trust_of"]
+
+_ATTEMPT: Final = "read whom to trust"
+#: In `trusted_proxies`: who connects to a Unix socket. Its file mode says who may.
+_UNIX: Final = "unix"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Without settings: nobody is believed."""
+
+    # Networks of proxies before us; whether Unix sockets are theirs too; whether they speak the PROXY protocol.
+    networks: tuple[str, ...] = ()
+    unix: bool = False
+    proxy_protocol: bool = False
+    # Limits of a request; 0 = none.
+    target_max_bytes: int = 4000
+    headers_max: int = 100
+    head_max_bytes: int = 15_360
+    body_max_bytes: int = 0
+    # Longest wait for a body, or for the part of it that fits the front's buffer; 0 = a worker waits.
+    body_wait_s: float = 30.0
+    # Longest pause of a client that should send or read.
+    silence_s: float = 30.0
+    client_connections: int = 0
+    http2: bool = True
+    # WebSockets per worker beside its places; 0 = they take places.
+    websockets: int = 0
+    # Clear requests are sent to https, but for the path "" = none.
+    redirect: bool = False
+    # "" = none.
+    access_log: str = ""
+    request_id_header: str = ""
+
+
+def trust_of(settings: Settings, kind: str = "wsgi") -> Trust:
+    """What the settings say, for an application of this kind (`wsgi`, `asgi`).
+
+    Raises:
+        SettingsError: a network that is none, or settings that do nothing without another one.
+    """
+    _check_together(settings)
+    return Trust(
+        networks=tuple(_network(one) for one in settings.trusted_proxies if one != _UNIX),
+        unix=_UNIX in settings.trusted_proxies,
+        proxy_protocol=settings.proxy_protocol,
+        target_max_bytes=settings.target_max_bytes,
+        headers_max=settings.headers_max,
+        head_max_bytes=settings.head_max_bytes,
+        body_max_bytes=round(settings.body_max_mb * 1e6),
+        body_wait_s=settings.body_timeout_s if settings.body_first else 0.0,
+        silence_s=settings.body_timeout_s,
+        client_connections=settings.client_connections,
+        http2=settings.http2,
+        websockets=settings.websockets if kind == "asgi" else 0,
+        redirect=settings.tls_redirect,
+        access_log=settings.access_log,
+        request_id_header=settings.request_id_header.lower(),
+    )
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        rule = f"an address, or a network without bits beside its mask ({error})"
+        raise SettingsError("trusted_proxies", text, rule, "write it as 10.0.0.0/8", attempted=_ATTEMPT) from None
+
+
+def _check_together(settings: Settings) -> None:
+    """Settings that would silently do nothing."""
+    if not settings.bind and not settings.tls_bind:
+        raise SettingsError("bind", [], "at least one address, here or in tls_bind", 'set bind = ["127.0.0.1:8000"]')
+    if both := sorted(set(settings.bind) & set(settings.tls_bind)):
+        raise SettingsError("tls_bind", both[0], "an address that is not in bind", "keep it in one", attempted=_ATTEMPT)
+    if settings.tls_bind and not settings.tls_certificate:
+        hint = 'set tls_certificate = "fullchain.pem"'
+        raise SettingsError("tls_certificate", "", "a certificate for tls_bind", hint, attempted=_ATTEMPT)
+    for name in ("tls_certificate", "tls_key", "tls_redirect"):
+        if getattr(settings, name) and not settings.tls_bind:
+            hint = 'set tls_bind = ["0.0.0.0:443"], or leave it out'
+            raise SettingsError(name, getattr(settings, name), "nothing without tls_bind", hint, attempted=_ATTEMPT)
+    if settings.proxy_protocol and not any(one != _UNIX for one in settings.trusted_proxies):
+        hint = "name the balancer's addresses in trusted_proxies"
+        raise SettingsError("proxy_protocol", True, "trusted_proxies that speak it", hint, attempted=_ATTEMPT)
