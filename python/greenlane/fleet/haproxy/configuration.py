@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from greenlane.fleet.haproxy import diverted
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.match import Match
+from greenlane.fleet.versions import version_of
 
 __all__ = ["LANE_HEADER", "PLACES", "Server", "Site", "configuration", "gate_name"]
 
@@ -29,11 +31,14 @@ class Server:
     """One worker as the front sees it."""
 
     name: str
-    socket: Path
+    # Its Unix socket, or an address as HAProxy writes it ("10.0.0.1:8000").
+    socket: Path | str
     # Most requests that it gets at once.
     at_once: int
     # Whether it gets any: a worker that boots or is replaced does not.
     enabled: bool
+    # Further words of its line.
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,12 @@ class Site:
     # Further lines: of the public frontend, before lanes are told apart; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
+    # Further lines of each group.
+    group_lines: Sequence[str] = field(default=())
+    # Whose value decides who is diverted; "" = chance.
+    version_header: str = ""
+    # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
+    gates: str = ""
 
 
 def configuration(site: Site) -> str:
@@ -91,7 +102,7 @@ def _defaults(site: Site) -> list[str]:
     retry = f"hdr Retry-After {site.retry_after_s}"
     return _section("defaults", [
         "mode http",
-        "timeout connect 1s  # a worker on this machine answers at once or not at all",
+        "timeout connect 1s  # a worker answers at once or not at all",
         f"timeout http-request {_ms(site.head_timeout_s)}",
         "timeout client 60s",
         "timeout http-keep-alive 60s",
@@ -111,7 +122,8 @@ def _public(site: Site) -> list[str]:
     lines = [f"bind {bind}" for bind in site.binds]
     if site.health_path:
         health = f"{{ path {word(site.health_path)} }}"
-        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in site.layout.groups)
+        groups = [group for group in site.layout.groups if not version_of(group)]
+        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
         lines += [
             f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
             f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
@@ -124,8 +136,11 @@ def _public(site: Site) -> list[str]:
         *site.frontend_lines,
         *_told_apart(site.layout),
         "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }  # only what is safe is sent twice",
+        *diverted.choosing(site.layout.groups, site.folder, site.version_header),
+        *diverted.using(site.layout.groups),
+        *_used(site.layout),
     ]
-    return _section("frontend public", [*lines, *_used(site.layout)])
+    return _section("frontend public", lines)
 
 
 def _told_apart(layout: Layout) -> Iterator[str]:
@@ -189,17 +204,19 @@ def _behind(site: Site, lane: FrontLane) -> list[str]:
 
 
 def _behind_socket(site: Site, lane: FrontLane) -> str:
-    return f"unix@{site.folder}/{gate_name(lane)}"
+    return f"{site.gates or f'unix@{site.folder}/'}{gate_name(lane)}"
 
 
 def _group(site: Site, group: str) -> list[str]:
     lane = next((one for one in site.layout.lanes if one.hard and site.layout.group_of(one) == group), None)
-    lines = ["balance leastconn"]
+    lines = ["balance leastconn", *site.group_lines]
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {_ms(lane.deadline_ms / 1000)}")
     for server in site.servers[group]:
+        where = server.socket if isinstance(server.socket, str) else f"unix@{server.socket}"
+        further = f" {server.words}" if server.words else ""
         state = "" if server.enabled else " disabled"
-        lines.append(f"server {server.name} {word(f'unix@{server.socket}')} maxconn {server.at_once}{state}")
+        lines.append(f"server {server.name} {word(where)} maxconn {server.at_once}{further}{state}")
     return _section(f"backend {group}", lines)
 
 
