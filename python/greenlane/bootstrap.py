@@ -26,6 +26,7 @@ from greenlane.shape import shape
 __all__ = [
     "DEADLINE_HEADERS",
     "ENDED",
+    "LANE_KEY",
     "Recording",
     "Running",
     "check_platform",
@@ -41,6 +42,9 @@ __all__ = [
 
 #: Default of the setting `deadline_headers`, for those who only observe.
 DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS["deadline_headers"].default)  # type: ignore[attr-defined]
+
+#: Under which a WSGI environ has the lane that the front of `greenlane serve` has told; absent = none.
+LANE_KEY: Final = "HTTP_X_GREENLANE_LANE"
 
 _lock = threading.Lock()
 _running: Running | None = None
@@ -109,6 +113,7 @@ class Running:
         self.limits = LaneLimits(self._rules, settings)
         self.deadline_names = deadline.environ_names(settings.deadline_headers)
         self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self._behind_front = False
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         if self._learned_path is not None:
             self._permits.restore(learned.load(self._learned_path))
@@ -140,9 +145,16 @@ class Running:
         """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
         due_ns = deadline.due_ns(environ, self.deadline_names, arrival_ns)
         if self._rules.any:
-            lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
+            if self._behind_front:
+                lane_due_ns = self._rules.due_ns_of(str(environ.get(LANE_KEY, "")), arrival_ns)
+            else:
+                lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
             due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
         return due_ns
+
+    def stand_behind_front(self) -> None:
+        """From now on the front of `greenlane serve` says a request's lane: nobody else reaches this process."""
+        self._behind_front = True
 
     def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
         """Open a job on this thread; its first phase may wait, bounded, for a permit.

@@ -23,6 +23,7 @@ __all__ = [
     "due_ns",
     "enter",
     "environ_names",
+    "left_ms",
     "surrounding_ns",
     "until",
     "within_ms",
@@ -123,6 +124,15 @@ def surrounding_ns() -> int:
         return due_ns
     job_ns = time.monotonic_ns() + left_ms * 1_000_000
     return min(due_ns, job_ns) if due_ns else job_ns
+
+
+def left_ms() -> int | None:
+    """Give what is left: the sooner of this context's deadline and the thread's job's, in ms; None = no deadline."""
+    due_ns, job_ms = _DUE.get(), phase.remaining_ms()
+    if not due_ns:
+        return job_ms
+    own_ms = max(0, (due_ns - time.monotonic_ns()) // 1_000_000)
+    return own_ms if job_ms is None else min(own_ms, job_ms)
 
 
 def checkpoint() -> None:

@@ -184,6 +184,9 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     ),
     # Of the gunicorn worker.
     "refused": Counter(_counter("requests_refused", "Requests over the limit, answered 503 at once.")),
+    "refused_late": Counter(_counter("requests_refused_late", "Requests refused because they would end too late.")),
+    "clients_gone": Counter(_counter("clients_gone", "Requests whose clients left while they ran.")),
+    "unstarted": Counter(_counter("requests_unstarted", "Requests whose clients left before they began.")),
     "deadline_answers": Counter(_counter("deadline_answers", "Requests answered 504 at their deadline.")),
     "head_timeouts": Counter(_SLOW, labels={"part": "head"}),
     "body_timeouts": Counter(_SLOW, labels={"part": "body"}),

@@ -290,7 +290,8 @@ class Settings:
         pattern=_URL_PATH, reason="It would hide a path of the application.",
     )  # fmt: skip
     hung_after_s: float = declare(
-        30.0, "The health path answers 503 when all threads are busy (or `limit` is reached) and none ends so long.",
+        30.0, "The health path answers 503 when all threads are busy (or `limit` is reached) and none ends so long; "
+        "`greenlane serve` replaces a worker whose main thread or loop has not turned for so long.",
         unit="s", low=0.1, high=86_400, reason="gunicorn's own time-out for a silent worker.",
     )  # fmt: skip
     metrics_path: str = declare(

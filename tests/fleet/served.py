@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,14 +22,19 @@ COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 
 
 class Served:
-    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`."""
+    """`with Served(folder, "held:app", toml) as served:`; it answers on `port`.
+
+    The port is a flag's, or the file's if `{bind}` stands in the settings.
+    """
 
     def __init__(self, folder: Path, application: str, settings: str, *flags: str) -> None:
         self.folder = folder
+        self.application = application
         self.port = child.free_port()
-        (folder / "greenlane.toml").write_text(settings)
+        bind = () if "{bind}" in settings else ("--bind", f"127.0.0.1:{self.port}")
+        self.configure(settings)
         self.process = child.Child(
-            [sys.executable, "-c", COMMAND, "serve", application, "--bind", f"127.0.0.1:{self.port}", *flags],
+            [sys.executable, "-c", COMMAND, "serve", application, *bind, *flags],
             cwd=APPS,
             env={"HELD": str(folder), "GREENLANE_CONFIG": str(folder / "greenlane.toml")},
         )
@@ -43,6 +49,11 @@ class Served:
     def __exit__(self, *problem: object) -> None:
         self.let_go()
         self.process.end(grace_s=10)
+
+    def configure(self, settings: str) -> None:
+        """Write the settings; they are read at the next reload."""
+        text = settings.replace("{bind}", f'bind = ["127.0.0.1:{self.port}"]')
+        (self.folder / "greenlane.toml").write_text(text)
 
     def get(self, path: str = "/", *, method: str = "GET", headers: dict[str, str] | None = None) -> str:
         """The answer's text on a connection of its own; an error when it is not 200."""
@@ -147,6 +158,43 @@ class Held:
 
     def _run(self, served: Served, path: str) -> None:
         self._answer = served.get(f"{path}/hold?{self.name}")
+
+
+class Clients:
+    """Closed-loop clients, some with kept connections; each failure is kept by its name."""
+
+    def __init__(self, served: Served, kept: int, new: int) -> None:
+        self.answers: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._served = served
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(one < kept,)) for one in range(kept + new)]
+
+    def __enter__(self) -> Clients:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def some_more(self, number: int = 40) -> None:
+        """Block until so many further requests are answered."""
+        wanted = self.answers.total() + number
+        until(lambda: self.answers.total() >= wanted or self.failures)
+
+    def _run(self, keep: bool) -> None:
+        connection = self._served.connection()
+        while not self._over.is_set():
+            try:
+                self.answers[ask(connection, "/x").split()[0]] += 1
+            except (AssertionError, OSError, http.client.HTTPException) as error:
+                self.failures.append(repr(error))
+            if not keep:
+                connection.close()
+        connection.close()
 
 
 def ask(

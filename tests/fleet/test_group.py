@@ -21,6 +21,7 @@ class Acts:
         self.open_slots: set[str] = set()
         self.told: list[tuple[int, bool]] = []
         self.said: list[str] = []
+        self.asked: list[int] = []
 
     def start(self, group: Group, slot: Slot) -> int:
         assert slot.state is State.EMPTY
@@ -38,6 +39,9 @@ class Acts:
 
     def end(self, slot: Slot, *, hard: bool) -> None:
         self.told.append((slot.pid, hard))
+
+    def ask_where(self, slot: Slot) -> None:
+        self.asked.append(slot.pid)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -143,3 +147,27 @@ def test_whatever_happens_it_settles_and_the_front_sends_to_who_serves(happening
         does[4]()
     assert group.settled
     assert acts.open_slots == {slot.name for slot in group.of(State.SERVING)}
+
+
+def test_who_hangs_says_where_it_stands_and_is_killed_while_another_boots() -> None:
+    group, acts = served()
+    slot = group.of(State.SERVING)[0]
+    group.hung(slot, 40.0, 31.0)
+    assert slot.name not in acts.open_slots
+    assert acts.asked == [1]
+    group.step(40.0)
+    assert [one.pid for one in group.of(State.BOOTING)] == [3]
+    assert acts.told == []
+    group.step(41.5)
+    assert acts.told == [(1, True)]
+    group.died(1, -9, 41.6)
+    assert acts.said == ["worker shared/w1 (pid 1) hangs: it has not turned for 31 s"]
+
+
+def test_the_last_one_that_hangs_stays_open() -> None:
+    group, acts = served(1)
+    group.hung(group.slots[0], 40.0, 31.0)
+    assert acts.open_slots == {"w1"}
+    group.step(40.0)
+    group.ready(2, 41.0)
+    assert acts.open_slots == {"w2"}

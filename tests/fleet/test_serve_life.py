@@ -6,13 +6,11 @@ import contextlib
 import http.client
 import os
 import signal
-import threading
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tests.fleet.served import Served, alive, ask, children, until
+from tests.fleet.served import Clients, Served, alive, children, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -27,43 +25,6 @@ stop_s = 60
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("served"), "held:app", SETTINGS, "--kind", "wsgi") as served:
         yield served
-
-
-class Clients:
-    """Closed-loop clients, some with kept connections; each failure is kept by its name."""
-
-    def __init__(self, served: Served, kept: int, new: int) -> None:
-        self.answers: Counter[str] = Counter()
-        self.failures: list[str] = []
-        self._served = served
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(one < kept,)) for one in range(kept + new)]
-
-    def __enter__(self) -> Clients:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(30)
-
-    def some_more(self, number: int = 40) -> None:
-        """Block until so many further requests are answered."""
-        wanted = self.answers.total() + number
-        until(lambda: self.answers.total() >= wanted or self.failures)
-
-    def _run(self, keep: bool) -> None:
-        connection = self._served.connection()
-        while not self._over.is_set():
-            try:
-                self.answers[ask(connection, "/x").split()[0]] += 1
-            except (AssertionError, OSError, http.client.HTTPException) as error:
-                self.failures.append(repr(error))
-            if not keep:
-                connection.close()
-        connection.close()
 
 
 def test_a_reload_replaces_every_worker_and_fails_no_request(served: Served) -> None:
@@ -110,6 +71,16 @@ def test_what_may_have_an_effect_is_not_sent_twice(served: Served) -> None:
     assert served.order().count(name) == 1
 
 
+def test_a_request_that_kills_its_worker_reaches_two_and_the_service_lives(served: Served) -> None:
+    served.serving(2)
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", "/poison?poison")
+        with contextlib.suppress(http.client.RemoteDisconnected):
+            assert connection.getresponse().status == 502
+    assert served.order().count("poison") == 2
+    assert served.get("/x")
+
+
 def test_a_killed_front_is_replaced_and_new_clients_wait(served: Served) -> None:
     before = served.front()
     os.kill(before, signal.SIGKILL)
@@ -135,6 +106,7 @@ def test_changed_lanes_take_effect_at_a_reload_and_fail_no_new_connection(served
 
 
 def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) -> None:
+    served.serving(2)
     before = served.workers()
     file = served.folder / "greenlane.toml"
     text = file.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import http.server
 import socket
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from greenlane import probes
+from greenlane import deadline, probes
 from greenlane.phase import Kind
 from tests.probes.observer import Observer
 
@@ -137,3 +138,42 @@ def test_redis_waits_on_python_sockets(seen: Observer) -> None:
         assert ends and set(ends) <= {Kind.SOCKET, Kind.SELECT}
         client.close()
         thread.join()
+
+
+def by_httpx_on_a_loop(port: int, headers: dict[str, str]) -> None:
+    httpx = pytest.importorskip("httpx")
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with deadline.within_ms(500):
+                assert (await client.get(f"http://127.0.0.1:{port}/", headers=headers)).text == "ok"
+
+    asyncio.run(ask())
+
+
+def by_aiohttp(port: int, headers: dict[str, str]) -> None:
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def ask() -> None:
+        async with aiohttp.ClientSession() as session:
+            with deadline.within_ms(500):
+                async with session.get(f"http://127.0.0.1:{port}/", headers=headers) as answer:
+                    assert await answer.text() == "ok"
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("client", [by_httpx_on_a_loop, by_aiohttp])
+def test_on_a_loop_the_time_of_the_context_goes_along(client: Client, seen: Observer, upstream: Upstream) -> None:
+    port = upstream.server_address[1]
+    probes.install_deadline_out()
+    client(port, {})
+    assert 1 <= int(upstream.last[HEADER]) <= 500
+    client(port, {HEADER.title(): "77"})
+    assert upstream.last.get_all(HEADER) == ["77"], "the caller's own"
+    seen.deadline_ms = 9
+    client(port, {})
+    assert 1 <= int(upstream.last[HEADER]) <= 9, "the sooner one"
+    probes.uninstall_deadline_out()
+    client(port, {})
+    assert upstream.last.get_all(HEADER) is None

@@ -22,7 +22,7 @@ from greenlane.fleet.workers.application import KINDS, parts
 
 __all__ = ["COMMAND"]
 
-_FLAGS: Final = ("bind", "workers", "at_once", "health_path", "queue_s", "stop_s")
+_FLAGS: Final = ("bind", "workers", "at_once", "health_path", "queue_s", "stop_s", "hung_after_s")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,11 @@ __all__ = ["Backoff"]
 _FIRST_S: Final = 0.25
 _MOST_S: Final = 30.0
 # A worker that has served so long before it died is no failure to start.
-_WELL_S: Final = 10.0
+_WELL_S: Final = 2.0
 
 
 class Backoff:
-    """0, then 0.25 s, 0.5 s, 1 s … 30 s. Failures that are over 10 s of service apart are not in a row."""
+    """0, then 0.25 s, 0.5 s, 1 s … 30 s. A death after 2 s of service or more begins anew."""
 
     def __init__(self) -> None:
         self.failures = 0

@@ -13,26 +13,29 @@ import ctypes
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-__all__ = ["Child", "die_with_parent", "reaped"]
+__all__ = ["Child", "Children", "die_with_parent"]
 
 _PR_SET_PDEATHSIG: Final = 1
+# Pause between two looks for children that were killed: they end within a millisecond or two.
+_LOOK_S: Final = 0.005
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Child:
-    """A process that runs. `reaped` says when it has ended."""
+    """A process that runs. `Children.reap` says when it has ended."""
 
-    def __init__(self, command: Sequence[str], *, fds: Sequence[int] = ()) -> None:
+    def __init__(self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None) -> None:
         """Start `command` with our environment, stdout, stderr and the descriptors `fds` under the same numbers.
 
         Raises:
             OSError: it cannot be started.
         """
         self._process = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, pass_fds=fds, preexec_fn=die_with_parent, process_group=0,
+            list(command), stdin=subprocess.DEVNULL, pass_fds=fds, preexec_fn=die_with_parent, process_group=0, cwd=cwd,
         )  # fmt: skip
         self.pid = self._process.pid
 
@@ -47,18 +50,47 @@ class Child:
         self._process.returncode = code
 
 
+class Children:
+    """All children of the tree, workers and fronts alike."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, Child] = {}
+
+    def start(self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None) -> Child:
+        """Start one; see `Child`."""
+        child = Child(command, fds=fds, cwd=cwd)
+        self._running[child.pid] = child
+        return child
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to one of ours, unless it has ended."""
+        if child := self._running.get(pid):
+            child.signal(number)
+
+    def reap(self) -> Iterator[tuple[int, int]]:
+        """(pid, exit code) of each of ours that has ended, a negative code is a signal; orphans are reaped unsaid."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._running.clear()  # somebody else has taken what was left
+                return
+            if pid == 0:
+                return
+            if child := self._running.pop(pid, None):
+                code = os.waitstatus_to_exitcode(status)
+                child.ended(code)
+                yield pid, code
+
+    def kill_all(self) -> Iterator[tuple[int, int]]:
+        """Kill every one and wait until all have ended; as `reap`."""
+        for child in list(self._running.values()):
+            child.signal(signal.SIGKILL)
+        while self._running:
+            yield from self.reap()
+            time.sleep(_LOOK_S)
+
+
 def die_with_parent() -> None:
     """Runs in the child between fork and exec: SIGTERM when the parent dies."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
-def reaped() -> Iterator[tuple[int, int]]:
-    """(pid, exit code) of each child that has ended, strangers' orphans included; a negative code is a signal."""
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, os.waitstatus_to_exitcode(status)

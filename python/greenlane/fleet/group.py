@@ -12,11 +12,14 @@ import enum
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from greenlane.fleet.backoff import Backoff
 
 __all__ = ["Acts", "Group", "Slot", "State"]
+
+# Time that a worker which hangs gets to say where its threads are; then it is killed.
+_SAY_S: Final = 1.0
 
 
 class State(enum.Enum):
@@ -119,6 +122,14 @@ class Group:
             wait_s = self.backoff.failed(now_s, served_s)
             pause = f", the next one in {wait_s:g} s" if wait_s else ""
             self.acts.say(f"worker {self.name}/{slot.name} (pid {pid}) {ending(code)}{pause}")
+
+    def hung(self, slot: Slot, now_s: float, silent_s: float) -> None:
+        """A worker does not turn any more: it is killed. The last one stays open, as when it dies."""
+        self.acts.say(f"worker {self.name}/{slot.name} (pid {slot.pid}) hangs: it has not turned for {silent_s:.0f} s")
+        if slot.state is State.SERVING and len(self.of(State.SERVING)) > 1:
+            self._shut(slot)
+        slot.state, slot.until_s = State.STOPPING, now_s + _SAY_S
+        self.acts.ask_where(slot)
 
     def renew(self) -> None:
         """Replace every worker, one by one."""

@@ -52,6 +52,16 @@ class Places:
         """Requests that each worker of a group gets at once."""
         return self._sets[group].at_once
 
+    def followed_by(self, settings: Settings, groups: Iterable[str]) -> Places:
+        """The numbers for other settings and groups: what was measured of a group that stays holds."""
+        after = Places(settings, groups)
+        if after.live:
+            after._sets.update({
+                name: one for name, one in self._sets.items()
+                if name in after._sets and not one.why.startswith("setting")
+            })  # fmt: skip
+        return after
+
     def change(self, group: Group, number: int, why: str, layout: Layout, runtime: Runtime) -> None:
         """Set a group's number at the front, and that of each gate before it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from greenlane.fleet.group import Group
+from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.haproxy.front import Front
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.places import Places
@@ -28,8 +28,11 @@ class Service(Protocol):
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         """Requests that each worker of a group gets at once, from now on."""
 
+    def last_turn_s(self, slot: Slot) -> float:
+        """When a worker turned last, monotonic; 0 = it has not yet."""
+
     def reload(self) -> None:
-        """Read the settings again and replace every worker, one by one."""
+        """Read the settings again and replace every worker."""
 
     def say(self, text: str) -> None:
         """One line for the log."""

@@ -1,10 +1,10 @@
 """The parent of `greenlane serve`: listening sockets, HAProxy, groups of workers; signals, deaths, replacement.
 
 One thread and one loop: it waits for signals and for workers that say `ready`, and looks by the clock only while
-somebody leaves or a pause after a death runs. Nothing of a request passes through it.
+somebody leaves, a pause after a death runs, or a round is due. Nothing of a request passes through it.
 
     TERM, INT   listen no longer, end what is in progress, then end; a second one ends at once
-    HUP         read the settings again, replace every worker one by one
+    HUP         read the settings again; replace every worker one by one, or all at once by another line-up
     CHLD        what died is replaced
 """
 
@@ -12,32 +12,34 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import resource
 import selectors
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
-from greenlane.fleet.backoff import Backoff
-from greenlane.fleet.child import Child, reaped
+from greenlane.fleet.child import Children
+from greenlane.fleet.doorkeeper import Doorkeeper
 from greenlane.fleet.group import Group, Slot, State, ending
 from greenlane.fleet.haproxy import found
-from greenlane.fleet.haproxy.configuration import Server, Site, configuration
+from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.front import Front
+from greenlane.fleet.hung import Hung
 from greenlane.fleet.layout import Layout, layout_of
+from greenlane.fleet.lineup import Lineup
 from greenlane.fleet.listeners import listen
 from greenlane.fleet.notify import Notify
 from greenlane.fleet.places import Places
 from greenlane.fleet.rounds import Round
 from greenlane.fleet.signals import Signals
+from greenlane.fleet.staff import Staff
+from greenlane.fleet.succession import Succession
 from greenlane.settings import Settings
 
 __all__ = ["Tree"]
@@ -47,12 +49,8 @@ _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)
 # How often a worker that leaves is asked whether it has anything left, and one that ends is looked at.
 _LEAVING_S: Final = 0.02
 _STOPPING_S: Final = 0.2
-# HAProxy opens its runtime socket before it forks anything: some 20 ms.
-_FRONT_S: Final = 10.0
-# Workers of a group that may die in a row before the first has served: then the application does not start.
+# Fronts that may die in a row before the first has served.
 _FIRST_TRIES: Final = 3
-# Arbitrary; some 16 KB each while they say nothing.
-_MOST_CONNECTIONS: Final = 10_000
 
 
 class Tree:
@@ -70,25 +68,26 @@ class Tree:
         self._application = application
         self._kind = kind
         self._say = say
+        #: Of the line-up that serves.
         self.settings = read()
         self.layout: Layout = layout_of(self.settings)
         self.places = Places(self.settings, self.layout.groups)
+        self.groups: Mapping[str, Group] = {}
+        self._lineup: Lineup | None = None
+        self._lineups = 0
         self._program = found.found()
         self._notify = Notify()
-        self._front_backoff = Backoff()
-        self._front_since_s = 0.0
-        self._children: dict[int, Child] = {}
-        self._worker_sockets: dict[Path, socket.socket] = {}
-        self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
+        self._children = Children()
         self._selector = selectors.DefaultSelector()
+        self._staff = Staff(self._children, self._selector, application, kind)
+        self._succession = Succession(self._staff.dismiss)
         self._stopping = False
-        self._ending = False
         self._until_s = math.inf
+        self._leaves_until_s = math.inf  # fronts before the present one
         self._served = False  # has ever been whole
         self._renewing = False
-        self._number = 0
         #: What is looked at by the clock while the service runs. Append before `run`.
-        self.rounds: list[Round] = []
+        self.rounds: list[Round] = [Hung()]
         self._round_s: dict[Round, float] = {}
 
     # -- life
@@ -100,20 +99,17 @@ class Tree:
             GreenlaneError: it cannot start.
         """
         with contextlib.ExitStack() as stack:
-            self._listeners = listen(self.settings.bind)
-            for listener in self._listeners:
-                stack.callback(listener.close)
+            listeners = self._listeners_of(self.settings)
+            stack.callback(self._close_listeners)
             self.folder = Path(tempfile.mkdtemp(prefix="greenlane-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
-            fds = [listener.fileno() for listener in self._listeners]
-            self.front = Front(self._program, self.folder, fds, self._child)
-            self.groups: Mapping[str, Group] = {
-                name: self._group(name, workers) for name, workers in self.layout.groups.items()
-            }
+            self.front = Front(self._program, self.folder, self._children.start)
+            self._doorkeeper = Doorkeeper(self.front, self.say, self._reap)
             stack.callback(self._kill_all)
+            self._succession.begin(self._made(self.settings, self.layout, self.places, listeners), 0.0)
             while self._step():
                 self._wait()
         return 0
@@ -125,18 +121,18 @@ class Tree:
             return self._stop_on(now_s)
         for group in self.groups.values():
             group.step(now_s)
-            if not self._served and group.backoff.failures >= _FIRST_TRIES:
-                hint = "see above what the worker says"
-                raise FleetError("start the workers", name="application", value=self._application,
-                                 rule="one that starts", hint=hint)  # fmt: skip
-        settled = all(group.settled for group in self.groups.values())
-        if self._front_backoff.failures >= _FIRST_TRIES and not self._served:
-            raise FleetError("start the front", name="haproxy", value=self._program, rule="one that stays",
-                             hint="see above what it says")  # fmt: skip
-        if self.front.child is None and (settled or self._served) and self._front_backoff.may_try(now_s):
-            self._start_front(now_s)
+        self._succession.step(now_s, fronts_leave=bool(self.front.leaving))
+        self._end_late_fronts(now_s)
+        if self._succession.hopeless:
+            self._refuse_coming(now_s)
+        elif self._succession.ready and self._may_start_front(now_s):
+            self._take_over(now_s)
+        absent = self.front.child is None or self._doorkeeper.deaf
+        if self._lineup is not None and absent and self._may_start_front(now_s):
+            self._start_again(self._lineup)
         if self._served and self.front.child is not None:
             self._go_round(now_s)
+        settled = self._lineup is not None and self._lineup.settled and self._succession.coming is None
         if settled and self.front.child is not None and (self._renewing or not self._served):
             self._tell_ready()
         return True
@@ -148,20 +144,21 @@ class Tree:
                 try:
                     one.look(self, now_s)
                 except GreenlaneError as error:
-                    self.say(str(error))
+                    self._doorkeeper.failed(error)
 
     def _tell_ready(self) -> None:
         self._notify.ready()
         where = ", ".join(self.settings.bind)
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
-        again = " again" if self._renewing else ""
+        again = " again" if self._served else ""
         self.say(f"serving {self._application} ({self._kind}) on {where}{again}; workers: {workers}")
         self._served, self._renewing = True, False
 
     def _wait(self) -> None:
         for key, _ in self._selector.select(self._pause_s()):
-            if key.fd != self._signals.fd:
-                self._hear(key.fd)
+            if key.fd != self._signals.fd and (pid := self._staff.hear(key.fd)):
+                for group in self._all_groups():
+                    group.ready(pid, time.monotonic())
         taken = self._signals.taken()
         if signal.SIGCHLD in taken:
             self._reap()
@@ -170,115 +167,162 @@ class Tree:
         if signal.SIGHUP in taken and not self._stopping:
             self.reload()
 
-    def _pause_s(self) -> float | None:
+    def _pause_s(self) -> float:
         now_s = time.monotonic()
         pauses = [60.0]
-        for group in self.groups.values():
+        for group in self._all_groups():
             if group.of(State.LEAVING):
                 pauses.append(_LEAVING_S)
             if group.of(State.STOPPING):
                 pauses.append(_STOPPING_S)
             if not group.settled:
                 pauses.append(group.backoff.until_s - now_s if group.backoff.until_s > now_s else 60.0)
-        if self.front.child is None and self._served:
-            pauses.append(self._front_backoff.until_s - now_s)
+        if self.front.child is None and self._lineup is not None:
+            pauses.append(self._doorkeeper.backoff.until_s - now_s)
+        if (until_s := self._succession.first_until_s) is not None:
+            pauses.append(until_s - now_s)
+        if self.front.leaving and self._leaves_until_s > now_s:
+            pauses.append(self._leaves_until_s - now_s)
         if self._stopping:
             pauses.append(self._until_s - now_s)
-        elif self._served:
+        elif self._served and self.front.child is not None:
             pauses += [due_s - now_s for due_s in self._round_s.values()]
         return max(0.0, min(pauses))
 
-    def _group(self, name: str, workers: int) -> Group:
-        group = Group(name, workers, self.folder, self, self.settings.stop_s)
-        for slot in group.slots:
-            (self._worker_sockets[slot.socket],) = listen([str(slot.socket)])
-        return group
+    def _all_groups(self) -> chain[Group]:
+        return chain(self.groups.values(), self._succession.groups())
+
+    # -- line-ups
+
+    def _made(
+        self, settings: Settings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
+    ) -> Lineup:
+        self._lineups += 1
+        folder = self.folder / str(self._lineups)
+        folder.mkdir()
+        groups = {name: Group(name, workers, folder, self, settings.stop_s) for name, workers in layout.groups.items()}
+        for group in groups.values():
+            self._staff.seat(group)
+        return Lineup(settings, layout, places, listeners, groups)
+
+    def _take_over(self, now_s: float) -> None:
+        """Let the line-up that has come serve, and the one before end what it has."""
+        lineup, before = self._succession.coming, self._lineup
+        assert lineup is not None
+        try:
+            self._start_front(lineup, gates_before=before.gates if before else ())
+        except GreenlaneError as error:
+            if before is None:
+                raise
+            self._drop_coming(now_s, error)
+            return
+        self._succession.coming = None
+        self.settings, self.layout, self.places, self.groups = (
+            lineup.settings, lineup.layout, lineup.places, lineup.groups,
+        )  # fmt: skip
+        self._lineup = lineup
+        if before is not None:
+            self._succession.leave(before, now_s + before.settings.stop_s)
+            for address in set(before.listeners) - set(lineup.listeners):
+                before.listeners[address].close()
+
+    def _refuse_coming(self, now_s: float) -> None:
+        """The workers of the next line-up do not start."""
+        error = FleetError("start the workers", name="application", value=self._application,
+                           rule="one that starts", hint="see above what the worker says")  # fmt: skip
+        if self._lineup is None:
+            raise error
+        self._drop_coming(now_s, error)
+
+    def _drop_coming(self, now_s: float, why: GreenlaneError | None = None) -> None:
+        """End the line-up that is on its way; the one that serves goes on."""
+        dropped = self._succession.give_up(now_s)
+        have = self._lineup.listeners if self._lineup else {}
+        for address, listener in dropped.listeners.items() if dropped else ():
+            if address not in have:
+                listener.close()
+        if why is not None:
+            self.say(f"not reloaded: {why}")
+            self._renewing = False
+            self._notify.ready()
+
+    def _listeners_of(self, settings: Settings) -> dict[str, socket.socket]:
+        """The public sockets: those that are there already, and new ones."""
+        have = self._lineup.listeners if self._lineup else {}
+        wanted = [address for address in settings.bind if address not in have]
+        made = dict(zip(wanted, listen(wanted), strict=True))
+        return {address: have[address] if address in have else made[address] for address in settings.bind}
+
+    def _close_listeners(self) -> None:
+        for lineup in (self._lineup, self._succession.coming):
+            for listener in lineup.listeners.values() if lineup else ():
+                listener.close()
 
     # -- the front
 
-    def site(self, *, whole: bool = False) -> Site:
-        """What the front is to do, as of now; `whole` = with every worker serving."""
-        at_once = {name: one.at_once for name, one in self.places.sets.items()}
+    def _may_start_front(self, now_s: float) -> bool:
+        failures = self._doorkeeper.backoff.failures
+        if failures >= _FIRST_TRIES and not self._served:
+            raise FleetError("start the front", name="haproxy", value=self._program, rule="one that stays",
+                             hint="see above what it says")  # fmt: skip
+        return self.front.child is not None or self._doorkeeper.backoff.may_try(now_s)
 
-        def server(group: Group, slot: Slot) -> Server:
-            return Server(slot.name, slot.socket, at_once[group.name], whole or slot.open)
+    def _start_front(self, lineup: Lineup, *, gates_before: Sequence[str] = ()) -> None:
+        if self.front.child is not None:
+            self._leaves_until_s = time.monotonic() + self.settings.stop_s
+        site = lineup.site(self.folder, gates_before=gates_before)
+        self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values())
 
-        servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
-        settings = self.settings
-        return Site(
-            self.layout, servers, [f"fd@{listener.fileno()}" for listener in self._listeners], self.folder, at_once,
-            health_path=settings.health_path, queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
-            retry_after_s=settings.retry_after_s, connections=_connections(),
-        )  # fmt: skip
+    def _start_again(self, lineup: Lineup) -> None:
+        """Another front for what serves: there is none, or it is deaf."""
+        try:
+            self._start_front(lineup)
+        except GreenlaneError as error:
+            if self.front.child is None:
+                raise
+            self._doorkeeper.deaf = False
+            self.say(str(error))
+
+    def _end_late_fronts(self, now_s: float) -> None:
+        """Who is still at a front before the present one has had `stop_s`."""
+        if self.front.leaving and now_s >= self._leaves_until_s:
+            self.front.end_leaving()
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         """Requests that each worker of a group gets at once, from now on."""
-        self._tell(lambda: self.places.change(group, number, why, self.layout, self.front.runtime))
-
-    def _start_front(self, now_s: float) -> None:
-        self.front.run(configuration(self.site()))
-        self._told = configuration(self.site(whole=True))
-        self._front_since_s = now_s
-        until_s = now_s + _FRONT_S
-        while time.monotonic() < until_s and self.front.child is not None:
-            with contextlib.suppress(FleetError):
-                self.front.runtime.ask("show version")
-                break
-            time.sleep(0.01)
-            self._reap()
-        for group in self.groups.values():  # what came or went meanwhile
-            for slot in group.slots:
-                (self.open if slot.open else self.shut)(group, slot)
+        self._doorkeeper.tell(lambda: self.places.change(group, number, why, self.layout, self.front.runtime))
 
     # -- what groups ask for (`Acts`)
 
     def start(self, group: Group, slot: Slot) -> int:
         """Start a worker on the slot."""
-        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        socket_fd = self._worker_sockets[slot.socket].fileno()
-        self._number += 1
-        command = [
-            sys.executable, "-m", "greenlane.fleet.workers", self._kind, self._application, str(socket_fd),
-            str(self._number), str(write_fd), str(group.stop_s),
-        ]  # fmt: skip
-        try:
-            child = self._child(command, fds=(write_fd, socket_fd))
-        finally:
-            os.close(write_fd)
-        self._pipes[read_fd] = child.pid
-        self._selector.register(read_fd, selectors.EVENT_READ)
-        return child.pid
+        return self._staff.start(group, slot)
 
     def open(self, group: Group, slot: Slot) -> None:
-        """Let the front give it requests."""
-        self._tell(lambda: self.front.runtime.enable(group.name, slot.name))
+        """Let the front give it requests, if it is the front's."""
+        if self.groups.get(group.name) is group:
+            self._doorkeeper.open(group, slot)
 
     def shut(self, group: Group, slot: Slot) -> None:
         """Let the front give it nothing new."""
-        self._tell(lambda: self.front.runtime.disable(group.name, slot.name))
+        if self.groups.get(group.name) is group:
+            self._doorkeeper.shut(group, slot)
 
     def in_progress(self, group: Group, slot: Slot) -> int:
-        """Requests that it has; those of a front that finishes are not counted."""
-        if self.front.child is None:
-            return 0
-        try:
-            return self.front.runtime.in_progress(group.name, slot.name)
-        except FleetError:
-            return 1
+        """Requests that it has; of a front that leaves it is not known."""
+        return self._doorkeeper.in_progress(group, slot) if self.groups.get(group.name) is group else 1
 
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
-        if child := self._children.get(slot.pid):
-            child.signal(signal.SIGKILL if hard else signal.SIGTERM)
+        self._staff.end(slot, hard=hard)
 
-    def _tell(self, command: Callable[[], None]) -> None:
-        """Nothing while no front runs: one that starts is told by its configuration."""
-        if self.front.child is None:
-            return
-        try:
-            command()
-        except FleetError as error:
-            self.say(str(error))
+    def ask_where(self, slot: Slot) -> None:
+        """Let it say in the log where its threads are."""
+        self._staff.ask_where(slot)
+
+    def last_turn_s(self, slot: Slot) -> float:
+        """When a worker turned last, monotonic; 0 = it has not yet."""
+        return self._staff.last_turn_s(slot)
 
     def say(self, text: str) -> None:
         """One line for the log."""
@@ -287,25 +331,44 @@ class Tree:
     # -- reload and end
 
     def reload(self) -> None:
-        """Read the settings again and replace every worker, one by one."""
+        """Read the settings again and replace every worker: one by one, or all at once where the front must change."""
+        here, now_s = self._lineup, time.monotonic()
+        if here is None:
+            self.say("not reloaded: it has not served yet")
+            return
         try:
             settings = self._read()
             layout = layout_of(settings)
+            places = self.places.followed_by(settings, layout.groups)
+            self._drop_coming(now_s)
+            if self._is_same(here, settings, layout, places):
+                self._renew(here, settings)
+                return
+            lineup = self._made(settings, layout, places, self._listeners_of(settings))
         except GreenlaneError as error:
             self.say(f"not reloaded: {error}")
             return
-        if layout.groups != self.layout.groups or settings.bind != self.settings.bind:
-            self.say("not reloaded: bind, workers and the processes of lanes need a restart")
-            return
+        self.say("booting other workers beside those that serve")
+        self._notify.reloading()
+        self._renewing = True
+        self._succession.begin(lineup, now_s)
+
+    def _is_same(self, here: Lineup, settings: Settings, layout: Layout, places: Places) -> bool:
+        """Whether the front would be told the same."""
+        if settings.bind != here.settings.bind or layout.groups != here.layout.groups:
+            return False
+        there = Lineup(settings, layout, places, here.listeners, here.groups)
+        return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))
+
+    def _renew(self, here: Lineup, settings: Settings) -> None:
         self.say("replacing every worker, one by one")
         self._notify.reloading()
-        self.settings, self.layout = settings, layout
+        self.settings = here.settings = settings
         self.places.read(settings)
         self._renewing = True
         for group in self.groups.values():
+            group.stop_s = settings.stop_s
             group.renew()
-        if self.front.child is not None and configuration(self.site(whole=True)) != self._told:
-            self._start_front(time.monotonic())
 
     def _stop(self) -> None:
         if self._stopping:
@@ -315,8 +378,7 @@ class Tree:
         self._stopping = True
         self._until_s = time.monotonic() + self.settings.stop_s
         self._notify.stopping()
-        for listener in self._listeners:
-            listener.close()
+        self._close_listeners()
         self.front.finish()
 
     def _stop_on(self, now_s: float) -> bool:
@@ -328,50 +390,25 @@ class Tree:
         for group in self.groups.values():
             group.stop(now_s)
             group.step_stopping(now_s)
-        return any(group.of(*State) != group.of(State.EMPTY) for group in self.groups.values()) or self.front.running
+        self._succession.stop(now_s)
+        return any(group.of(State.EMPTY) != group.slots for group in self._all_groups()) or self.front.running
 
     def _kill_all(self) -> None:
-        self._ending = True
-        for child in list(self._children.values()):
-            child.signal(signal.SIGKILL)
-        while self._children:
-            self._reap()
-            time.sleep(0.005)
-
-    # -- children
-
-    def _child(self, command: Sequence[str], *, fds: Sequence[int] = ()) -> Child:
-        child = Child(command, fds=fds)
-        self._children[child.pid] = child
-        return child
-
-    def _hear(self, fd: int) -> None:
-        said = os.read(fd, 64)
-        pid = self._pipes.pop(fd)
-        self._selector.unregister(fd)
-        os.close(fd)
-        if said:
-            for group in self.groups.values():
-                group.ready(pid, time.monotonic())
+        for pid, code in self._children.kill_all():
+            self._ended(pid, code, expected=True)
 
     def _reap(self) -> None:
+        for pid, code in self._children.reap():
+            self._ended(pid, code, expected=False)
+
+    def _ended(self, pid: int, code: int, *, expected: bool) -> None:
         now_s = time.monotonic()
-        for pid, code in reaped():
-            child = self._children.pop(pid, None)
-            if child is None:
-                continue  # an orphan that came to us as PID 1
-            child.ended(code)
-            if self.front.died(pid, code):
-                if not self._stopping and not self._ending:
-                    wait_s = self._front_backoff.failed(now_s, now_s - self._front_since_s)
-                    pause = f" in {wait_s:g} s" if wait_s else ""
-                    self.say(f"the front (pid {pid}) {ending(code)}; another one starts{pause}")
-                continue
-            for group in self.groups.values():
-                group.died(pid, code, now_s, expected=self._ending)
-
-
-def _connections() -> int:
-    """Most clients at once: a connection takes two descriptors, four when its lane passes a gate."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return _MOST_CONNECTIONS if most == resource.RLIM_INFINITY else max(100, min(_MOST_CONNECTIONS, (most - 200) // 2))
+        if self.front.died(pid, code):
+            if not self._stopping and not expected:
+                wait_s = self._doorkeeper.died(now_s)
+                pause = f" in {wait_s:g} s" if wait_s else ""
+                self.say(f"the front (pid {pid}) {ending(code)}; another one starts{pause}")
+            return
+        for group in self._all_groups():
+            group.died(pid, code, now_s, expected=expected)
+        self._staff.ended(pid)

@@ -20,9 +20,11 @@ from typing import Any, Final
 
 from greenlane import bootstrap, deadline
 from greenlane._native import Steps
-from greenlane.errors import DeadlineExceeded, Overloaded
+from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
 from greenlane.hosts import asgi_threads
+from greenlane.hosts.observed import front_clock
 from greenlane.hosts.observed.asgi_app import Application, observed
+from greenlane.hosts.shedding import Shedding
 from greenlane.settings import Settings
 
 __all__ = ["Greenlane"]
@@ -30,18 +32,25 @@ __all__ = ["Greenlane"]
 _FAILED: Final = 500
 _LATE: Final = (504, b"deadline exceeded\n")
 _REFUSED: Final = (503, b"too many calls in progress\n")
+_TOO_LATE: Final = (503, b"it would end too late\n")
+_STARTED: Final = "HTTP_X_REQUEST_START"
 
 
 class Greenlane:
     """The middleware. Call it like the application that it wraps. Cost: some 4 us a request."""
 
-    def __init__(self, app: Application, *, settings: Settings | None = None, host: str = "asgi") -> None:
+    def __init__(
+        self, app: Application, *, settings: Settings | None = None, host: str = "asgi", behind_front: bool = False
+    ) -> None:
         """Wrap `app`.
 
         Args:
             app: the ASGI application.
             settings: None = from `greenlane.toml` and the environment.
             host: the server's name in the recording.
+            behind_front: all requests come from the front of `greenlane serve`: what it says of arrival and lane
+                counts, what would end too late is refused, and under uvicorn code that goes on for a client that has
+                left is told so at its checkpoints.
 
         Raises:
             GreenlaneError: see `greenlane.bootstrap.start`.
@@ -50,29 +59,65 @@ class Greenlane:
         self._host = host
         self._running = bootstrap.start(settings, host="asgi", worker_index=os.getpid())
         self._names = {name[5:].replace("_", "-").lower().encode(): name for name in self._running.deadline_names}
+        self._shedding: Shedding | None = None
+        if behind_front:
+            self._running.stand_behind_front()
+            self._names.update({b"x-greenlane-lane": bootstrap.LANE_KEY, b"x-request-start": _STARTED})
+            self._shedding = Shedding(lane.name for lane in self._running.settings.lanes)
         asgi_threads.install()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run one request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        if self._shedding is not None:
+            deadline.CURRENT.set(_Client(send))
         return await observed(self._in_time, self._host, Steps.arrival(), scope, receive, send)
 
     async def _in_time(self, scope: Any, receive: Any, send: Any) -> Any:
         response = _Response(send, self._running.settings.retry_after_s)
-        with deadline.until(self._due_ns(scope)):
+        told = self._told(scope)
+        now_ns = time.monotonic_ns()
+        arrival_ns = (front_clock.environ_arrival_ns(told) if self._shedding else 0) or now_ns
+        due_ns = self._running.due_ns(told, arrival_ns)
+        lane = str(told.get(bootstrap.LANE_KEY, ""))
+        if self._shedding is not None and self._shedding.refuses(lane, arrival_ns, due_ns, now_ns):
+            await response.refuse()
+            return None
+        with deadline.until(due_ns):
             try:
                 return await self.app(scope, receive, response.send)
             except (DeadlineExceeded, Overloaded) as error:
                 if not await response.become(error):
                     raise
+            except Cancelled:
+                return None  # the client has left: there is nobody to answer
+            finally:
+                if self._shedding is not None:
+                    span_ns = due_ns - arrival_ns if due_ns else 0
+                    self._shedding.served(lane, time.monotonic_ns() - now_ns, span_ns)
 
-    def _due_ns(self, scope: Any) -> int:
+    def _told(self, scope: Any) -> dict[str, str]:
+        """What is read of a request, as a WSGI environ has it."""
         environ = {"PATH_INFO": scope.get("path", "")}
         for header, value in scope["headers"]:
             if header in self._names:
                 environ[self._names[header]] = value.decode("latin-1")
-        return self._running.due_ns(environ, time.monotonic_ns())
+        return environ
+
+
+class _Client:
+    """Whether the client of a request is still there, as uvicorn knows: asked at checkpoints."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, send: Any) -> None:
+        self._cycle = getattr(send, "__self__", None)
+
+    def check(self) -> None:
+        """Raise Cancelled if it has left."""
+        if getattr(self._cycle, "disconnected", False):
+            raise Cancelled()
 
 
 class _Response:
@@ -95,15 +140,23 @@ class _Response:
             self._begun = True
             await self._send(message)
 
+    async def refuse(self) -> None:
+        """Answer that it would end too late."""
+        await self._answer(_TOO_LATE, retry=True)
+
     async def become(self, error: DeadlineExceeded | Overloaded) -> bool:
         """Answer `error`; False = another response has begun."""
         if self._begun or self._became:
             return self._became
         self._became = True
-        status, body = _LATE if isinstance(error, DeadlineExceeded) else _REFUSED
+        late = isinstance(error, DeadlineExceeded)
+        await self._answer(_LATE if late else _REFUSED, retry=not late)
+        return True
+
+    async def _answer(self, answer: tuple[int, bytes], *, retry: bool) -> None:
+        status, body = answer
         headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
-        if isinstance(error, Overloaded):
+        if retry:
             headers.append((b"retry-after", str(self._retry_after_s).encode()))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
-        return True

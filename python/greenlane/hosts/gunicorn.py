@@ -31,7 +31,7 @@ from typing import Any
 
 from gunicorn.workers.base import Worker as BaseWorker
 
-from greenlane import bootstrap, deadline
+from greenlane import bootstrap
 from greenlane._native import Recorder
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.export import prometheus
@@ -41,6 +41,8 @@ from greenlane.hosts.gunicorn_conn import BUSY, Conn
 from greenlane.hosts.gunicorn_front import Front
 from greenlane.hosts.gunicorn_http2 import Http2Worker
 from greenlane.hosts.gunicorn_pool import Pool
+from greenlane.hosts.observed import front_clock
+from greenlane.hosts.shedding import WAITED_NS, Shedding
 from greenlane.probes import explain_gevent
 
 __all__ = ["Worker"]
@@ -74,6 +76,12 @@ class Worker(Http2Worker):
     def load_wsgi(self) -> None:
         """Start Greenlane in this process, then load the application."""
         self.running = bootstrap.start(host="gunicorn", worker_index=self.age)
+        settings = self.running.settings
+        self._wanted = settings.deadline_headers
+        if self.behind_front:
+            self.running.stand_behind_front()
+            self._wanted = (*self._wanted, "x-greenlane-lane")
+            self.shedding = Shedding(lane.name for lane in settings.lanes)
         super().load_wsgi()
         self.application = self.wsgi
         self.wsgi = self.stream_application  # what gthread's HTTP/2 code calls
@@ -156,14 +164,20 @@ class Worker(Http2Worker):
 
     def due_ns(self, head: bytes, arrival_ns: int) -> int:
         """The deadline of a request that waits for a thread, from its headers or its path's lane; 0 = none."""
-        settings = self.running.settings
-        environ = gunicorn_head.environ_of(head, settings.deadline_headers)
+        environ = gunicorn_head.environ_of(head, self._wanted)
         if not environ["PATH_INFO"]:  # not HTTP/1, or taken over by the application
             return 0
-        due_ns = deadline.due_ns(environ, deadline.environ_names(settings.deadline_headers), arrival_ns)
-        lane = settings.lane("", environ["PATH_INFO"]) if settings.lanes else None
-        lane_ns = arrival_ns + int(lane.deadline_ms * 1e6) if lane and lane.deadline_ms else 0
-        return min(due_ns, lane_ns) if due_ns and lane_ns else due_ns or lane_ns
+        return self.running.due_ns(environ, arrival_ns)
+
+    def too_late(self, conn: Conn) -> bool:
+        """Whether a request is refused because it would end too late: see `greenlane.hosts.shedding`."""
+        conn.picked_ns = now_ns = time.monotonic_ns()
+        told = gunicorn_head.field(conn.head, b"x-request-start")
+        conn.arrival_ns = front_clock.arrival_ns(told) or conn.arrival_ns
+        conn.lane = gunicorn_head.field(conn.head, b"x-greenlane-lane")
+        waited = now_ns - conn.arrival_ns >= WAITED_NS
+        due_ns = self.due_ns(conn.head, conn.arrival_ns) if waited else 0
+        return self.shedding.refuses(conn.lane, conn.arrival_ns, due_ns, now_ns)
 
     def special(self, head: bytes) -> bytes | None:
         """The answer to a health or metrics request; None = one for the application."""

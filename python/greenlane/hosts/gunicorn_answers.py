@@ -1,6 +1,6 @@
 """The answers that the worker gives without the application: whole HTTP/1 messages as bytes.
 
-Each closes its connection: what the client may have sent behind the request has not been looked at.
+Each but `too_late` closes its connection: what the client may have sent behind the request has not been looked at.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ def over_limit(limit: int, retry_after_s: int) -> bytes:
     """The refusal of a request over the limit."""
     body = f"over the limit of {limit} requests in progress\n"
     return answer("503 Service Unavailable", body, extra=f"Retry-After: {retry_after_s}\r\n")
+
+
+def too_late(retry_after_s: int, *, keep: bool) -> bytes:
+    """The refusal of a request that would end too late, without a body; `keep`: the connection stays."""
+    connection = "" if keep else "Connection: close\r\n"
+    head = f"HTTP/1.1 503 Service Unavailable\r\n{connection}Retry-After: {retry_after_s}\r\nContent-Length: 0\r\n\r\n"
+    return head.encode("latin-1")
 
 
 DEADLINE = answer("504 Gateway Timeout", "deadline exceeded\n")

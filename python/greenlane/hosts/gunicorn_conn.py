@@ -23,6 +23,8 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.gthread import TConn
 
+from greenlane.errors import Cancelled
+
 __all__ = ["AheadUnreader", "Claim", "Conn", "QuickParser", "too_late"]
 
 # Who owns the connection and what for.
@@ -165,6 +167,12 @@ class Conn(TConn):  # type: ignore[misc]
     # Answer of the current request, once made, and its claim if it has a deadline.
     response: Any = None
     claim: Claim | None = None
+    # Behind the front of `greenlane serve`: when the request came to this process, its lane, its deadline (0 = none).
+    picked_ns = 0
+    lane = ""
+    span_ns = 0
+    # Its client has left. Written by the front while a thread serves it.
+    gone = False
     # Over TLS only, made with it: held while the thread is inside the TLS library, which must not be entered twice.
     io: LockType
     _bounded = False
@@ -177,6 +185,11 @@ class Conn(TConn):  # type: ignore[misc]
         self.server = server
         self.fd = sock.fileno()
         self.body_timeout_s = body_timeout_s
+
+    def check(self) -> None:
+        """Raise Cancelled if the client has left: what the application's checkpoints ask."""
+        if self.gone:
+            raise Cancelled()
 
     def make_parser(self, parser: Any) -> None:
         """Let `parser` read what the front has read first."""

@@ -18,12 +18,13 @@ from _socket import socket as RawSocket
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Sequence
-from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
+from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, POLLHUP, epoll, poll
 from typing import Any, Final, Protocol
 
 from gunicorn.workers import gthread
 
 from greenlane.hosts import gunicorn_answers as answers
+from greenlane.hosts import gunicorn_head
 from greenlane.hosts.gunicorn_board import AWAY, Place
 from greenlane.hosts.gunicorn_conn import BUSY, CLOSED, DOUBTED, LEAVING, WAITING, Claim, Conn
 from greenlane.hosts.gunicorn_deadlines import Deadlines
@@ -69,6 +70,8 @@ class Served(Protocol):
     # Told to stop when False.
     alive: bool
     sockets: Sequence[Any]
+    # All requests come from the front of `greenlane serve`, over Unix sockets.
+    behind_front: bool
     # The worker is at its `max_requests` and its successor does not run yet.
     recycling: bool
 
@@ -92,6 +95,9 @@ class Served(Protocol):
 
     def due_ns(self, head: bytes, arrival_ns: int) -> int:
         """The deadline of a request that no thread has looked at; 0 = none."""
+
+    def too_late(self, conn: Conn) -> bool:
+        """Whether a request is refused because it would end too late. Behind the front only."""
 
 
 class Front:
@@ -123,6 +129,8 @@ class Front:
         self._prefixes = prefixes
         self._limit = settings.limit
         self._refusal = answers.over_limit(settings.limit, settings.retry_after_s)
+        self._late = answers.too_late(settings.retry_after_s, keep=False)
+        self._late_kept = answers.too_late(settings.retry_after_s, keep=True)
         self._head_s = settings.head_timeout_s
         self._body_s = settings.body_timeout_s
         cfg = worker.cfg
@@ -236,12 +244,36 @@ class Front:
         self._show()
         if worker.alive and not worker.is_parent_alive():
             worker.alive = False
+        if worker.behind_front:
+            self._look_for_gone()
         for conn in list(self.connections.values()):
             if conn.stage in (WAITING, LEAVING) and (conn.expires_s <= now_s or self._stopping_s):
                 try:
                     self._expire(conn, now_s)
                 except Exception:
                     self._rescue(conn)
+
+    def _look_for_gone(self) -> None:
+        """Find the requests whose clients have left: the front of the service closes its connection to us.
+
+        On a Unix socket only a close hangs up: a half-closed one does not.
+        """
+        look = poll()
+        for conn in list(self.connections.values()):
+            if conn.stage == BUSY and not conn.gone:
+                look.register(conn.fd, 0)
+        for fd, event in look.poll(0):
+            found = self.connections.get(fd)
+            if found is None or found.stage != BUSY or not event & POLLHUP:
+                continue
+            found.gone = True
+            if self.pool.withdraw(found):
+                self.worker.note("unstarted")
+                if found.claim is not None:
+                    found.claim.over = True
+                self.close(found)
+            else:
+                self.worker.note("clients_gone")
 
     def _show(self) -> None:
         self._place.show(self.worker.capacity() if self.worker.alive else AWAY)
@@ -402,6 +434,9 @@ class Front:
             if message is not None:
                 self._answer(conn, message)
                 return
+        if self.worker.behind_front and self.worker.too_late(conn):
+            self._turn_away(conn)
+            return
         if self._limit and self.pool.in_progress - own >= self._limit:
             conn.stage = DOUBTED
             self._doubted.append((conn, time.monotonic_ns() + _DOUBT_NS))
@@ -409,6 +444,17 @@ class Front:
                 self.wake()
             return
         self._submit(conn)
+
+    def _turn_away(self, conn: Conn) -> None:
+        """Refuse a request that would end too late; its connection stays if nothing else can be on its way."""
+        self.worker.note("refused_late")
+        if not gunicorn_head.is_bare(conn.head):
+            self._answer(conn, self._late)
+        elif conn.push_now(self._late_kept):
+            conn.requests += 1
+            self.park(conn, b"")
+        else:
+            self.close(conn)
 
     def refusal(self, conn: Conn) -> bytes | None:
         """The answer to a request that a pool thread has opened and that is over the limit or not the application's."""

@@ -11,7 +11,18 @@ from typing import Any, Final
 
 from gunicorn.util import unquote_to_wsgi_str
 
-__all__ = ["ENDED", "HOPELESS", "PARTIAL", "Judge", "environ_of", "judge_for", "method_and_target", "prefixes"]
+__all__ = [
+    "ENDED",
+    "HOPELESS",
+    "PARTIAL",
+    "Judge",
+    "environ_of",
+    "field",
+    "is_bare",
+    "judge_for",
+    "method_and_target",
+    "prefixes",
+]
 
 # What is to be done with the bytes of a head so far.
 PARTIAL: Final = 0  # wait for more
@@ -45,6 +56,22 @@ def method_and_target(head: bytes) -> tuple[bytes, bytes]:
     """Method and request-target of a head; empty when there is no such line."""
     parts = head[: head.find(b"\r\n")].split(b" ", 2)
     return (parts[0], parts[1]) if len(parts) == 3 else (b"", b"")
+
+
+def field(head: bytes, name: bytes) -> str:
+    """A header's value as the front of `greenlane serve` writes it; "" = it is not there. `name` in lower case."""
+    key = b"\r\n" + name + b": "
+    begin = head.find(key, 0, head.find(b"\r\n\r\n"))
+    if begin < 0:
+        return ""
+    begin += len(key)
+    return head[begin : head.find(b"\r\n", begin)].decode("latin-1")
+
+
+def is_bare(head: bytes) -> bool:
+    """Whether these bytes are a head and nothing else, and none of its body is to come."""
+    lower = head.lower()
+    return head.endswith(b"\r\n\r\n") and b"\r\ncontent-length:" not in lower and b"\r\ntransfer-" not in lower
 
 
 def environ_of(head: bytes, headers: Sequence[str]) -> dict[str, str]:

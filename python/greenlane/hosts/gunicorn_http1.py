@@ -21,13 +21,15 @@ from gunicorn.http import wsgi
 from gunicorn.http2 import negotiation
 from gunicorn.workers.gthread import ThreadWorker
 
-from greenlane.bootstrap import Running
-from greenlane.errors import DeadlineExceeded
+from greenlane import deadline
+from greenlane.bootstrap import LANE_KEY, Running
+from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.hosts import gunicorn_answers as answers
 from greenlane.hosts.gunicorn_conn import AheadUnreader, Claim, Conn, QuickParser, too_late
 from greenlane.hosts.gunicorn_front import Front
 from greenlane.hosts.gunicorn_pool import Pool
 from greenlane.hosts.gunicorn_response import ClaimedResponse
+from greenlane.hosts.shedding import Shedding
 from greenlane.hosts.observed.wsgi import Requests
 
 __all__ = ["Application", "Environ", "Http1Worker", "StartResponse"]
@@ -55,6 +57,9 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     alive: bool
     # Told to stop by `max_requests`, not by a signal.
     recycling = False
+    # See `greenlane.fleet.workers`: who sets it trusts what the head of a request says of arrival and lane.
+    behind_front = False
+    shedding: Shedding
     # Events that metrics show. Changed under `_counting`.
     counts: Counter[str]
     _silent_until_s = 0.0
@@ -118,6 +123,9 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             return False
         finally:
             _end_claim(conn)
+            if conn.picked_ns:
+                self.shedding.served(conn.lane, time.monotonic_ns() - conn.picked_ns, conn.span_ns)
+                conn.picked_ns = conn.span_ns = 0
 
     def _make_parser(self, conn: Conn) -> Any:
         make = http.get_parser if self._uwsgi else QuickParser
@@ -131,6 +139,7 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         lane = ""
         opened = False
         recorded = 0
+        caller = None
         try:
             self._pre_request(self, req)
             started = datetime.now()
@@ -139,6 +148,7 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             # Before the permits' job: what it waits for is part of this one.
             recorded = _requests.open(environ, conn.arrival_ns)
             opened = self.open_job(environ, conn.arrival_ns)
+            caller = deadline.CURRENT.set(conn) if self.behind_front else None
             self._watch(conn, resp, environ, opened)
             lane, application = self.admit(environ)
             body = application(environ, resp.start_response)
@@ -166,6 +176,8 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self._post_request(self, req, environ, resp)
             except Exception:
                 self.log.exception("Exception in post_request hook")
+            if caller is not None:
+                deadline.CURRENT.reset(caller)
             if opened:
                 self.running.close()
             _requests.close(recorded, resp.status_code if resp is not None and resp.headers_sent else 500)
@@ -219,7 +231,8 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         limits = self.running.limits
         if not limits.any:
             return "", self.application
-        lane = limits.admit(environ["PATH_INFO"])
+        named = environ.get(LANE_KEY, "") if self.behind_front else None
+        lane = limits.admit(environ["PATH_INFO"], named)
         return ("", self.refuse) if lane is None else (lane, self.application)
 
     def refuse(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -235,6 +248,7 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         claim = conn.claim
         if claim is None:
             due_ns = self.running.deadline_ns() if opened else 0
+            conn.span_ns = max(due_ns - conn.arrival_ns, 1) if due_ns else 0
             if not due_ns or _takes_over(resp.req, environ):
                 return
             claim = conn.claim = Claim(conn, due_ns)
@@ -254,6 +268,8 @@ class Http1Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self.log.debug("Closing connection. %s", error)
             case ssl.SSLError(args=(ssl.SSL_ERROR_EOF, *_)):
                 self.log.debug("ssl connection closed")
+            case Cancelled():
+                self.log.debug("Ended at a checkpoint: the client has left.")
             case DeadlineExceeded() if _may_answer(conn):
                 conn.push(answers.DEADLINE)
             case DeadlineExceeded():

@@ -19,13 +19,17 @@ class LaneRules:
     def __init__(self, settings: Settings) -> None:
         """Take the lanes from `settings`."""
         self.any = bool(settings.lanes)
+        self.lanes = {lane.name: lane for lane in settings.lanes}
         self._settings = settings
         self.lane_of_path = functools.lru_cache(_REMEMBERED_PATHS)(self._lane_of_path)
 
     def due_ns(self, path: str, arrival_ns: int) -> int:
         """Give the deadline that a path's lane sets, monotonic ns; 0 = none."""
-        lane = self.lane_of_path(path)
-        return arrival_ns + round(lane.deadline_ms * _NS_PER_MS) if lane and lane.deadline_ms else 0
+        return _due_ns(self.lane_of_path(path), arrival_ns)
+
+    def due_ns_of(self, name: str, arrival_ns: int) -> int:
+        """Give the deadline that a lane sets by its name, monotonic ns; 0 = none."""
+        return _due_ns(self.lanes.get(name), arrival_ns)
 
     def apply_to(self, route: str, pin: Callable[[str, str], None], set_mode: Callable[[str, str], None]) -> None:
         """Pin a route and set its mode as its lane says; called once, when the route is first seen."""
@@ -42,6 +46,10 @@ class LaneRules:
         return self._settings.lane("", path)
 
 
+def _due_ns(lane: Lane | None, arrival_ns: int) -> int:
+    return arrival_ns + round(lane.deadline_ms * _NS_PER_MS) if lane and lane.deadline_ms else 0
+
+
 class LaneLimits:
     """Counts jobs in progress a lane and refuses those over its limit."""
 
@@ -52,9 +60,14 @@ class LaneLimits:
         self._in_progress = dict.fromkeys((lane.name for lane in settings.lanes), 0)
         self._mutex = allocate_lock()
 
-    def admit(self, path: str) -> str | None:
-        """Count a job in. Gives its lane's name, "" when no limit applies, None when it is refused."""
-        lane = self._rules.lane_of_path(path)
+    def admit(self, path: str, named: str | None = None) -> str | None:
+        """Count a job in. Gives its lane's name, "" when no limit applies, None when it is refused.
+
+        Args:
+            path: of the request.
+            named: its lane, where somebody has told it ("" = none); else the path says it.
+        """
+        lane = self._rules.lane_of_path(path) if named is None else self._rules.lanes.get(named)
         if lane is None or not lane.limit:
             return ""
         with self._mutex:

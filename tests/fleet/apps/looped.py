@@ -1,10 +1,19 @@
-"""An ASGI application that says who answers; `/block` blocks its event loop."""
+"""An ASGI application that says who answers; `/block` blocks its event loop.
+
+`/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from pathlib import Path
 from typing import Any
+
+import greenlane
+
+FOLDER = Path(os.environ["HELD"])
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -15,6 +24,22 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         return
     if scope["path"] == "/block":
         time.sleep(0.3)
+    elif scope["path"].endswith(("/hold", "/check")):
+        await hold(scope["query_string"].decode(), checks=scope["path"].endswith("/check"))
     await send({"type": "http.response.start", "status": 200, "headers": []})
     said = f"{os.getpid()} {scope['client'][0]} {scope['scheme']}"
     await send({"type": "http.response.body", "body": said.encode()})
+
+
+async def hold(name: str, *, checks: bool) -> None:
+    with (FOLDER / "order").open("a") as order:
+        order.write(f"{name}\n")
+    (FOLDER / f"{name}.begun").write_text(str(os.getpid()))
+    try:
+        while not (FOLDER / f"{name}.let_go").exists():
+            await asyncio.sleep(0.002)
+            if checks:
+                greenlane.checkpoint()
+    except greenlane.Cancelled:
+        (FOLDER / f"{name}.cancelled").touch()
+        raise

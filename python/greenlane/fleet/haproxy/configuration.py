@@ -14,7 +14,7 @@ from typing import Final
 from greenlane.fleet.haproxy import diverted
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
-from greenlane.fleet.layout import Layout
+from greenlane.fleet.layout import SHARED, Layout
 from greenlane.fleet.match import Match
 from greenlane.fleet.versions import version_of
 
@@ -24,6 +24,7 @@ __all__ = ["LANE_HEADER", "PLACES", "Server", "Site", "configuration", "gate_nam
 LANE_HEADER: Final = "x-greenlane-lane"
 #: The one server of a gate.
 PLACES: Final = "places"
+_ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Site:
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
     connections: int = 10_000
+    # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
+    gates_before: Sequence[str] = field(default=())
     # Further lines: of the public frontend, before lanes are told apart; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
@@ -76,6 +79,7 @@ def configuration(site: Site) -> str:
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
             sections += [_gate(site, lane), _behind(site, lane)]
+    sections += [_behind_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     return "\n".join("\n".join(section) + "\n" for section in sections)
 
@@ -111,8 +115,9 @@ def _defaults(site: Site) -> list[str]:
         f"timeout queue {_ms(site.queue_s)}",
         "option abortonclose  # a client that has gone is not served from the queue",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
-        "retries 3",
+        "retries 1  # a request that kills workers is sent to two",
         "retry-on conn-failure empty-response",
+        "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
         "http-reuse always",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
     ])  # fmt: skip
@@ -133,9 +138,10 @@ def _public(site: Site) -> list[str]:
         "http-request set-header x-forwarded-for %[src]",
         "http-request set-header x-forwarded-proto https if { ssl_fc }",
         "http-request set-header x-forwarded-proto http unless { ssl_fc }",
+        "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
         *site.frontend_lines,
         *_told_apart(site.layout),
-        "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }  # only what is safe is sent twice",
+        f"{_ONCE}  # only what is safe is sent twice",
         *diverted.choosing(site.layout.groups, site.folder, site.version_header),
         *diverted.using(site.layout.groups),
         *_used(site.layout),
@@ -198,13 +204,25 @@ def _behind(site: Site, lane: FrontLane) -> list[str]:
     lines = [f"bind {word(_behind_socket(site, lane))} mode 600"]
     if lane.priority:
         lines.append(f"http-request set-priority-class int({-lane.priority})")
-    lines.append("http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }")
+    lines.append(_ONCE)
     lines.append(f"default_backend {site.layout.group_of(lane)}")
     return _section(f"frontend behind-{gate_name(lane)}", lines)
 
 
 def _behind_socket(site: Site, lane: FrontLane) -> str:
-    return f"{site.gates or f'unix@{site.folder}/'}{gate_name(lane)}"
+    return _gate_socket(site, gate_name(lane))
+
+
+def _behind_before(site: Site, gate: str) -> list[str]:
+    return _section(f"frontend behind-{gate}", [
+        f"bind {word(_gate_socket(site, gate))} mode 600",
+        _ONCE,
+        f"default_backend {SHARED}",
+    ])  # fmt: skip
+
+
+def _gate_socket(site: Site, gate: str) -> str:
+    return f"{site.gates or f'unix@{site.folder}/'}{gate}"
 
 
 def _group(site: Site, group: str) -> list[str]:

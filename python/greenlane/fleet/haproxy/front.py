@@ -20,13 +20,11 @@ class Front:
     Args:
         program: from `found.found`.
         folder: where its configuration and sockets are.
-        fds: descriptors of the listening sockets, named `fd@N` in the configuration.
         start: makes a child of the tree.
     """
 
-    def __init__(self, program: str, folder: Path, fds: Sequence[int], start: Callable[..., Child] = Child) -> None:
+    def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child) -> None:
         self._program = program
-        self._fds = tuple(fds)
         self._start = start
         self._file = folder / "haproxy.cfg"
         self.runtime = Runtime(folder / "runtime")
@@ -34,22 +32,26 @@ class Front:
         # Those that no longer listen.
         self.leaving: dict[int, Child] = {}
 
-    def run(self, text: str) -> None:
+    def run(self, text: str, fds: Sequence[int]) -> None:
         """Start with this configuration; one that runs stops to listen and finishes what it has.
+
+        Args:
+            text: the configuration.
+            fds: descriptors of the listening sockets, named `fd@N` in it.
 
         Raises:
             FrontError: the configuration is refused. What ran goes on.
         """
         trial = self._file.with_suffix(".new")
         trial.write_text(text)
-        found.check(self._program, trial, self._fds)
+        found.check(self._program, trial, fds)
         trial.replace(self._file)
         before = self.child
         command = [self._program, "-db", "-f", str(self._file)]
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
-        self.child = self._start(command, fds=self._fds)
+        self.child = self._start(command, fds=fds)
 
     def died(self, pid: int, code: int) -> bool:
         """Whether this was the one that serves."""
@@ -64,22 +66,25 @@ class Front:
 
     def finish(self) -> None:
         """Listen no longer, end what is in progress, then end."""
-        self._signal(signal.SIGUSR1)
+        self._signal(signal.SIGUSR1, self._all())
 
     def end(self) -> None:
         """End now."""
-        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM, self._all())
 
-    def kill(self) -> None:
-        """End at once."""
-        self._signal(signal.SIGKILL)
+    def end_leaving(self) -> None:
+        """End those that finish what they have."""
+        self._signal(signal.SIGTERM, list(self.leaving.values()))
 
     @property
     def running(self) -> bool:
         """Some HAProxy of ours is there."""
         return self.child is not None or bool(self.leaving)
 
-    def _signal(self, number: int) -> None:
-        for child in (*self.leaving.values(), *([self.child] if self.child else [])):
+    def _all(self) -> list[Child]:
+        return [*self.leaving.values(), *([self.child] if self.child else [])]
+
+    def _signal(self, number: int, children: Sequence[Child]) -> None:
+        for child in children:
             with contextlib.suppress(OSError):
                 child.signal(number)

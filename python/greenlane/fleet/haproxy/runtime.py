@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,10 @@ from typing import Final
 
 from greenlane.errors import FleetError
 
-__all__ = ["Runtime", "Row"]
+__all__ = ["RUNTIME_SOCKET", "Row", "Runtime"]
+
+#: What a FleetError names when nobody answers there.
+RUNTIME_SOCKET: Final = "runtime socket"
 
 _ANSWER_S: Final = 5.0
 _READ_BYTES: Final = 65536
@@ -80,6 +84,11 @@ class Runtime:
         """Requests that a server has."""
         return sum(row.current for row in self.rows(backend, server))
 
+    def pid(self) -> int:
+        """Process id of the HAProxy that answers; 0 = it does not say."""
+        found = re.search(r"^Pid: (\d+)$", self.ask("show info"), re.MULTILINE)
+        return int(found[1]) if found else 0
+
     def ask(self, command: str) -> str:
         """The answer to a command."""
         try:
@@ -92,7 +101,7 @@ class Runtime:
                     pieces.append(piece)
         except OSError as error:
             raise FleetError(
-                "talk to the front", name="runtime socket", value=str(self.path),
+                "talk to the front", name=RUNTIME_SOCKET, value=str(self.path),
                 rule=f"one on which HAProxy answers ({error.strerror or error})",
                 hint="see in the log whether HAProxy has ended; `greenlane serve` starts it again",
             ) from None  # fmt: skip

@@ -1,19 +1,26 @@
-"""The process of a worker: `python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD STOP_S`.
+"""The process of a worker.
 
-`ready` goes to READY_FD once it serves. `python -m greenlane.fleet.workers kind APPLICATION FD` writes the kind of the
-application to FD and ends. Started by the tree and the command line only: the arguments are theirs.
+    python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD BEAT_FD STOP_S
+    python -m greenlane.fleet.workers kind APPLICATION FD
+
+`ready` goes to READY_FD once it serves, signs of life to BEAT_FD; on SIGUSR2 it says on stderr where its threads are.
+The second form writes the kind of the application to FD and ends. Started by the tree and the command line only: the
+arguments are theirs.
 
 Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), otherwise as the command line's.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
+import signal
 import sys
 from typing import Final
 
 from greenlane.errors import GreenlaneError
+from greenlane.fleet.beat import beat
 from greenlane.fleet.workers import application, asgi, wsgi
 
 #: The application cannot be loaded.
@@ -39,18 +46,22 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, stop_s: str) -> None:
-    for fd in (int(socket_fd), int(ready_fd)):
+def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, stop_s: str) -> None:
+    for fd in (int(socket_fd), int(ready_fd), int(beat_fd)):
         os.set_inheritable(fd, False)
 
     def ready() -> None:
+        faulthandler.register(signal.SIGUSR2)  # what a host does to signals, it has done by now
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 
+    def turn() -> None:
+        beat(int(beat_fd))
+
     if kind == "asgi":
-        asgi.serve(name, int(socket_fd), int(index), ready, float(stop_s))
+        asgi.serve(name, int(socket_fd), ready, turn, float(stop_s))
     else:
-        wsgi.serve(name, int(socket_fd), int(index), ready)
+        wsgi.serve(name, int(socket_fd), int(index), ready, turn)
 
 
 if __name__ == "__main__":

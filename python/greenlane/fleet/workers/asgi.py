@@ -17,8 +17,8 @@ __all__ = ["serve"]
 _KEEPALIVE_S: Final = 3600
 
 
-def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], stop_s: float) -> None:
-    """Serve until told to stop. Blocks."""
+def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[], None], stop_s: float) -> None:
+    """Serve until told to stop; `turn` is called some times a second, unless the loop is blocked. Blocks."""
     try:
         import uvicorn
     except ImportError:
@@ -27,13 +27,17 @@ def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], stop
     from greenlane.hosts.asgi import Greenlane
 
     loaded: Any = application.load(name)
-    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn")
+    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
                 ready()
+
+        async def on_tick(self, counter: int) -> bool:
+            turn()
+            return await super().on_tick(counter)
 
     Server(
         uvicorn.Config(

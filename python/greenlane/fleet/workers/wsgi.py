@@ -18,12 +18,21 @@ __all__ = ["serve"]
 _KEEPALIVE_S: Final = 3600
 
 
-def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None]) -> None:
-    """Serve until told to stop. Blocks; leaves by SystemExit."""
+def serve(
+    name: str, socket_fd: int, index: int, ready: Callable[[], None], turn: Callable[[], None]
+) -> None:  # fmt: skip
+    """Serve until told to stop; `turn` is called twice a second, while the main thread turns. Blocks."""
     from gunicorn import sock as gunicorn_sock
     from gunicorn.app.base import BaseApplication
 
     from greenlane.hosts.gunicorn import Worker
+
+    class Beating(Worker):
+        behind_front = True
+
+        def notify(self) -> None:
+            super().notify()
+            turn()
 
     class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         def load_config(self) -> None:
@@ -38,7 +47,7 @@ def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None]) -> N
     log = cfg.logger_class(cfg)
     Worker.check_config(cfg, log)
     sockets = gunicorn_sock.create_sockets(cfg, log, [socket_fd])
-    worker = Worker(index, os.getppid(), sockets, served, cfg.timeout / 2, cfg, log)
+    worker = Beating(index, os.getppid(), sockets, served, cfg.timeout / 2, cfg, log)
     worker.pid = os.getpid()
     worker.init_process()
 

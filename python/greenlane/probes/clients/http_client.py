@@ -1,8 +1,9 @@
 """Deadline out: an upstream call tells its server how much time its caller has left.
 
-When the job has a deadline, `x-envoy-expected-rq-timeout-ms: <remaining>` is added to each HTTP request that does not
-carry the header already: `http.client` (urllib3, requests, boto3 stand on it) and `httpcore` (httpx). Only when the
-caller has not set it; whoever knows better keeps the last word. gRPC clients state their own timeout in every call.
+Where the job, or what runs in this context of a loop, has a deadline, `x-envoy-expected-rq-timeout-ms: <remaining>`
+is added to each HTTP request that does not carry the header already: `http.client` (urllib3, requests, boto3 stand on
+it), `httpcore` (httpx) and aiohttp. Only when the caller has not set it; whoever knows better keeps the last word. gRPC
+clients state their own timeout in every call.
 
 The least value is 1: Envoy reads 0 as "no limit", which is the opposite of "too late". Whether to call at all when the
 time is over is the application's question (`greenlane.checkpoint()`).
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import phase
+from greenlane import deadline
 from greenlane.probes.patching import Patches, Place
 
 __all__ = ["install_deadline_out", "uninstall_deadline_out"]
@@ -47,12 +48,17 @@ def _http_client(patches: Patches, module: ModuleType) -> None:
 
 def _httpcore(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.ConnectionPool, "handle_request", _handle_request)
+    patches.replace(module.AsyncConnectionPool, "handle_async_request", _handle_request)
+
+
+def _aiohttp(patches: Patches, module: ModuleType) -> None:
+    patches.replace(module.ClientSession, "_request", _request)
 
 
 def _endheaders(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def endheaders(self: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
         if not silent:
-            remaining_ms = phase.remaining_ms()
+            remaining_ms = deadline.left_ms()
             # `_buffer`: the request line and the header lines so far, as bytes.
             if remaining_ms is not None and not any(map(_is_ours, getattr(self, "_buffer", ()))):
                 self.putheader(_header.name, str(max(remaining_ms, 1)))
@@ -68,7 +74,7 @@ def _is_ours(line: bytes) -> bool:
 def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def handle_request(self: Any, request: Any) -> Any:
         if not silent:
-            remaining_ms = phase.remaining_ms()
+            remaining_ms = deadline.left_ms()
             if remaining_ms is not None and all(name.lower() != _header.lower for name, _ in request.headers):
                 value = str(max(remaining_ms, 1)).encode("ascii")
                 request.headers = [*request.headers, (_header.name.encode("ascii"), value)]
@@ -77,7 +83,20 @@ def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callabl
     return handle_request
 
 
-_PLAN: Final[dict[str, Place]] = {"http.client": _http_client, "httpcore": _httpcore}
+def _request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def request(self: Any, method: str, url: Any, **options: Any) -> Any:
+        remaining_ms = None if silent else deadline.left_ms()
+        if remaining_ms is not None:
+            given = options.get("headers") or ()
+            pairs = list(given.items() if hasattr(given, "items") else given)
+            if all(str(name).lower() != _header.name.lower() for name, _ in (*pairs, *self.headers.items())):
+                options["headers"] = [*pairs, (_header.name, str(max(remaining_ms, 1)))]
+        return original(self, method, url, **options)
+
+    return request
+
+
+_PLAN: Final[dict[str, Place]] = {"http.client": _http_client, "httpcore": _httpcore, "aiohttp.client": _aiohttp}
 
 _header: Final = _Header()
 _patches: Final = Patches(_PLAN)

@@ -1,0 +1,76 @@
+"""What serves together: settings, layout, groups of workers, the public sockets; and the front's site made of them."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from greenlane.fleet.group import Group, Slot
+from greenlane.fleet.haproxy.configuration import Server, Site, gate_name
+from greenlane.fleet.layout import Layout
+from greenlane.fleet.places import Places
+from greenlane.settings import Settings
+
+__all__ = ["Lineup"]
+
+# Arbitrary; some 16 KB each while they say nothing.
+_MOST_CONNECTIONS: Final = 10_000
+
+
+@dataclass(eq=False)
+class Lineup:
+    """One of them. Another one takes its place when a reload changes what the front must know."""
+
+    settings: Settings
+    layout: Layout
+    places: Places
+    # By their address, as `bind` has it.
+    listeners: Mapping[str, socket.socket]
+    groups: Mapping[str, Group]
+
+    @property
+    def settled(self) -> bool:
+        """Every group is as it should be."""
+        return all(group.settled for group in self.groups.values())
+
+    @property
+    def fds(self) -> list[int]:
+        """Descriptors of the public sockets, in the order of `bind`."""
+        return [self.listeners[address].fileno() for address in self.settings.bind]
+
+    @property
+    def gates(self) -> list[str]:
+        """The backends before its shared workers."""
+        return [gate_name(lane) for lane in self.layout.lanes if self.layout.gated(lane) and not lane.hard]
+
+    def site(self, folder: Path, *, whole: bool = False, gates_before: Iterable[str] = ()) -> Site:
+        """What the front is to do, as of now.
+
+        Args:
+            folder: where the sockets of the front are.
+            whole: as if every worker served.
+            gates_before: of the line-up before this one.
+        """
+        settings = self.settings
+        at_once = {name: one.at_once for name, one in self.places.sets.items()}
+
+        def server(group: Group, slot: Slot) -> Server:
+            return Server(slot.name, slot.socket, at_once[group.name], whole or slot.open)
+
+        servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
+        return Site(
+            self.layout, servers, [f"fd@{fd}" for fd in self.fds], folder, at_once,
+            health_path=settings.health_path, queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
+            retry_after_s=settings.retry_after_s, connections=_connections(),
+            gates_before=[gate for gate in gates_before if gate not in self.gates],
+        )  # fmt: skip
+
+
+def _connections() -> int:
+    """Most clients at once: a connection takes two descriptors, four when its lane passes a gate."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return _MOST_CONNECTIONS if most == resource.RLIM_INFINITY else max(100, min(_MOST_CONNECTIONS, (most - 200) // 2))

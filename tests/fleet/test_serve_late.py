@@ -1,0 +1,133 @@
+"""Deadlines under `greenlane serve`: what came too late is never begun, and who has left is not computed for."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fleet.served import Served, ask, until
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+workers = 1
+at_once = 1
+retry_after_s = 7
+
+[lanes.soon]
+match = ["/soon*"]
+headers = { x-who = "phone*" }
+deadline_ms = 200
+"""
+PHONE = {"X-Who": "phone"}
+# Longer than every deadline here. A longer pause changes nothing.
+TOO_LATE_S = 0.25
+
+
+@pytest.fixture(scope="module", params=["held:app", "looped:app"])
+def serve(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("served"), request.param, SETTINGS) as served:
+        yield served
+
+
+@pytest.fixture
+def served(serve: Served) -> Iterator[Served]:
+    yield serve
+    serve.finish()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/soon", PHONE),
+        ("/soon", PHONE | {"grpc-timeout": "1H"}),
+        ("/any", {"grpc-timeout": "200m"}),
+        ("/any", {"X-Envoy-Expected-Rq-Timeout-Ms": "200"}),
+    ],
+    ids=["a lane's", "a lane's, the sooner one", "gRPC's", "Envoy's"],
+)
+def test_what_has_waited_too_long_is_refused_and_never_begun(
+    served: Served, path: str, headers: dict[str, str]
+) -> None:
+    if served.application == "looped:app" and headers is not PHONE:
+        pytest.skip("seen with the other application")
+    held, name = served.hold("/long"), f"late-{time.monotonic_ns()}"
+    held.begun()
+    with contextlib.closing(served.connection()) as late, contextlib.closing(served.connection()) as patient:
+        late.request("GET", f"{path}/hold?{name}", headers=headers)
+        served.waiting("shared", 1)
+        patient.request("GET", "/x")
+        served.waiting("shared", 2)
+        time.sleep(TOO_LATE_S)
+        held.let_go()
+        answer = late.getresponse()
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "7")
+        answer.read()
+        assert patient.getresponse().read().startswith(str(served.workers()[0]).encode())
+        assert ask(late, "/x")  # its connection is still good
+    assert name not in served.order()
+
+
+def test_a_lane_without_its_header_has_no_deadline(served: Served) -> None:
+    held = served.hold("/long")
+    held.begun()
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", "/soon/x")
+        served.waiting("shared", 1)
+        time.sleep(TOO_LATE_S)
+        held.let_go()
+        assert connection.getresponse().status == 200
+
+
+def test_the_clock_is_the_fronts_and_cannot_be_forged(served: Served) -> None:
+    old = f"t={time.time_ns() // 1000 - 60_000_000}"
+    assert served.get("/x", headers={"X-Request-Start": old, "X-Queue-Start": old, "grpc-timeout": "2S"})
+
+
+def test_a_client_that_has_left_is_told_at_the_next_checkpoint(served: Served) -> None:
+    name = "left"
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", f"/check?{name}")
+        until(lambda: (served.folder / f"{name}.begun").exists())
+    until(lambda: (served.folder / f"{name}.cancelled").exists())
+    assert served.get("/x")
+
+
+def test_an_upload_that_is_refused_costs_its_connection_only(served: Served) -> None:
+    held = served.hold("/long")
+    held.begun()
+    with contextlib.closing(served.connection()) as late:
+        late.request("POST", "/x", body=b"x" * 100_000, headers={"grpc-timeout": "200m"})
+        served.waiting("shared", 1)
+        time.sleep(TOO_LATE_S)
+        held.let_go()
+        assert late.getresponse().status == 503
+    assert served.get("/x")
+
+
+def test_the_time_in_the_queue_counts_for_what_is_left(served: Served) -> None:
+    if served.application == "looped:app":
+        pytest.skip("says nothing of it")
+    held = served.hold("/long")
+    held.begun()
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", "/left", headers={"grpc-timeout": "60S"})
+        served.waiting("shared", 1)
+        time.sleep(TOO_LATE_S)
+        held.let_go()
+        left_ms = int(connection.getresponse().read())
+    assert 0 < left_ms <= 60_000 - TOO_LATE_S * 1000
+    assert served.get("/left") == "None"
+    try:
+        assert status(served, "/soon/hold?never", PHONE) == 504  # while it goes on
+    finally:
+        (served.folder / "never.let_go").touch()
+
+
+def status(served: Served, path: str, headers: dict[str, str]) -> int:
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
