@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
+from greenlane.fleet import diversion, whereabouts
 from greenlane.fleet.child import Children
 from greenlane.fleet.doorkeeper import Doorkeeper
 from greenlane.fleet.group import Group, Slot, State, ending
@@ -40,6 +41,7 @@ from greenlane.fleet.rounds import Round
 from greenlane.fleet.signals import Signals
 from greenlane.fleet.staff import Staff
 from greenlane.fleet.succession import Succession
+from greenlane.fleet.versions import directory_of
 from greenlane.settings import Settings
 
 __all__ = ["Tree"]
@@ -103,6 +105,8 @@ class Tree:
             stack.callback(self._close_listeners)
             self.folder = Path(tempfile.mkdtemp(prefix="greenlane-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            stack.callback(whereabouts.withdraw, self.folder)
+            diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
@@ -147,6 +151,7 @@ class Tree:
                     self._doorkeeper.failed(error)
 
     def _tell_ready(self) -> None:
+        whereabouts.announce(self.folder, self.settings.bind)
         self._notify.ready()
         where = ", ".join(self.settings.bind)
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
@@ -200,7 +205,10 @@ class Tree:
         self._lineups += 1
         folder = self.folder / str(self._lineups)
         folder.mkdir()
-        groups = {name: Group(name, workers, folder, self, settings.stop_s) for name, workers in layout.groups.items()}
+        groups = {
+            name: Group(name, workers, folder, self, settings.stop_s, directory=directory_of(settings, name))
+            for name, workers in layout.groups.items()
+        }
         for group in groups.values():
             self._staff.seat(group)
         return Lineup(settings, layout, places, listeners, groups)
@@ -355,7 +363,8 @@ class Tree:
 
     def _is_same(self, here: Lineup, settings: Settings, layout: Layout, places: Places) -> bool:
         """Whether the front would be told the same."""
-        if settings.bind != here.settings.bind or layout.groups != here.layout.groups:
+        told = (settings.bind, settings.versions, layout.groups)
+        if told != (here.settings.bind, here.settings.versions, here.layout.groups):
             return False
         there = Lineup(settings, layout, places, here.listeners, here.groups)
         return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))
