@@ -31,8 +31,10 @@ DEFAULT: Final = "default"
 
 _ANY_FILE: Final[Pattern] = (r"[^\0]*", "a file path, or '' for none")
 _ANY_DIRECTORY: Final[Pattern] = (r"[^\0]*", "a directory, or '' for off")
+_SOME_DIRECTORY: Final[Pattern] = (r"[^\0]+", "a directory")
 _URL_PATH: Final[Pattern] = (r"(/[^\s?#]*)?", "a path that starts with '/' and has no query, or '' for off")
 _HEADER: Final[Pattern] = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "an HTTP header name")
+_MAYBE_HEADER: Final[Pattern] = (r"[A-Za-z0-9-]*", "an HTTP header name of A-Z a-z 0-9 -, or '' for none")
 _PLACEMENT: Final[Pattern] = ("auto|inline|thread|process|cluster", "one of auto, inline, thread, process, cluster")
 _AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, process")
 _CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
@@ -334,6 +336,18 @@ class Settings:
     stop_s: float = declare(
         30.0, "Time that `greenlane serve` gives requests in progress when it ends or replaces a worker.",
         unit="s", low=0, high=86_400, reason="gunicorn's graceful_timeout.",
+    )  # fmt: skip
+    versions: Mapping[str, str] = declare(
+        {}, "Other versions of the application under `greenlane serve`: NAME = the directory that it is loaded from.",
+        pattern=_SOME_DIRECTORY, reason="`greenlane divert route` sends them requests; without it they get none.",
+    )  # fmt: skip
+    version_workers: int = declare(
+        0, "Workers of each of `versions`; 0 = as many as the application itself shares among its lanes.",
+        low=0, high=1024, reason="Whoever is to take over everything at once needs as many.",
+    )  # fmt: skip
+    version_header: str = declare(
+        "", "Request header whose value decides which requests are diverted; '' = chance, one by one.",
+        pattern=_MAYBE_HEADER, reason="Only the service knows what names its clients.",
     )  # fmt: skip
     head_timeout_s: float = declare(
         10.0, "Time a client has to send request line and headers.",

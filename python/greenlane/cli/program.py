@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, learned, mode, record, report, serve, top, version
+from greenlane.cli import check, config, demo, divert, export, learned, mode, record, report, serve, top, version
 from greenlane.cli.command import Command
 from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
@@ -23,6 +23,8 @@ __all__ = ["COMMANDS", "run"]
 
 COMMANDS: Final[tuple[Command, ...]] = (
     serve.COMMAND,
+    export.COMMAND,
+    divert.COMMAND,
     record.COMMAND,
     demo.COMMAND,
     lab.COMMAND,

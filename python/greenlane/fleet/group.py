@@ -87,6 +87,9 @@ class Group:
     folder: Path
     acts: Acts
     stop_s: float
+    # Where its workers are started; None = where we are. Else it is another version beside the application, which is
+    # there for its share: when its workers have all died the application takes that back.
+    directory: str | None = None
     generation: int = 0
     slots: list[Slot] = field(default_factory=list)
     backoff: Backoff = field(default_factory=Backoff)
@@ -118,7 +121,7 @@ class Group:
         slot.state, slot.pid = State.EMPTY, 0
         # The last one stays open: a backend without servers refuses at once, while here who has been sent waits at the
         # socket, and others in the queue, until the next worker comes.
-        if before is State.SERVING and self.of(State.SERVING):
+        if before is State.SERVING and (self.directory or self.of(State.SERVING)):
             self._shut(slot)
         if not asked:
             slot.died = True

@@ -11,6 +11,7 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.fleet.lanes import REST, FrontLane, lanes_of
+from greenlane.fleet.versions import version_groups
 from greenlane.settings import Settings
 
 __all__ = ["FIRST_AT_ONCE", "SHARED", "Layout", "layout_of"]
@@ -27,7 +28,7 @@ class Layout:
 
     # In the order in which they are tried, `REST` last.
     lanes: tuple[FrontLane, ...]
-    # Group -> workers: `shared`, and each hard lane by its name.
+    # Group -> workers: `shared`, each hard lane, and each other version of the application.
     groups: dict[str, int]
 
     def group_of(self, lane: FrontLane) -> str:
@@ -62,6 +63,7 @@ def layout_of(settings: Settings) -> Layout:
         raise SettingsError("workers", workers, rule, hint, attempted="share the workers among the lanes")
     groups = {SHARED: workers - sum(lane.processes for lane in lanes if lane.hard)}
     groups.update({f"lane-{lane.name}": lane.processes for lane in lanes if lane.hard})
+    groups.update(version_groups(settings, groups[SHARED]))
     return Layout((*lanes, REST), groups)
 
 

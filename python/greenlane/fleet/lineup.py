@@ -71,7 +71,7 @@ class Lineup:
             trust=self.trust, global_lines=tls.global_lines(settings),
             health_path=settings.health_path, metrics_path=settings.metrics_path,
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
-            retry_after_s=settings.retry_after_s, connections=_connections(),
+            retry_after_s=settings.retry_after_s, connections=_connections(), version_header=settings.version_header,
             gates_before=[gate for gate in gates_before if gate not in self.gates],
         )  # fmt: skip
 

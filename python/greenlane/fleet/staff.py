@@ -6,7 +6,6 @@ import os
 import selectors
 import signal
 import socket
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from greenlane.fleet.beat import Beat
 from greenlane.fleet.child import Children
 from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.listeners import listen
+from greenlane.fleet.versions import python_of
 
 __all__ = ["Staff"]
 
@@ -57,11 +57,11 @@ class Staff:
         beat = Beat()
         self._number += 1
         command = [
-            sys.executable, "-m", "greenlane.fleet.workers", self._kind, self._application, str(socket_fd),
+            python_of(group.directory), "-m", "greenlane.fleet.workers", self._kind, self._application, str(socket_fd),
             str(self._number), str(write_fd), str(beat.fd), str(group.stop_s),
         ]  # fmt: skip
         try:
-            child = self._children.start(command, fds=(write_fd, socket_fd, beat.fd))
+            child = self._children.start(command, fds=(write_fd, socket_fd, beat.fd), cwd=group.directory)
         except BaseException:
             beat.close()
             os.close(read_fd)

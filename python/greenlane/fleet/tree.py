@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
+from greenlane.fleet import diversion, whereabouts
 from greenlane.fleet.certificate import Renewal
 from greenlane.fleet.child import Children
 from greenlane.fleet.doorkeeper import Doorkeeper
@@ -42,6 +43,7 @@ from greenlane.fleet.signals import Signals
 from greenlane.fleet.staff import Staff
 from greenlane.fleet.succession import Succession
 from greenlane.fleet.trust import trust_of
+from greenlane.fleet.versions import directory_of
 from greenlane.settings import Settings
 
 __all__ = ["Tree"]
@@ -106,6 +108,8 @@ class Tree:
             stack.callback(self._close_listeners)
             self.folder = Path(tempfile.mkdtemp(prefix="greenlane-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            stack.callback(whereabouts.withdraw, self.folder)
+            diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
@@ -150,6 +154,7 @@ class Tree:
                     self._doorkeeper.failed(error)
 
     def _tell_ready(self) -> None:
+        whereabouts.announce(self.folder, self.settings.bind)
         self._notify.ready()
         where = ", ".join([*self.settings.bind, *(f"{one} (TLS)" for one in self.settings.tls_bind)])
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
@@ -205,7 +210,10 @@ class Tree:
         self._lineups += 1
         folder = self.folder / str(self._lineups)
         folder.mkdir()
-        groups = {name: Group(name, workers, folder, self, settings.stop_s) for name, workers in layout.groups.items()}
+        groups = {
+            name: Group(name, workers, folder, self, settings.stop_s, directory=directory_of(settings, name))
+            for name, workers in layout.groups.items()
+        }
         for group in groups.values():
             self._staff.seat(group)
         return Lineup(settings, layout, places, listeners, groups, trust)
@@ -362,8 +370,9 @@ class Tree:
 
     def _is_same(self, here: Lineup, settings: Settings, layout: Layout, places: Places) -> bool:
         """Whether the front would be told the same."""
-        addresses = (settings.bind, settings.tls_bind)
-        if addresses != (here.settings.bind, here.settings.tls_bind) or layout.groups != here.layout.groups:
+        told = (settings.bind, settings.tls_bind, settings.versions, layout.groups)
+        had = here.settings
+        if told != (had.bind, had.tls_bind, had.versions, here.layout.groups):
             return False
         there = Lineup(settings, layout, places, here.listeners, here.groups, trust_of(settings, self._kind))
         return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from greenlane.fleet.haproxy import access_log, peers, requests, sockets
+from greenlane.fleet.haproxy import access_log, diverted, peers, requests, sockets
 from greenlane.fleet.haproxy.assigned import FILE
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import SHARED, Layout
 from greenlane.fleet.match import Match
 from greenlane.fleet.trust import Trust
+from greenlane.fleet.versions import version_of
 
 __all__ = ["LANE_HEADER", "METRICS", "PLACES", "Server", "Site", "configuration", "gate_name"]
 
@@ -37,11 +38,14 @@ class Server:
     """One worker as the front sees it."""
 
     name: str
-    socket: Path
+    # Its Unix socket, or an address as HAProxy writes it ("10.0.0.1:8000").
+    socket: Path | str
     # Most requests that it gets at once.
     at_once: int
     # Whether it gets any: a worker that boots or is replaced does not.
     enabled: bool
+    # Further words of its line.
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,12 @@ class Site:
     # Further lines: of the public frontend, before lanes are told apart; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
+    # Further lines of each group.
+    group_lines: Sequence[str] = field(default=())
+    # Whose value decides who is diverted; "" = chance.
+    version_header: str = ""
+    # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
+    gates: str = ""
 
 
 def configuration(site: Site) -> str:
@@ -110,7 +120,7 @@ def _defaults(site: Site) -> list[str]:
     retry = f"hdr Retry-After {site.retry_after_s}"
     return _section("defaults", [
         "mode http",
-        "timeout connect 1s  # a worker on this machine answers at once or not at all",
+        "timeout connect 1s  # a worker answers at once or not at all",
         f"timeout http-request {_ms(site.head_timeout_s)}",
         f"timeout client {_ms(_silence_s(site))}  # one that does not read; it must not end before a queue does",
         "timeout http-keep-alive 60s",
@@ -137,7 +147,8 @@ def _public(site: Site) -> list[str]:
     lines += peers.connection_lines(site.trust)
     if site.health_path:
         health = f"{{ path {word(site.health_path)} }}"
-        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in site.layout.groups)
+        groups = [group for group in site.layout.groups if not version_of(group)]
+        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
         lines += [
             f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
             f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
@@ -153,11 +164,13 @@ def _public(site: Site) -> list[str]:
         *site.frontend_lines,
         *_told_apart(site.layout, site.folder),
         f"{_ONCE}  # only what is safe is sent twice",
+        *diverted.choosing(site.layout.groups, site.folder, site.version_header),
     ]
     if site.metrics_path:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
     tunnels = sockets.used(site.layout) if site.trust.websockets else ()
-    return _section("frontend public", [*lines, *tunnels, *_used(site.layout)])
+    used = [*diverted.using(site.layout.groups), *_used(site.layout)]
+    return _section("frontend public", [*lines, *tunnels, *used])
 
 
 def _redirected(trust: Trust) -> Iterator[str]:
@@ -259,7 +272,7 @@ def _behind_before(site: Site, gate: str) -> list[str]:
 
 
 def _gate_socket(site: Site, gate: str) -> str:
-    return f"unix@{site.folder}/{gate}"
+    return f"{site.gates or f'unix@{site.folder}/'}{gate}"
 
 
 def _sockets(site: Site, group: str) -> list[str]:
@@ -269,7 +282,7 @@ def _sockets(site: Site, group: str) -> list[str]:
 
 def _group(site: Site, group: str) -> list[str]:
     lane = next((one for one in site.layout.lanes if one.hard and site.layout.group_of(one) == group), None)
-    lines = ["balance leastconn"]
+    lines = ["balance leastconn", *site.group_lines]
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {_ms(lane.deadline_ms / 1000)}")
     lines += map(_server, site.servers[group])
@@ -277,8 +290,10 @@ def _group(site: Site, group: str) -> list[str]:
 
 
 def _server(server: Server) -> str:
+    where = server.socket if isinstance(server.socket, str) else f"unix@{server.socket}"
+    further = f" {server.words}" if server.words else ""
     state = "" if server.enabled else " disabled"
-    return f"server {server.name} {word(f'unix@{server.socket}')} maxconn {server.at_once}{state}"
+    return f"server {server.name} {word(where)} maxconn {server.at_once}{further}{state}"
 
 
 def _ms(seconds: float) -> str:

@@ -1,0 +1,142 @@
+"""Which share of a route goes to another version of the application, and how a running front is told.
+
+The front reads `diverted.map` in its folder: for each route a regular expression on `METHOD:PATH`, the version, and the
+share in ten-thousandths. A change replaces the whole map between two requests; the file is what the next front reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import FleetError, SettingsError
+from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.match import parse
+
+__all__ = ["MAP", "WHOLE", "Diverted", "change", "lay", "parsed_share", "read"]
+
+#: The front's file.
+MAP: Final = "diverted.map"
+#: A share of 1.
+WHOLE: Final = 10_000
+_FILE: Final = "diverted.json"
+_ATTEMPT: Final = "divert a route"
+
+
+@dataclass(frozen=True)
+class Diverted:
+    """How much of a route goes elsewhere, and who said so."""
+
+    # As a lane's `match`: "/bikes/*", "GET /bikes/<id>".
+    route: str
+    # The version; "" = none was ever named.
+    to: str = ""
+    # 0 to 1.
+    share_frac: float = 0.0
+    # user@host; "" = nobody has set it.
+    set_by: str = ""
+    # Seconds since the epoch.
+    set_s: float = 0.0
+
+
+def parsed_share(text: str) -> float:
+    """The share of `30%`, `0.3`, `0` or `100%`. Raises SettingsError; a bare `30` or `1` could mean either."""
+    word = text.strip()
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]+)?\s*%", word):
+        share = float(word.rstrip("% ")) / 100
+    elif re.fullmatch(r"0|[01]\.[0-9]+", word):
+        share = float(word)
+    else:
+        share = 2.0
+    if share > 1:
+        hint = f"write {word}% for that many of a hundred" if word.isdecimal() else "write 30% or 0.3"
+        raise SettingsError("--share", text, "a share from 0% to 100%", hint, attempted=_ATTEMPT)
+    return share
+
+
+def lay(folder: Path) -> None:
+    """Make the front's file where there is none: a front that names it does not start without one."""
+    (folder / MAP).touch(mode=0o600)
+
+
+def read(folder: Path) -> list[Diverted]:
+    """All that was ever set, in the order in which the front looks: the first that matches counts."""
+    try:
+        return [Diverted(**row) for row in json.loads((folder / _FILE).read_text())]
+    except FileNotFoundError:
+        return []
+
+
+def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
+    """Set the share of one route, at the front and for the next one; what holds now.
+
+    `wanted.to` "" = as before.
+
+    Raises:
+        SettingsError: the route is none, or no version was ever named.
+        FleetError: the front does not answer, or refuses it. What held before still does.
+    """
+    with _locked(folder):
+        before = read(folder)
+        known = next((one for one in before if one.route == wanted.route), None)
+        if not wanted.to and known is not None:
+            wanted = replace(wanted, to=known.to)
+        if not wanted.to and wanted.share_frac:
+            raise SettingsError("--to", "", "the version that the share goes to", "name it once: --to NAME",
+                                attempted=_ATTEMPT)  # fmt: skip
+        after = [wanted if one is known else one for one in before] + ([] if known else [wanted])
+        lines = [_line(one) for one in after if one.share_frac and one.to]
+        _tell(runtime, folder / MAP, lines)
+        _write(folder / MAP, "".join(f"{line}\n" for line in lines))
+        _write(folder / _FILE, json.dumps([asdict(one) for one in after]))
+    return wanted
+
+
+def _line(one: Diverted) -> str:
+    """A key of the map is one word; what stands in a path and is none has no place in it."""
+    match = parse(one.route, setting="ROUTE")
+    method = match.method_regex.removeprefix("^").removesuffix("$") or "[^:]*"
+    key = f"^{method}:{match.path_regex.removeprefix('^')}".replace("\\ ", "\\x20").replace(" ", "\\x20")
+    if not re.fullmatch(r"[!-~]+", key):
+        rule = "a glob of printable ASCII"
+        raise SettingsError("ROUTE", one.route, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
+    return f"{key} {one.to}:{round(one.share_frac * WHOLE)}"
+
+
+def _tell(runtime: Runtime, file: Path, lines: Sequence[str]) -> None:
+    """Another map beside the one in force, which it then replaces at once."""
+    made = re.search(r"version created: (\d+)", said := runtime.ask(f"prepare map {file}"))
+    if made is None:
+        hint = "give the service a version: [versions] in greenlane.toml, and HUP"
+        rule = f"a front that has versions; it says: {said.strip() or 'nothing'}"
+        raise FleetError(_ATTEMPT, name="map", value=str(file), rule=rule, hint=hint)
+    for line in lines:
+        _do(runtime, f"add map @{made[1]} {file} <<\n{line}\n")
+    _do(runtime, f"commit map @{made[1]} {file}")
+
+
+def _do(runtime: Runtime, command: str) -> None:
+    if said := runtime.ask(command).strip():
+        first = command.splitlines()[0]
+        raise FleetError(_ATTEMPT, name="command", value=first, rule=f"one that the front accepts; it says: {said}")
+
+
+def _write(file: Path, text: str) -> None:
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(file)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One change at a time."""
+    with (folder / f".{_FILE}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

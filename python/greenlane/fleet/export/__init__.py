@@ -1,0 +1,11 @@
+"""The lanes of the settings for a fleet: what other programs read, made from the same layout as `greenlane serve`.
+
+instances          which servers there are, and what one front may give each
+haproxy            the file of a HAProxy before many `greenlane serve`: one queue, gates, priorities
+nginx              what nginx can do of it
+envoy              what Envoy can do of it
+kubernetes         a Deployment, Service and autoscaler for each group of workers
+routes             HTTPRoutes before them
+pod_settings       greenlane.toml of the pods of a group
+encoded            paths as they stand in a request line
+"""

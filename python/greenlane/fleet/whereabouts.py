@@ -1,0 +1,77 @@
+"""How a command finds a `greenlane serve` that runs here: a link for each address, to the folder of its sockets.
+
+The links are in a folder that only this user may open, so nobody else can lead a command astray. They are left behind
+by a service that was killed; then the folder that they name is gone, or nobody answers in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from greenlane.errors import ControlError
+
+__all__ = ["announce", "folder_of", "withdraw"]
+
+
+def announce(folder: Path, addresses: Iterable[str]) -> None:
+    """Let commands find the service of these addresses. Does nothing where no such folder can be made."""
+    home = _home()
+    with contextlib.suppress(OSError):
+        home.mkdir(mode=0o700, exist_ok=True)
+        if _is_ours(home):
+            for address in addresses:
+                link = _link(home, address)
+                fresh = link.with_name(f".{link.name}.{os.getpid()}")
+                with contextlib.suppress(FileNotFoundError):
+                    fresh.unlink()
+                fresh.symlink_to(folder)
+                fresh.replace(link)
+
+
+def withdraw(folder: Path) -> None:
+    """Take away every link to a service that ends."""
+    with contextlib.suppress(OSError):
+        for link in _home().iterdir():
+            if link.is_symlink() and os.readlink(link) == str(folder):
+                link.unlink()
+
+
+def folder_of(address: str, attempted: str) -> Path:
+    """The folder of the service that listens there.
+
+    Args:
+        address: as `bind` has it.
+        attempted: for the message.
+
+    Raises:
+        ControlError: none of this user's does.
+    """
+    home = _home()
+    with contextlib.suppress(OSError):
+        folder = Path(os.readlink(_link(home, address)))
+        if _is_ours(home) and folder.is_dir():
+            return folder
+    raise ControlError(
+        attempted, name="bind", value=address, rule="the address of a `greenlane serve` of this user that runs here",
+        hint="name its address with --bind, as whoever started it",
+    )  # fmt: skip
+
+
+def _home() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"greenlane-{os.getuid()}"
+
+
+def _is_ours(home: Path) -> bool:
+    found = home.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _link(home: Path, address: str) -> Path:
+    whole = os.path.abspath(address) if address.startswith(("/", ".")) else address
+    return home / re.sub(r"[^A-Za-z0-9.-]", lambda found: f"_{ord(found[0]):x}_", whole)

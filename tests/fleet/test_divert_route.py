@@ -1,0 +1,96 @@
+"""`greenlane divert route` on a real service with two versions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fleet.served import APPS, COMMAND, Served
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SETTINGS = """
+workers = 2
+version_workers = 1
+version_header = "x-user"
+
+[versions]
+next = "{next}"
+
+[lanes.bikes]
+match = ["/bikes*"]
+at_once = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder, version = tmp_path_factory.mktemp("served"), tmp_path_factory.mktemp("next")
+    text = (APPS / "held.py").read_text()
+    (version / "held.py").write_text(text.replace("said = [os.getpid(),", 'said = ["next",'))
+    with Served(folder, "held:app", SETTINGS.replace("{next}", str(version)), "--kind", "wsgi") as running:
+        yield running
+
+
+def divert(served: Served, *flags: str, code: int = 0) -> dict[str, Any]:
+    command = [sys.executable, "-c", COMMAND, "divert", "route", *flags, "--bind", f"127.0.0.1:{served.port}", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if code == 0 else {"said": done.stderr}
+
+
+def new(served: Served, path: str, number: int = 20, **headers: str) -> int:
+    """How many of so many requests another version answers."""
+    return sum(served.get(path, headers=headers).startswith("next") for _ in range(number))
+
+
+def test_a_route_goes_to_the_other_version_and_back_at_once(served: Served) -> None:
+    assert new(served, "/bikes/7") == 0
+    rows = divert(served, "/bikes/*", "--to", "next", "--share", "100%")["rows"]
+    assert (rows[0]["flow"], rows[0]["to"], rows[0]["share_frac"]) == ("/bikes/*", "next", 1)
+    assert [(row["side"], row["workers"]) for row in rows[1:]] == [("old", 2), ("new", 1)]
+    assert new(served, "/bikes/7") == 20
+    assert new(served, "/cars/7") == 0
+    divert(served, "/bikes/*", "--share", "0")
+    assert new(served, "/bikes/7") == 0
+
+
+def test_a_share_is_taken_by_the_header_and_raising_it_only_adds(served: Served) -> None:
+    users = [f"user-{number}" for number in range(60)]
+
+    def diverted() -> set[str]:
+        return {user for user in users if new(served, "/bikes/7", 1, **{"X-User": user})}
+
+    divert(served, "GET /bikes/*", "--to", "next", "--share", "20%")
+    few = diverted()
+    assert few == diverted()
+    divert(served, "GET /bikes/*", "--share", "70%")
+    many = diverted()
+    assert few < many < set(users)
+    assert 0 < new(served, "/bikes/7", 100) < 100  # without the header it is chance
+    assert served.get("/bikes/7", method="POST", headers={"X-User": next(iter(few))})[:4] != "next"
+    divert(served, "GET /bikes/*", "--share", "0")
+
+
+def test_a_share_outlives_a_reload_and_the_front(served: Served) -> None:
+    divert(served, "/kept", "--to", "next", "--share", "100%")
+    served.reload()()
+    assert new(served, "/kept", 5) == 5
+    front = served.front()
+    subprocess.run(["kill", "-9", str(front)], check=True)
+    assert new(served, "/kept", 5) == 5
+    found = divert(served, "/kept", "--status")["rows"][0]
+    assert (found["flow"], found["share_frac"], "@" in found["set_by"]) == ("/kept", 1, True)
+    divert(served, "/kept", "--share", "0")
+
+
+def test_what_cannot_be_is_named(served: Served) -> None:
+    assert "a version of the service that runs" in divert(served, "/x", "--to", "none", "--share", "5%", code=1)["said"]
+    assert "could mean" not in divert(served, "/x", "--to", "next", "--share", "5", code=2)["said"]
+    assert "the version that the share goes to" in divert(served, "/x", "--share", "5%", code=2)["said"]
+    assert "ROUTE" in divert(served, "x", "--to", "next", "--share", "5%", code=2)["said"]
