@@ -25,9 +25,11 @@ from greenlane.errors import SettingsError
 from greenlane.setting import Pattern, Setting, checked, declarations, declare
 from greenlane.settings_sources import from_environment, from_file, from_flags
 
-__all__ = ["LANE_KEYS", "SETTINGS", "Lane", "Setting", "Settings", "describe", "load"]
+__all__ = ["APART", "LANE_KEYS", "SETTINGS", "Lane", "Setting", "Settings", "describe", "load"]
 
 DEFAULT: Final = "default"
+#: The lane that `auto_lane` fills; `[lanes.apart]` may say more of it.
+APART: Final = "apart"
 
 _ANY_FILE: Final[Pattern] = (r"[^\0]*", "a file path, or '' for none")
 _ANY_DIRECTORY: Final[Pattern] = (r"[^\0]*", "a directory, or '' for off")
@@ -473,6 +475,10 @@ class Settings:
     def lane(self, route: str, path: str) -> Lane | None:
         """The first lane that matches, in the order of the file; None = no lane."""
         return next((lane for lane in self.lanes if lane.matches(route, path)), None)
+
+    def lane_names(self) -> list[str]:
+        """Of all lanes that a request may have, that of the routes apart included."""
+        return list(dict.fromkeys([*(lane.name for lane in self.lanes), *([APART] if self.auto_lane else [])]))
 
     def effective(self) -> list[dict[str, object]]:
         """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`."""

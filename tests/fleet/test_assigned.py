@@ -81,3 +81,9 @@ def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None
         assert runtime.ask(f"show map {file}").strip() == ""
         with pytest.raises(FleetError, match="assign routes"):
             change(file, [("^(", APART)], runtime)
+
+
+def test_a_worker_knows_the_lane_apart() -> None:
+    assert SETTINGS.lane_names() == ["bikes", APART]
+    assert Settings(auto_lane=True, lanes=(Lane(APART, match=("/x",)),)).lane_names() == [APART]
+    assert Settings().lane_names() == []

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.fleet.match import Match, parse
-from greenlane.settings import Lane, Settings
+from greenlane.settings import APART, Lane, Settings
 
 __all__ = ["APART", "REST", "FrontLane", "lanes_of"]
 
-#: The lane that `auto_lane` fills; `[lanes.apart]` may say more of it.
-APART: Final = "apart"
 _ATTEMPT = "read the lanes"
 
 

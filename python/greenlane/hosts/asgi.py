@@ -63,7 +63,7 @@ class Greenlane:
         if behind_front:
             self._running.stand_behind_front()
             self._names.update({b"x-greenlane-lane": bootstrap.LANE_KEY, b"x-request-start": _STARTED})
-            self._shedding = Shedding(lane.name for lane in self._running.settings.lanes)
+            self._shedding = Shedding(self._running.settings.lane_names())
         asgi_threads.install()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:

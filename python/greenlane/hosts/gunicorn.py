@@ -81,7 +81,7 @@ class Worker(Http2Worker):
         if self.behind_front:
             self.running.stand_behind_front()
             self._wanted = (*self._wanted, "x-greenlane-lane")
-            self.shedding = Shedding(lane.name for lane in settings.lanes)
+            self.shedding = Shedding(settings.lane_names())
         super().load_wsgi()
         self.application = self.wsgi
         self.wsgi = self.stream_application  # what gthread's HTTP/2 code calls
