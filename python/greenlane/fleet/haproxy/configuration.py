@@ -28,7 +28,6 @@ LANE_HEADER: Final = "x-greenlane-lane"
 METRICS: Final = "metrics"
 #: The one server of a gate.
 PLACES: Final = "places"
-_NO_CLIENT: Final = "no option idle-close-on-response  # it is ourselves who keep this connection"
 _SPARE_S: Final = 5.0
 _ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
 
@@ -250,7 +249,7 @@ def _gate(site: Site, lane: FrontLane) -> list[str]:
 
 
 def _behind(site: Site, lane: FrontLane) -> list[str]:
-    lines = [f"bind {word(_behind_socket(site, lane))} mode 600", _NO_CLIENT]
+    lines = [f"bind {word(_behind_socket(site, lane))} mode 600"]
     if lane.priority:
         lines.append(f"http-request set-priority-class int({-lane.priority})")
     lines.append(_ONCE)
@@ -265,7 +264,6 @@ def _behind_socket(site: Site, lane: FrontLane) -> str:
 def _behind_before(site: Site, gate: str) -> list[str]:
     return _section(f"frontend behind-{gate}", [
         f"bind {word(_gate_socket(site, gate))} mode 600",
-        _NO_CLIENT,
         _ONCE,
         f"default_backend {SHARED}",
     ])  # fmt: skip
