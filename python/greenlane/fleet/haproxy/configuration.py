@@ -239,9 +239,9 @@ def _used(layout: Layout) -> Iterator[str]:
 def _gate(site: Site, lane: FrontLane) -> list[str]:
     places = site.layout.most(lane, site.at_once[site.layout.group_of(lane)])
     lines = [
-        # An idle connection to ourselves keeps a HAProxy that is to finish.
-        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places} pool-purge-delay 250ms",
+        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places}",
         "retries 0",
+        "http-reuse never  # an idle connection to itself would keep a HAProxy that is to finish",
     ]
     if lane.deadline_ms:
         lines.insert(0, f"timeout queue {_ms(lane.deadline_ms / 1000)}")
