@@ -28,6 +28,8 @@ request_id_header = "x-request-id"
 """
 # Messages at once: those that wait for a time-out wait together.
 _AT_ONCE = 64
+# Messages whose log fits a pipe: HAProxy rather loses a line than waits for who reads it.
+_PART = 100
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 
 
@@ -67,6 +69,15 @@ def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
     Every request that a worker saw has an id that the front gave to a request with the same method, target and host;
     none has an id twice; and a request of somebody else gets its own answer all the while.
     """
+    waiting = list(messages)
+    found: list[Outcome] = []
+    while waiting:
+        part, waiting = waiting[:_PART], waiting[_PART:]
+        found += _outcomes(served, part)
+    return found
+
+
+def _outcomes(served: Served, messages: list[bytes]) -> list[Outcome]:
     before = len(records(served))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         sent = {address(one): message for one, message in enumerate(messages)}
@@ -76,8 +87,7 @@ def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
         done = {source: one.result() for source, one in talked.items()}
     bystander(served, "/bystander?last")
     seen = records(served)[before:]
-    until(lambda: {one["id"] for one in seen} <= {line["id"] for line in log(served)})
-    lines = log(served)
+    lines = _logged(served, seen)
     given = {line["id"]: line for line in lines}
     assert len({one["id"] for one in seen}) == len(seen), "one request, seen twice"
     for one in seen:
@@ -98,6 +108,21 @@ def outcomes(served: Served, messages: Iterable[bytes]) -> list[Outcome]:
         )
         for source, received in done.items()
     ]  # fmt: skip
+
+
+def _logged(served: Served, seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The log, once it has all of these requests, or has lost some."""
+    wanted = {one["id"] for one in seen}
+
+    def missing() -> set[str]:
+        return wanted - {line["id"] for line in log(served)}
+
+    with contextlib.suppress(AssertionError):
+        until(lambda: not missing(), timeout_s=10)
+    unknown = [one for one in seen if one["id"] in missing()]
+    lost = re.search(r"DroppedLogs: (\d+)", served.runtime.ask("show info"))
+    assert not unknown, f"unknown to the front, whose log has lost {lost and lost[1]} lines: {unknown[:3]}"
+    return log(served)
 
 
 def address(number: int) -> str:

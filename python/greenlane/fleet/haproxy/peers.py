@@ -22,12 +22,13 @@ SECURE: Final = "var(txn.secure)"
 _PROXIED: Final = "{ var(txn.proxied) -m found }"
 # Proxies in a row that are looked behind. Arbitrary: an edge, a balancer, an ingress, a sidecar, and one to spare.
 _HOPS: Final = 5
-# What applications and servers commonly believe, beside X-Forwarded-*. SCRIPT_NAME and the like have an underscore,
-# and such names never get through.
+# What applications and servers commonly believe: how names begin, and names. SCRIPT_NAME and the like have an
+# underscore, and such names never get through. One line each, since a regular expression on every name costs 20 us.
+_FORGEABLE_BEGIN: Final = ("x-forwarded", "x-original-", "cf-connecting-ip")
 _FORGEABLE: Final = (
-    "^(x-forwarded.*|forwarded|x-real-ip|x-real-port|x-client-ip|x-cluster-client-ip|x-original-.*|true-client-ip"
-    "|cf-connecting-ip.*|fastly-client-ip|x-scheme|x-url-scheme|x-script-name|x-rewrite-url|front-end-https)$"
-)
+    "forwarded", "x-real-ip", "x-real-port", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
+    "fastly-client-ip", "x-scheme", "x-url-scheme", "x-script-name", "x-rewrite-url", "front-end-https",
+)  # fmt: skip
 
 
 def connection_lines(trust: Trust) -> Iterator[str]:
@@ -49,7 +50,10 @@ def client_lines(trust: Trust) -> Iterator[str]:
     if trust.networks or trust.unix:
         yield from _believed(trust)
         strangers = f" if !{_PROXIED}"
-    yield f"http-request del-header '{_FORGEABLE}' -m reg{strangers}"
+    for begins in _FORGEABLE_BEGIN:
+        yield f"http-request del-header {begins} -m beg{strangers}"
+    for name in _FORGEABLE:
+        yield f"http-request del-header {name}{strangers}"
     if strangers:
         yield "http-request del-header forwarded"
         yield "http-request del-header x-forwarded-for"
