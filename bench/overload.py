@@ -152,13 +152,15 @@ def measured(name: str, path: str, seconds: float) -> Iterator[dict[str, object]
         goodput = float(in_time.sum()) / seconds
         yield {
             "contender": name, "endpoint": path.strip("/"), "stage": f"{stage:g}",
-            "offered_per_s": len(found) / seconds, "capacity_per_s": most, "done_per_s": float((found.status == 200).sum()) / seconds,
+            "offered_per_s": len(found) / seconds, "capacity_per_s": most,
+            "done_per_s": float((found.status == 200).sum()) / seconds,
             "within_deadline_frac": float(in_time.mean()) if len(found) else 0.0,
             "goodput_of_capacity_frac": goodput / min(most, len(found) / seconds),
             "refused_frac": float((found.status == 503).mean()) if len(found) else 0.0,
             "p50_ms": float(np.quantile(answered, 0.5)) if len(answered) else None,
             "p99_ms": float(np.quantile(answered, 0.99)) if len(answered) else None,
-            "samples": len(found), "errors": int(((found.status != 200) & (found.status != 503)).sum()),
+            "deadline_answers": int((found.status == 504).sum()), "samples": len(found),
+            "errors": int((~np.isin(found.status, (200, 503, 504))).sum()),
         }  # fmt: skip
 
 
@@ -168,7 +170,7 @@ def _line(row: Mapping[str, object]) -> str:
     return (
         f"{row['contender']:<12}{row['stage']:>4} x {row['capacity_per_s']:6.1f}/s: in time "
         f"{row['goodput_of_capacity_frac']:.3f} of what it can, refused {row['refused_frac']:.3f}, {times}, "
-        f"errors {row['errors']}"
+        f"504 {row['deadline_answers']}, errors {row['errors']}"
     )
 
 

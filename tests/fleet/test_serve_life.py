@@ -71,13 +71,13 @@ def test_what_may_have_an_effect_is_not_sent_twice(served: Served) -> None:
     assert served.order().count(name) == 1
 
 
-def test_a_request_that_kills_its_worker_reaches_two_and_the_service_lives(served: Served) -> None:
+def test_a_request_that_kills_its_worker_reaches_three_and_the_service_lives(served: Served) -> None:
     served.serving(2)
     with contextlib.closing(served.connection()) as connection:
         connection.request("GET", "/poison?poison")
         with contextlib.suppress(http.client.RemoteDisconnected):
             assert connection.getresponse().status == 502
-    assert served.order().count("poison") == 2
+    assert served.order().count("poison") == 3
     assert served.get("/x")
 
 

@@ -71,6 +71,9 @@ class Acts(Protocol):
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
 
+    def ask_where(self, slot: Slot) -> None:
+        """Let it say in the log where its threads are."""
+
     def say(self, text: str) -> None:
         """One line for the log."""
 

@@ -29,8 +29,8 @@ from greenlane.hosts.gunicorn_conn import AheadUnreader, Claim, Conn, QuickParse
 from greenlane.hosts.gunicorn_front import Front
 from greenlane.hosts.gunicorn_pool import Pool
 from greenlane.hosts.gunicorn_response import ClaimedResponse
-from greenlane.hosts.shedding import Shedding
 from greenlane.hosts.observed.wsgi import Requests
+from greenlane.hosts.shedding import Shedding
 
 __all__ = ["Application", "Environ", "Http1Worker", "StartResponse"]
 
@@ -296,6 +296,8 @@ def _send(resp: ClaimedResponse, body: Iterable[bytes], environ: Environ) -> Non
     if isinstance(body, environ["wsgi.file_wrapper"]):
         resp.write_file(body)
     else:
+        if isinstance(body, list) and len(body) == 1:
+            resp.measure(body[0])
         for piece in body:
             resp.write(piece)
     resp.close()

@@ -115,7 +115,7 @@ def _defaults(site: Site) -> list[str]:
         f"timeout queue {_ms(site.queue_s)}",
         "option abortonclose  # a client that has gone is not served from the queue",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
-        "retries 1  # a request that kills workers is sent to two",
+        "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
         "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
         "http-reuse always",
@@ -194,6 +194,7 @@ def _gate(site: Site, lane: FrontLane) -> list[str]:
     lines = [
         f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places}",
         "retries 0",
+        "http-reuse never  # an idle connection to itself would keep a HAProxy that is to finish",
     ]
     if lane.deadline_ms:
         lines.insert(0, f"timeout queue {_ms(lane.deadline_ms / 1000)}")
