@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.fleet.served import APPS, COMMAND, Served
+from greenlane.cli.main import main
+from tests.fleet.served import APPS, Served, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -38,10 +41,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def divert(served: Served, *flags: str, code: int = 0) -> dict[str, Any]:
-    command = [sys.executable, "-c", COMMAND, "divert", "route", *flags, "--bind", f"127.0.0.1:{served.port}", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout) if code == 0 else {"said": done.stderr}
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        given = main(["divert", "route", *flags, "--bind", f"127.0.0.1:{served.port}", "--json"])
+    assert given == code, err.getvalue()
+    return json.loads(out.getvalue()) if code == 0 else {"said": err.getvalue()}
 
 
 def new(served: Served, path: str, number: int = 20, **headers: str) -> int:
@@ -82,7 +86,7 @@ def test_a_share_outlives_a_reload_and_the_front(served: Served) -> None:
     served.reload()()
     assert new(served, "/kept", 5) == 5
     front = served.front()
-    subprocess.run(["kill", "-9", str(front)], check=True)
+    os.kill(front, signal.SIGKILL)
     assert new(served, "/kept", 5) == 5
     found = divert(served, "/kept", "--status")["rows"][0]
     assert (found["flow"], found["share_frac"], "@" in found["set_by"]) == ("/kept", 1, True)
@@ -94,3 +98,28 @@ def test_what_cannot_be_is_named(served: Served) -> None:
     assert "could mean" not in divert(served, "/x", "--to", "next", "--share", "5", code=2)["said"]
     assert "the version that the share goes to" in divert(served, "/x", "--share", "5%", code=2)["said"]
     assert "ROUTE" in divert(served, "x", "--to", "next", "--share", "5%", code=2)["said"]
+
+
+def test_a_version_comes_by_hup_and_one_that_does_not_start_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder, version = tmp_path_factory.mktemp("served"), tmp_path_factory.mktemp("next")
+    without = 'workers = 1\nversion_workers = 1\nhealth_path = "/healthz"\n'
+    with Served(folder, "held:app", without, "--kind", "wsgi") as served:
+        assert "front that has versions" in divert(served, "/x", "--share", "0", code=1)["said"]
+        (folder / "greenlane.toml").write_text(f'{without}[versions]\nnext = "{version}"\n')
+        (version / "held.py").write_text("raise RuntimeError('not ready')\n")
+        served.process.signal(signal.SIGHUP)
+        until(lambda: "not reloaded: start the workers" in served.process.output)
+        assert served.get("/x").split()[0].isdecimal()
+        text = (APPS / "held.py").read_text().replace("said = [os.getpid(),", 'said = ["next",')
+        (version / "held.py").write_text(text)
+        served.reload()()
+        divert(served, "*", "--to", "next", "--share", "100%")
+        assert new(served, "/x", 5) == 5
+        assert served.get("/healthz") == "ok\n"
+        (pid,) = [pid for pid in served.workers() if os.readlink(f"/proc/{pid}/cwd") == str(version)]
+        (version / "held.py").write_text("raise RuntimeError('not any more')\n")
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: "was killed by signal 9" in served.process.output)
+        assert new(served, "/x", 5) == 0  # its share went back to the application
