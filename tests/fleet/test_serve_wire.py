@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,11 @@ import pytest
 from greenlane.fleet.haproxy.found import found, version
 from tests.fleet.corpus import END, HIDDEN, Message, messages
 from tests.fleet.served import Served
-from tests.fleet.wire import SETTINGS, Outcome, outcomes, records, talk
+from tests.fleet.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 READINGS = Path(__file__).with_name("readings.txt")
-KINDS = ("wsgi", "asgi")
 # Messages that chance makes. `WIRE_MUTANTS=5000 WIRE_SEED=7 pytest …` for a long run.
 MUTANTS = int(os.environ.get("WIRE_MUTANTS", "40"))
 SEED = int(os.environ.get("WIRE_SEED", "1"))
@@ -33,37 +31,30 @@ _PIECES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    kind = request.param
-    with Served(tmp_path_factory.mktemp("served"), f"seen:{kind}", SETTINGS, "--kind", kind) as served:
-        yield served
-
-
-def test_every_message_is_read_in_one_of_its_readings_or_refused(served: Served) -> None:
+def test_every_message_is_read_in_one_of_its_readings_or_refused(wired: Served) -> None:
     corpus = list(messages())
-    found_ = outcomes(served, [one.sent + END for one in corpus])
+    found_ = outcomes(wired, [one.sent + END for one in corpus])
     wrong = {
         one.name: outcome for one, outcome in zip(corpus, found_, strict=True) if outcome.reading not in one.readings
     }
     assert wrong == {}
-    assert not [one for one in records(served) if "hidden" in one["target"] or "cookie" in one["headers"]]
+    assert not [one for one in records(wired) if "hidden" in one["target"] or "cookie" in one["headers"]]
     if version(found())[:2] == (2, 6):
-        assert table(corpus, found_).splitlines() == written(kind_of(served))
+        assert table(corpus, found_).splitlines() == written(kind_of(wired))
 
 
-def test_what_chance_makes_of_the_corpus_never_gets_past_the_front(served: Served) -> None:
+def test_what_chance_makes_of_the_corpus_never_gets_past_the_front(wired: Served) -> None:
     chance = random.Random(SEED)
-    outcomes(served, [mutant(chance) for _ in range(MUTANTS)])
+    outcomes(wired, [mutant(chance) for _ in range(MUTANTS)])
 
 
-def test_a_message_in_pieces_is_read_as_a_whole_one(served: Served) -> None:
+def test_a_message_in_pieces_is_read_as_a_whole_one(wired: Served) -> None:
     corpus = {one.name: one for one in messages()}
     for name in ("chunked", "length", "pipelined", "trailer", "chunk: extension"):
         message = corpus[name].sent + END
-        before = len(records(served))
-        talk(served.port, *(message[at : at + 3] for at in range(0, len(message), 3)))
-        seen = tuple((one["method"], one["target"], one["body"].encode()) for one in records(served)[before:])
+        before = len(records(wired))
+        talk(wired.port, *(message[at : at + 3] for at in range(0, len(message), 3)))
+        seen = tuple((one["method"], one["target"], one["body"].encode()) for one in records(wired)[before:])
         assert seen in corpus[name].readings
 
 

@@ -16,11 +16,13 @@ from urllib.parse import unquote
 from tests.fleet.corpus import Reading
 from tests.fleet.served import Served, until
 
+#: Of workers.
+KINDS = ("wsgi", "asgi")
 SETTINGS = """
 workers = 2
 at_once = 4
-head_timeout_s = 0.8
-body_timeout_s = 0.8
+head_timeout_s = 0.6
+body_timeout_s = 0.6
 body_bytes_per_s = 100_000
 body_max_mb = 0.1
 access_log = "stdout"
