@@ -79,9 +79,8 @@ class Backend:
         try:
             while True:
                 # What this process has published it knows already.
-                self._orders.take(
-                    entry for entry in follower.new() if entry.event != Event.PUBLISHED or entry.pid != own
-                )
+                new = (one for one in follower.new() if one.event != Event.PUBLISHED or one.pid != own)
+                self._orders.take(new)
                 await asyncio.sleep(_FOLLOW_S)
         finally:
             follower.close()
