@@ -27,15 +27,13 @@ from typing import Any, Final, Self
 from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.interruption import ended_by_signals
-from greenlane.lab.processes import free_port
 
 from .broker import RabbitMQ
-from .children import Process
+from .children import Process, free_port
 from .contenders import CONTENDERS, start
 from .interpreter import command
 from .merchants.names import MERCHANTS, OVER_GRPC
-from .queueing import DIVERTED, QUEUE, application, declare
+from .queueing import DIVERTED, QUEUE, application, declare, publish
 from .surroundings import VARIABLE, QueueKind, Surroundings
 
 _ANSWER_S: Final = 10.0
@@ -174,6 +172,14 @@ class Site:
         self.workers[label] = worker
         return worker
 
+    def publish(self, order: str, merchant: str, **options: Any) -> None:
+        """Gives the broker an order, as `queueing.publish`."""
+        publish(self.app, order, merchant, **options)
+
+    def parked(self, label: str) -> int | None:
+        """Orders that a worker holds without a slot for them; None when it has no such thing."""
+        return None
+
     def start_backend(self, port: int = 0, per_s: float = 0.0) -> int:
         """Starts the backend, and comes back when it listens; its port."""
         port = port or free_port()
@@ -213,7 +219,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--queues", default="classic", choices=("classic", "quorum"), help="RabbitMQ's kind of queue (classic)")
     given = parser.parse_args(argv)
     try:
-        with contextlib.suppress(KeyboardInterrupt), ended_by_signals():
+        # Asked to end in whatever way, it ends what it has started.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
             if not 0 <= given.per_s <= 1_000:
                 raise SettingsError("--per-s", given.per_s, "0 to 1000", attempted="start the site")
             _stay(given)

@@ -128,9 +128,8 @@ class Backend:
         name = request.match_info["order"]
         order = self._orders.known(name)
         if order is None:
-            return web.json_response(
-                {"error": f"look at an order: order={name[:64]!r}, expected a known id"}, status=404
-            )
+            said = {"error": f"look at an order: order={name[:64]!r}, expected a known id"}
+            return web.json_response(said, status=404)
         took_ms = (order.ended_ns - order.published_ns) / 1e6 if order.ended_ns and order.published_ns else None
         return web.json_response(
             {"order": name, "merchant": order.merchant, "state": order.state, "attempts": order.attempts,
