@@ -61,7 +61,7 @@ def test_an_order_that_failed_without_effect_is_new_again() -> None:
     order = Ledger()
     order.say(Kind.BEGIN, "a", "1")
     assert order.say(Kind.FAILED, "a", "1", reason="refused").state is State.NEW
-    assert order.say(Kind.BEGIN, "a", "2") == Answer(State.NEW, attempt=2, owner="a")
+    assert order.say(Kind.BEGIN, "a", "2") == Answer(State.NEW, attempt=2, owner="a", token="2")
 
 
 def test_a_failure_after_an_unknown_outcome_leaves_it_unknown() -> None:
@@ -120,7 +120,7 @@ def test_a_record_that_cannot_be_read_stops_its_own_order_only() -> None:
     damaged = StoreRefused("read an order's record")
     records: dict[str, Found] = {"k": damaged, "l": None}
     asked = [Operation(Kind.BEGIN, key, "a", key) for key in ("k", "l")]
-    assert decide(asked, records, 1.0, lambda _: 0.0) == [damaged, Answer(State.NEW, attempt=1, owner="a")]
+    assert decide(asked, records, 1.0, lambda _: 0.0) == [damaged, Answer(State.NEW, attempt=1, owner="a", token="l")]
 
 
 def test_a_record_does_not_grow_and_forgets_no_doubt() -> None:

@@ -62,6 +62,8 @@ class Answer:
     owner: str = ""
     #: RUNNING: seconds until it may be begun if its process is gone by then.
     wait_s: float = 0.0
+    #: Of the attempt, where the order is the caller's: what it says later is said of this one.
+    token: str = ""
 
 
 #: Answers in the order of the operations; an error where one record cannot be read.
@@ -139,7 +141,8 @@ def _absent(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Re
 
 def _claimed(record: Record) -> Answer:
     last = record.attempts[-1]
-    return Answer(State.UNKNOWN if record.doubtful else State.NEW, attempt=last.number, owner=last.owner)
+    state = State.UNKNOWN if record.doubtful else State.NEW
+    return Answer(state, attempt=last.number, owner=last.owner, token=last.token)
 
 
 def _said(record: Record) -> Answer:

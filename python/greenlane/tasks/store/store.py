@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 import socket
@@ -120,52 +119,62 @@ class Store:
             StoreError: the store could not be asked within the patience; nothing was begun, the order must wait.
             ValueError: no key.
         """
-        operation = Operation(Kind.BEGIN, checked_key(key), self.owner, secrets.token_hex(8))
-        answer = self._wait(operation, self._patience_s)
-        if answer.state in (State.NEW, State.UNKNOWN):
-            self._tokens[key] = operation.token
-        return answer
+        return self._wait(self._operation(Kind.BEGIN, key), self._patience_s)
 
-    def done(self, key: str, result: bytes = b"", *, patience_s: float | None = None) -> Answer:
+    def done(self, key: str, result: bytes = b"", *, token: str = "", patience_s: float | None = None) -> Answer:
         """Say that it has had its effect. Durable when this returns.
 
         Args:
             key: of an order begun here.
             result: kept for redeliveries, up to 64 KiB.
+            token: of the attempt, as `begin` gave it; "" = the one that was begun here last. Give it where an attempt
+                may outlive the next one's begin.
             patience_s: how long to wait for a store that cannot be told; None = as long as that takes.
 
         Raises:
             StoreUnavailable: not within the patience; it is still said as soon as the store can be told.
         """
-        return self._end(Kind.DONE, key, patience_s, result=bytes(result) if len(result) <= RESULT_BYTES else b"")
+        return self._wait(self._operation(Kind.DONE, key, result, "", token), patience_s)
 
-    def failed(self, key: str, reason: str, *, patience_s: float | None = None) -> Answer:
+    def failed(self, key: str, reason: str, *, token: str = "", patience_s: float | None = None) -> Answer:
         """Say that this attempt certainly had no effect; see `done`."""
-        return self._end(Kind.FAILED, key, patience_s, reason=reason)
+        return self._wait(self._operation(Kind.FAILED, key, b"", reason, token), patience_s)
 
-    def unknown(self, key: str, reason: str, *, patience_s: float | None = None) -> Answer:
+    def unknown(self, key: str, reason: str, *, token: str = "", patience_s: float | None = None) -> Answer:
         """Say that nobody knows how this attempt ended; see `done`."""
-        return self._end(Kind.UNKNOWN, key, patience_s, reason=reason)
+        return self._wait(self._operation(Kind.UNKNOWN, key, b"", reason, token), patience_s)
 
-    def absent(self, key: str, *, patience_s: float | None = None) -> Answer:
+    def absent(self, key: str, *, token: str = "", patience_s: float | None = None) -> Answer:
         """Say that the upstream, when asked, had not seen the order: earlier attempts had no effect. It stays begun."""
-        return self._wait(self._operation(Kind.ABSENT, key), patience_s)
+        return self._wait(self._operation(Kind.ABSENT, key, b"", "", token), patience_s)
 
     def check(self) -> None:
         """Open the store and write to it, for a start that shall fail at once. Raises StoreError."""
         owner = self._owner
         self.visit(lambda backend: backend.apply([], owner, True))
 
-    def submit(self, operation: Operation, told: Told) -> None:
-        """Ask or say without waiting; `told` is called with the answer on the store's thread, and must not block.
+    def submit(
+        self, kind: Kind, key: str, told: Told, *, result: bytes = b"", reason: str = "", token: str = ""
+    ) -> None:
+        """Ask or say without waiting.
 
-        `operation` is made by `operation_for`. A question is given up after the patience, an ending never.
+        Args:
+            kind: `Kind.BEGIN`, `.DONE`, `.FAILED`, `.UNKNOWN`, `.ABSENT`.
+            key: of the order.
+            told: called with the answer, or with the error, on the store's thread; it must not block. A question is
+                given up after the patience, an ending never.
+            result: see `done`.
+            reason: see `failed`.
+            token: of the attempt, as `begin` gave it; "" = the one that was begun here last.
         """
-        if operation.kind is Kind.BEGIN:
-            patience_ns = time.monotonic_ns() + int(self._patience_s * _NS)
-        else:
-            patience_ns = 0
-        self._serve().submit(Item(operation, told, patience_ns))
+        operation = self._operation(kind, key, result, reason, token)
+        patience_ns = time.monotonic_ns() + int(self._patience_s * _NS) if kind is Kind.BEGIN else 0
+
+        def noted(answer: Answer | GreenlaneError) -> None:
+            self._note(operation, answer)
+            told(answer)
+
+        self._serve().submit(Item(operation, noted, patience_ns))
 
     def history(self, key: str) -> Record | None:
         """What is known of an order; None = nothing. Waits for the store; raises StoreError."""
@@ -220,23 +229,29 @@ class Store:
             self._committer.end()
         return self._committer.unsaid == 0
 
-    def _end(self, kind: Kind, key: str, patience_s: float | None, *, result: bytes = b"", reason: str = "") -> Answer:
-        operation = dataclasses.replace(self._operation(kind, key), result=result, reason=checked_reason(reason))
-        try:
-            return self._wait(operation, patience_s)
-        finally:
-            self._tokens.pop(key, None)
-
-    def _operation(self, kind: Kind, key: str) -> Operation:
+    def _operation(self, kind: Kind, key: str, result: bytes = b"", reason: str = "", token: str = "") -> Operation:
         # An order that was not begun here is known by no token: `done` still counts, the others change nothing.
-        token = self._tokens.get(key) or secrets.token_hex(8)
-        return Operation(kind, checked_key(key), self.owner, token)
+        known = "" if kind is Kind.BEGIN else token or self._tokens.get(key, "")
+        kept = bytes(result) if len(result) <= RESULT_BYTES else b""
+        return Operation(
+            kind, checked_key(key), self.owner, known or secrets.token_hex(8), kept, checked_reason(reason)
+        )
+
+    def _note(self, operation: Operation, answer: Answer | GreenlaneError) -> None:
+        """Keep the token of what was begun here until it is said how that ended."""
+        key = operation.key
+        if operation.kind is Kind.BEGIN:
+            if isinstance(answer, Answer) and answer.token:
+                self._tokens[key] = answer.token
+        elif operation.kind is not Kind.ABSENT and self._tokens.get(key) == operation.token:
+            del self._tokens[key]
 
     def _wait(self, operation: Operation, patience_s: float | None) -> Answer:
         answers: list[Answer | GreenlaneError] = []
         waits = waiter()
 
         def told(answer: Answer | GreenlaneError) -> None:
+            self._note(operation, answer)
             answers.append(answer)
             waits.wake()
 
