@@ -74,12 +74,12 @@ class Merchants:
                 timeout=(_CONNECT_S, self._around.call_s),
             )  # fmt: skip
         except requests.ConnectTimeout as error:
-            raise Failed(f"no connection: {error}") from None
+            raise Failed(f"no connection: {error}") from error
         except requests.ConnectionError as error:
             # A refused connection has carried nothing; a lost one may have.
-            raise (Failed if "refused" in str(error) else Unknown)(f"connection: {error}") from None
+            raise (Failed if "refused" in str(error) else Unknown)(f"connection: {error}") from error
         except requests.RequestException as error:
-            raise Unknown(f"{type(error).__name__}: {error}") from None
+            raise Unknown(f"{type(error).__name__}: {error}") from error
         if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Unknown(f"status {answer.status_code}")
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
@@ -109,7 +109,7 @@ class Merchants:
         except grpc.RpcError as error:
             # Where nobody listens gRPC says the same as where a connection was lost.
             refused = error.code() is grpc.StatusCode.UNAVAILABLE and "onnection refused" in str(error.details())
-            raise (Failed if refused else Unknown)(f"{error.code().name}: {error.details()}") from None
+            raise (Failed if refused else Unknown)(f"{error.code().name}: {error.details()}") from error
         return answer
 
     def _channel(self, merchant: str) -> Any:

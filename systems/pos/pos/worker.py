@@ -38,7 +38,21 @@ def journal() -> Journal:
     return Journal(around.journal)
 
 
-@app.task(name=TASK, bind=True, max_retries=RETRIES)
+def asked(*, order: str, merchant: str) -> str | None:
+    """What Greenlane's worker wants to know of an order whose call may have reached the merchant: None = it did not.
+
+    Raises:
+        LookupError: the merchant does not tell.
+    """
+    has = merchants().has(merchant, order)
+    if has is None:
+        raise LookupError(f"ask {merchant} for order {order}: expected an answer; it does not tell")
+    if has:
+        journal().tell(Event.DONE, order, merchant, "the merchant had it")
+    return merchant if has else None
+
+
+@app.task(name=TASK, bind=True, max_retries=RETRIES, ask=asked)
 def send_order(self: Any, *, order: str, merchant: str) -> None:
     """Places an order at its merchant."""
     tell = journal().tell

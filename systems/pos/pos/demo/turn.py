@@ -18,6 +18,7 @@ from pos.site import Site
 #: A worker that has not begun an order by then does not start at all.
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.05
+_MOVES_S: Final = 0.2
 # Memory and parked orders are looked at so often.
 _MEMORY_S: Final = 1.0
 
@@ -134,11 +135,17 @@ def left_over(site: Site) -> set[str]:
         while channel.queue_declare(QUEUE, passive=True).consumer_count:
             checkpoint()
             time.sleep(_LOOK_S)
-        found = set()
-        for queue in site.broker.queues():
-            while (message := channel.basic_get(queue, no_ack=True)) is not None:
-                found.add(str(message.headers.get("id")))
+        queues, found = site.broker.queues(), set[str]()
+        # The broker itself moves orders, from queues where they wait for a while: none may slip by.
+        while new := {order for queue in queues for order in _taken(channel, queue)}:
+            found |= new
+            time.sleep(_MOVES_S)
     return found
+
+
+def _taken(channel: Any, queue: str) -> Iterator[str]:
+    while (message := channel.basic_get(queue, no_ack=True)) is not None:
+        yield str(message.headers.get("id"))
 
 
 def effects(site: Site, prefix: str, merchants: Sequence[str]) -> dict[str, int]:
