@@ -433,6 +433,16 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
     assert "--utilisation" in result.out
 
 
+def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("greenlane.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
+    result = run("demo", "pos", "--help")
+    assert (result.code, result.out) == (2, "")
+    assert "expected a checkout of Greenlane, which has systems/pos" in result.err
+    assert "hint: clone the repository" in result.err
+
+
 # --- as a program
 
 
