@@ -176,6 +176,8 @@ def _store(settings: Settings) -> Any:
 
 def _rule(settings: Settings) -> UpstreamRule:
     return UpstreamRule(
+        # Without a key there is nobody beside whom a share could be too large.
+        most_frac=0.5 if settings.task_key else 1.0,
         parked_most=settings.task_parked_most,
         parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
         parked_most_ns=int(settings.task_parked_most_s * 1e9),
