@@ -1,0 +1,102 @@
+"""A store by its URL."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from greenlane.errors import SettingsError
+from greenlane.tasks.store.backend import Backend, Retention
+from greenlane.tasks.store.driver import without_password
+from greenlane.tasks.store.postgres import Postgres
+from greenlane.tasks.store.redis import Redis
+from greenlane.tasks.store.sqlite import SQLite
+from greenlane.tasks.store.store import LEASE_S, PATIENCE_S, Store
+
+__all__ = ["open_store"]
+
+Make = Callable[[], Backend]
+
+RULE: Final = "sqlite:///relative/file, sqlite:////absolute/file, postgresql://… or redis://…"
+
+
+def open_store(
+    url: str,
+    *,
+    owner: str = "",
+    lease_s: float = LEASE_S,
+    patience_s: float = PATIENCE_S,
+    retention: Retention | None = None,
+) -> Store:
+    """Give the store of this URL; it is opened at its first use, or by `Store.check`.
+
+    Args:
+        url: `sqlite:///relative/file`, `sqlite:////absolute/file` (with `?max_mb=`), `postgresql://…`, `redis://…`.
+        owner: this process's name in the history; "" = host and process id.
+        lease_s: how long others wait for an order of this process after the last sign of it.
+        patience_s: how long `begin` waits for a store that cannot be asked.
+        retention: how long records are kept; None = 7 days, 90 in doubt.
+
+    Raises:
+        SettingsError: no such URL.
+    """
+    make = _maker(url, retention or Retention())
+    return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
+
+
+def _maker(url: str, retention: Retention) -> Make:
+    parts = urllib.parse.urlsplit(url)
+    maker = _MAKERS.get(parts.scheme)
+    if maker is None:
+        raise _wrong(url, RULE, 'write task_store = "sqlite:///orders.db"')
+    return maker(parts, retention)
+
+
+def _sqlite(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
+    path = urllib.parse.unquote(parts.path[1:])
+    options = _options(parts, ("max_mb",), only=True)
+    if parts.netloc or not path:
+        raise _wrong(parts.geturl(), RULE, "three slashes before a relative path, four before a whole one")
+    if not re.fullmatch(r"[0-9]{1,9}", options.get("max_mb", "0")):
+        raise _wrong(parts.geturl(), "max_mb as a whole number of MB", "leave it out: as the disk allows")
+    return lambda: SQLite(path, retention, max_mb=int(options.get("max_mb", "0")))
+
+
+def _postgres(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
+    url = parts.geturl()
+    return lambda: Postgres(url, retention)
+
+
+def _redis(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
+    ours = _options(parts, ("prefix", "may_forget"), only=False)
+    theirs = [pair for pair in urllib.parse.parse_qsl(parts.query) if pair[0] not in ours]
+    url = parts._replace(query=urllib.parse.urlencode(theirs)).geturl()
+    if ours.get("may_forget", "0") not in ("0", "1"):
+        raise _wrong(url, "may_forget=1 or nothing", "leave it out: orders must not be forgotten")
+    may_forget = ours.get("may_forget") == "1"
+    return lambda: Redis(url, retention, prefix=ours.get("prefix", "greenlane:"), may_forget=may_forget)
+
+
+def _options(parts: urllib.parse.SplitResult, known: tuple[str, ...], *, only: bool) -> dict[str, str]:
+    """Options of the URL that are ours; `only`: there may be no others."""
+    given = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+    strange = sorted(given.keys() - set(known))
+    if strange and only:
+        raise _wrong(parts.geturl(), f"no option but {', '.join(known)}", f"leave {strange[0]} out")
+    return {name: value for name, value in given.items() if name in known}
+
+
+def _wrong(url: str, rule: str, hint: str) -> SettingsError:
+    return SettingsError("task_store", without_password(url), rule, hint)
+
+
+_MAKERS: Final[Mapping[str, Callable[[urllib.parse.SplitResult, Retention], Make]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "redis": _redis,
+    "rediss": _redis,
+    "unix": _redis,
+}
