@@ -1,0 +1,506 @@
+"""Greenlane in one Celery worker: what is received is parked, run when its key may, and settled with the broker.
+
+Everything here runs on the owner of the channel but `_serve`, which runs an order where orders run.
+
+An order is settled in one of five ways, and its message is acknowledged in no other: it succeeded; it failed with what
+its task calls an answer (`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was
+confirmed by the broker; the task itself published its retry. A time limit settles nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import random
+import time
+from _thread import allocate_lock
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
+from celery.app.trace import fast_trace_task, trace_task_ret
+from celery.exceptions import Ignore, Reject, Retry
+from celery.worker.state import task_ready
+
+from greenlane import enqueued
+from greenlane._native import Start, Upstreams
+from greenlane.hosts.celery.alarm import Alarm, Entry
+from greenlane.hosts.celery.delivery import Delivery, Line
+from greenlane.hosts.celery.execution import Again, Dead, Execution
+from greenlane.hosts.celery.jobs import Jobs
+from greenlane.hosts.celery.outcomes import outcome_of
+from greenlane.hosts.celery.owner import Owner
+from greenlane.hosts.celery.queues import Queues
+from greenlane.hosts.celery.runners import Runner
+from greenlane.policy import Outcome
+from greenlane.settings import Settings
+from greenlane.tasks.dead_letters import ORDER, RETURNS, Death
+from greenlane.tasks.keys import KeyFunction
+from greenlane.tasks.order import Order, State, running
+from greenlane.tasks.parked import Parked
+from greenlane.tasks.retries import Backoff, RetryBudget
+
+__all__ = ["Host", "Totals"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
+_REMEMBERED: Final = 20_000
+_DELIVERY_COUNT: Final = "x-delivery-count"
+
+
+class Totals:
+    """What the worker counts of orders."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.started = 0
+        self.done = 0
+        self.failed = 0
+        self.retried = 0
+        self.dead = 0
+        self.returned = 0
+        self.revoked = 0
+        self.acked_again = 0
+        self.soft_limits = 0
+        self.hard_limits = 0
+        self.keyless = 0
+        self.given_back = 0
+        self.retries_held = 0
+
+
+class Host:
+    """See the module. Made by the pool; the consumer's step tells it of connections."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        owner: Owner,
+        *,
+        key_of: KeyFunction | None,
+        order_of: KeyFunction | None,
+        upstreams: Upstreams,
+        make_runner: Callable[[Callable[[Order], None]], Runner],
+        store: Any = None,
+        jobs: Jobs | None = None,
+    ) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.line = Line()
+        self.totals = Totals()
+        self.store = store
+        self.parked = Parked(upstreams, start=self._begin, give_back=self._give_back, too_late=self._too_late)
+        self.runner = make_runner(self._serve)
+        self.execution = Execution(store, self, most_attempts=settings.task_attempts)
+        self._key_of = key_of
+        self._order_of = order_of
+        self._jobs = jobs
+        self._numbers = 0
+        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._alarm = Alarm(owner)
+        self._wake: Entry | None = None
+        self._wake_ns = 0
+        self._turning = False
+        # Set by the step, at each connection.
+        self.consumer: Any = None
+        self.queues: Queues | None = None
+        self._random = random.Random()
+        self._backoff = Backoff(settings.task_retry_s, settings.task_retry_most_s, settings.task_attempts)
+        self._budget = RetryBudget(settings.task_retry_budget_frac)
+        self._budget_lock = allocate_lock()
+
+    # --- received -------------------------------------------------------------------------------------------------
+
+    def receive(self, request: Any) -> None:
+        """Take over what Celery's strategy would send to the pool."""
+        self.totals.received += 1
+        order = self._order(request)
+        known = self.parked.known(order.identity)
+        if known is not None:
+            self._again(known, order)
+            return
+        if order.identity in self._ended:
+            # Done here, but nobody heard the acknowledgement.
+            self.totals.acked_again += 1
+            task_ready(request)
+            order.delivery.ack()
+            return
+        count = request.request_dict.get(_DELIVERY_COUNT)
+        if isinstance(count, int) and count >= self.settings.task_deliveries:
+            self._bury(order, "deliveries", f"delivered {count + 1} times")
+            return
+        self.parked.arrive(order)
+        self.turn()
+
+    def turn(self) -> None:
+        """Start what may start; be called again when that may change."""
+        if self._turning:
+            return
+        self._turning = True
+        try:
+            at_ns = self.parked.turn()
+        finally:
+            self._turning = False
+        self._call_at(at_ns)
+
+    def _order(self, request: Any) -> Order:
+        headers = request.request_dict
+        arguments = (request.name, request.args or (), request.kwargs or {}, headers)
+        key = self._read(self._key_of, arguments)
+        if not key and self._key_of is not None:
+            self.totals.keyless += 1
+        named = headers.get(ORDER)
+        order_id = named if isinstance(named, str) and named else self._read(self._order_of, arguments) or request.id
+        self._numbers += 1
+        order = Order(self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b""))
+        order.identity = (request.id, int(headers.get("retries") or 0))
+        order.read(headers)
+        order.request = request
+        order.delivery = Delivery(request.message, self.line)
+        now_ns = time.monotonic_ns()
+        order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
+        if enqueued.AT not in headers:
+            # For the recording: what nobody told at publication counts from here.
+            headers.update(enqueued.headers())
+        return order
+
+    def _read(self, function: KeyFunction | None, arguments: tuple[Any, ...]) -> str:
+        if function is None:
+            return ""
+        try:
+            return function(*arguments)
+        except Exception:
+            _log.exception("the key function failed: the order has the key ''")
+            return ""
+
+    def _again(self, known: Order, order: Order) -> None:
+        """The same message once more: the broker took it back with a connection, or there are two copies of it."""
+        if known.delivery.stale:
+            known.delivery = order.delivery
+        else:
+            known.copies.append(order)
+
+    # --- run ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, order: Order, start: Start) -> None:
+        request = order.request
+        if request.revoked():
+            self.totals.revoked += 1
+            self.parked.ended(order, Outcome.CANCELLED)
+            self._settle(order)
+            return
+        self.totals.started += 1
+        if not order.attempts:
+            with self._budget_lock:
+                self._budget.attempted(time.monotonic_ns())
+        order.began_s = round(time.time(), 3)
+        order.generation += 1
+        order.late = ""
+        self._set_limits(order, start)
+        request.on_accepted(order.number, time.monotonic())
+        self.runner.run(order)
+
+    def _serve(self, order: Order) -> None:
+        """Run an order; where orders run."""
+        request, generation = order.request, order.generation
+        token = running.set(order)
+        opened = self._jobs is not None and self._jobs.open(order)
+        result: Any
+        try:
+            trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
+            result = trace(
+                request.type,
+                request.id,
+                request.request_dict,
+                request.body,
+                request.content_type,
+                request.content_encoding,
+                app=request.app,
+            )
+        except BaseException:
+            result = (1, ExceptionInfo(), 0.0)
+        finally:
+            running.reset(token)
+            if opened and self._jobs is not None:
+                self._jobs.close()
+        self.owner.post(lambda: self._finished(order, generation, result))
+
+    def _set_limits(self, order: Order, start: Start) -> None:
+        request, settings = order.request, self.settings
+        remaining_s = order.remaining_s()
+        hard, soft = request.time_limits or (None, None)
+        soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
+        hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
+        if start.time_limit_ns:
+            soft = min(soft or 1e9, start.time_limit_ns / 1e9)
+        if remaining_s is not None:
+            soft = min(soft or 1e9, remaining_s)
+            hard = min(hard or 1e9, remaining_s + settings.task_grace_s)
+        elif soft and not hard:
+            hard = soft + settings.task_grace_s
+        order.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
+        for seconds, meets in ((soft, self._soften), (hard, self._give_up)):
+            if seconds:
+                at_ns = time.monotonic_ns() + int(seconds * 1e9)
+                call = functools.partial(meets, order, order.generation, seconds)
+                order.timers.append(self._alarm.at(at_ns, call))
+
+    def _soften(self, order: Order, generation: int, seconds: float) -> None:
+        if order.generation == generation and order.state is State.RUNNING:
+            self.totals.soft_limits += 1
+            order.late = f"soft time limit of {seconds:g} s"
+            _log.warning("%s: order %s at %r is stopped at its next chance", order.late, order.id, order.key)
+            self.runner.soften(order)
+
+    def _give_up(self, order: Order, generation: int, seconds: float) -> None:
+        """The hard limit: its place is free; whether the call went through, nobody knows."""
+        if order.generation != generation or order.state is not State.RUNNING:
+            return
+        self.totals.hard_limits += 1
+        reason = f"hard time limit of {seconds:g} s"
+        _log.error("%s: order %s at %r is given up and will be tried again", reason, order.id, order.key)
+        order.generation += 1
+        self._cancel(order)
+        self.runner.abandon(order)
+        self.parked.ended(order, Outcome.TIMED_OUT)
+        self._in_doubt(order, reason)
+        order.note("unknown", reason)
+        at_ns = self.again_ns(order)
+        if at_ns is None:
+            self._bury(order, "attempts", reason)
+        else:
+            self.totals.retried += 1
+            self.parked.later(order, at_ns)
+        self.turn()
+
+    def _in_doubt(self, order: Order, reason: str) -> None:
+        if self.store is not None:
+            self.execution.in_doubt(order, reason)
+
+    # --- ended ----------------------------------------------------------------------------------------------------
+
+    def _finished(self, order: Order, generation: int, result: tuple[Any, Any, Any]) -> None:
+        if order.generation != generation or order.state is not State.RUNNING:
+            return  # it was given up
+        self._cancel(order)
+        failed, value, runtime = result
+        if failed:
+            self._unsuccessful(order, value)
+        else:
+            self.totals.done += 1
+            self.parked.ended(order, Outcome.OK)
+            task_ready(order.request, successful=True)
+            self._settle(order)
+            order.request.send_event("task-succeeded", result=value, runtime=runtime)
+        self.turn()
+
+    def _unsuccessful(self, order: Order, info: Any) -> None:
+        error = getattr(info, "exception", info)
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        request = order.request
+        self.parked.ended(order, self._outcome(order, error))
+        task_ready(request)
+        if isinstance(error, Again):
+            self._once_more(order, error)
+        elif isinstance(error, Retry):
+            # Its copy, with the next number of retries, was published and confirmed by the task.
+            self.totals.retried += 1
+            self._settle(order)
+            request.send_event("task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+        elif isinstance(error, Ignore) or isinstance(error, tuple(_expected(request.task))):
+            self.totals.failed += 1
+            self._settle(order)
+            request.send_event("task-failed", exception=repr(error), traceback=str(info.traceback))
+        elif isinstance(error, Reject) and error.requeue:
+            self._return(order, "the task rejected it, to be queued again")
+        else:
+            order.note("failed", repr(error))
+            self._bury(order, *_death(error))
+            request.send_event("task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+
+    def _outcome(self, order: Order, error: BaseException) -> Outcome:
+        if isinstance(error, Again) and not error.counted:
+            return Outcome.CANCELLED
+        if isinstance(error, Ignore | Reject | Dead) or isinstance(error, tuple(_expected(order.request.task))):
+            return Outcome.OK if not isinstance(error, Reject | Dead) else Outcome.CANCELLED
+        return Outcome.TIMED_OUT if order.late else outcome_of(error)
+
+    def _once_more(self, order: Order, again: Again) -> None:
+        if order.delivery.stale:
+            return  # the broker has it: whoever is next in line runs it
+        if again.counted:
+            self.totals.retried += 1
+            order.note("unknown" if order.late else "failed", again.why)
+        self.parked.later(order, again.at_ns)
+
+    def again_ns(self, order: Order) -> int | None:
+        """Give when a failed order is run again; None: attempts or deadline do not allow it. From any thread.
+
+        A retry for which the budget has none left waits until it has.
+        """
+        if self._backoff.spent(order.attempts, time.time(), order.deadline_at):
+            return None
+        now_ns = time.monotonic_ns()
+        at_ns = now_ns + int(self._backoff.delay_s(order.attempts, self._random.random()) * 1e9)
+        with self._budget_lock:
+            if not self._budget.take(now_ns):
+                self.totals.retries_held += 1
+                at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
+        remaining_s = order.remaining_s()
+        if remaining_s is not None and at_ns - now_ns >= remaining_s * 1e9:
+            return None
+        return at_ns
+
+    # --- settled --------------------------------------------------------------------------------------------------
+
+    def _settle(self, order: Order) -> None:
+        """Acknowledge: nothing is left to do for this order."""
+        order.state = State.ENDED
+        self._remember(order)
+        order.delivery.ack()
+        for copy in order.copies:
+            self.totals.acked_again += 1
+            copy.delivery.ack()
+        order.copies = []
+
+    def _remember(self, order: Order) -> None:
+        if order.request is not None:
+            order.request.acknowledged = True
+        self._ended[order.identity] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+
+    def _bury(self, order: Order, reason: str, said: str) -> None:
+        """To the dead letters, with its history; acknowledged when the broker has it there."""
+        self.totals.dead += 1
+        _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
+        self._send(order, reason, said)
+
+    def _give_back(self, order: Order) -> None:
+        """There is no room for it here: back to the broker, for a while."""
+        self._return(order, "no room")
+
+    def _too_late(self, order: Order) -> None:
+        self._bury(order, "deadline", "its deadline passed while it waited")
+
+    def _return(self, order: Order, reason: str) -> None:
+        self.totals.returned += 1
+        order.returns += 1
+        order.note("returned", reason)
+        self._send(order)
+
+    def _send(self, order: Order, dead: str = "", said: str = "") -> None:
+        """Publish a copy: to the dead letters for the reason `dead`, or back to the queue after a while."""
+        assert self.queues is not None
+        order.state = State.LEAVING
+        delivery = order.delivery
+        headers = order.headers()
+        if dead:
+            queue = self.queues.name(delivery.message)
+            death = Death(dead, said, queue, round(time.time(), 3), order.id, order.name, order.history)
+            headers |= death.headers()
+
+        def arrived(published: bool) -> None:
+            self.owner.post(lambda: self._left(order, published))
+
+        self.queues.send(delivery.message, headers, dead=bool(dead), returns=order.returns,
+                         still=lambda: not delivery.stale, done=arrived)  # fmt: skip
+
+    def _left(self, order: Order, published: bool) -> None:
+        if published:
+            self._settle(order)
+
+    def bury_message(self, message: Any, reason: str) -> None:
+        """To the dead letters, what never became an order."""
+        self._send_message(message, "malformed", reason)
+
+    def return_message(self, message: Any, reason: str) -> None:
+        """Back to the broker, for another version of the application, until it has come too often."""
+        returns = message.headers.get(RETURNS)
+        dead = isinstance(returns, int) and returns >= self.settings.task_deliveries
+        self._send_message(message, "unregistered" if dead else "", reason)
+
+    def _send_message(self, message: Any, dead: str, said: str) -> None:
+        self._numbers += 1
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        name = str(headers.get("task") or "")
+        named = str(headers.get(ORDER) or headers.get("id") or "")
+        order = Order(self._numbers, order_id=named, key="", name=name, size=len(message.body or b""))
+        order.identity = (f"message {self._numbers}", 0)
+        order.read(headers)
+        order.delivery = Delivery(message, self.line)
+        self.totals.received += 1
+        if dead:
+            self._bury(order, dead, said)
+        else:
+            self._return(order, said)
+
+    # --- connections and the end -----------------------------------------------------------------------------------
+
+    def disconnected(self) -> None:
+        """Forget what the broker has taken back; what runs goes on."""
+        self.line.lost()
+        for order in list(self.parked.waiting()):
+            self.parked.withdraw(order)
+        for order in self.parked.in_progress():
+            order.copies = []
+
+    def give_all_back(self) -> int:
+        """Give unstarted orders back at once; nothing starts any more. Gives how many."""
+        self.parked.open = False
+        orders = list(self.parked.waiting())
+        for order in orders:
+            self.parked.withdraw(order)
+            order.state = State.ENDED
+            order.delivery.requeue()
+            for copy in order.copies:
+                copy.delivery.requeue()
+        self.totals.given_back += len(orders)
+        return len(orders)
+
+    def busy(self) -> bool:
+        """Whether something runs, or a copy is on its way to the broker."""
+        return self.parked.running > 0 or (self.queues is not None and self.queues.waiting > 0)
+
+    def stop_order(self, number: int) -> None:
+        """Stop one running order as its soft limit would."""
+        for order in self.parked.in_progress():
+            if order.number == number:
+                self._soften(order, order.generation, 0)
+
+    def close(self) -> None:
+        """Leave nothing behind but threads that will not end."""
+        if self.queues is not None:
+            self.queues.stop()
+        self.runner.close()
+
+    def _cancel(self, order: Order) -> None:
+        for entry in order.timers:
+            entry.cancel()
+        order.timers = []
+
+    def _call_at(self, at_ns: int | None) -> None:
+        if at_ns is None or (self._wake is not None and self._wake_ns <= at_ns):
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake_ns = at_ns
+        self._wake = self._alarm.at(at_ns, self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        self.turn()
+
+
+def _expected(task: Any) -> tuple[type[BaseException], ...]:
+    throws = getattr(task, "throws", ()) or ()
+    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
+
+
+def _death(error: BaseException) -> tuple[str, str]:
+    """A word for why, and a sentence."""
+    if isinstance(error, Reject):
+        return "rejected", str(error.reason or "the task rejected it")
+    return "attempts", str(error) if isinstance(error, Dead) else repr(error)

@@ -1,0 +1,174 @@
+"""One order in a worker: what the message says of it, and how far it has come here."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from greenlane.tasks.dead_letters import ATTEMPTS, HISTORY, ORDER, RETURNS, Tried
+
+__all__ = ["ATTEMPTS", "DEADLINE", "HISTORY", "ORDER", "RETURNS", "Current", "NotSent", "Order", "State", "current"]
+
+#: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
+#: often it was begun, how often it was handed back for want of room, and what happened to it.
+DEADLINE: Final = "greenlane-deadline"
+
+#: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
+_HISTORY_MOST: Final = 16
+_REASON_CHARACTERS: Final = 500
+
+
+class NotSent(Exception):
+    """Raised by a task that knows: nothing of this attempt has reached the other side."""
+
+
+class State(enum.Enum):
+    """Where an order is in this worker."""
+
+    #: Waits for a place at its key, or for the time of its next attempt; holds no thread.
+    PARKED = "parked"
+    RUNNING = "running"
+    #: A copy is on its way to the broker; the original is acknowledged once the broker has confirmed it.
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class Order:
+    """One order. Written by the owner of the channel only, but for what is marked."""
+
+    __slots__ = (
+        "arrival_ns",
+        "attempts",
+        "began_s",
+        "copies",
+        "deadline_at",
+        "delivery",
+        "due_ns",
+        "generation",
+        "guard",
+        "history",
+        "id",
+        "identity",
+        "key",
+        "late",
+        "name",
+        "not_before_ns",
+        "number",
+        "request",
+        "returns",
+        "runner",
+        "size",
+        "state",
+        "timers",
+        "token",
+    )
+
+    def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
+        """Args: `number` unique in the process; `size` in bytes of the message's body."""
+        self.number = number
+        self.id = order_id
+        self.key = key
+        self.name = name
+        self.size = size
+        self.state = State.PARKED
+        # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
+        self.identity: tuple[str, int] = (order_id, 0)
+        # The host's: what it runs, and how the broker is told.
+        self.request: Any = None
+        self.delivery: Any = None
+        # Further deliveries of the same message.
+        self.copies: list[Any] = []
+        # Begun so far, here and elsewhere.
+        self.attempts = 0
+        self.returns = 0
+        self.history: tuple[Tried, ...] = ()
+        # When the latest attempt began, seconds since 1970; 0 = not begun here.
+        self.began_s = 0.0
+        # Of the store, for the latest attempt; "" = there is none.
+        self.token = ""
+        # Seconds since 1970; 0 = none.
+        self.deadline_at = 0.0
+        # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
+        self.arrival_ns = 0
+        self.due_ns = 0
+        self.not_before_ns = 0
+        # Counts this order's runs in this process: what an abandoned one says later is not heard.
+        self.generation = 0
+        # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
+        self.runner: Any = None
+        self.guard: Any = None
+        self.timers: list[Any] = []
+        # Why the run was cut off; "" = it was not.
+        self.late = ""
+
+    def read(self, headers: Mapping[str, Any]) -> None:
+        """Take over what the message's headers say; what they say wrongly counts as not said."""
+        self.attempts = _number(headers.get(ATTEMPTS))
+        self.returns = _number(headers.get(RETURNS))
+        deadline = headers.get(DEADLINE)
+        try:
+            self.deadline_at = float(deadline) if deadline is not None else 0.0
+        except (TypeError, ValueError):
+            self.deadline_at = 0.0
+        self.history = _history(headers.get(HISTORY))
+
+    def note(self, outcome: str, reason: str = "") -> None:
+        """Add to the history what became of the latest attempt, or of the order between two of them."""
+        owner = f"{platform.node()}:{os.getpid()}"
+        tried = Tried(self.attempts, outcome, reason[:_REASON_CHARACTERS], self.began_s, round(time.time(), 3), owner)
+        self.history = (*self.history[1 - _HISTORY_MOST :], tried)
+
+    def headers(self) -> dict[str, object]:
+        """Give what a copy of the message must say."""
+        return {
+            ORDER: self.id,
+            ATTEMPTS: self.attempts,
+            RETURNS: self.returns,
+            HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
+        }
+
+    def remaining_s(self) -> float | None:
+        """Seconds to the deadline, negative after it; None = it has none."""
+        return self.deadline_at - time.time() if self.deadline_at else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Current:
+    """The order that the calling task works on."""
+
+    #: The same in each attempt: what to send to the other side as the idempotency key.
+    id: str
+    key: str
+    #: From 1.
+    attempt: int
+    #: Seconds since 1970; 0 = none.
+    deadline_at: float
+
+
+running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
+
+
+def current() -> Current | None:
+    """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
+    order = running.get()
+    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _history(value: object) -> tuple[Tried, ...]:
+    if not isinstance(value, str):
+        return ()
+    try:
+        return tuple(Tried(**tried) for tried in json.loads(value))
+    except (TypeError, ValueError):
+        return ()
