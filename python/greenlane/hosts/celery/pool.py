@@ -57,7 +57,7 @@ class Pool(BasePool):  # type: ignore[misc]
             owner,
             key_of=key_function("task_key", settings.task_key),
             order_of=key_function("task_order", settings.task_order),
-            upstreams=Upstreams(settings.task_slots, _rule(settings)),
+            upstreams=Upstreams(settings.task_slots, UpstreamRule.of(settings)),
             make_runner=self._runner,
             store=_store(settings),
             jobs=self._jobs(settings),
@@ -172,13 +172,3 @@ def _store(settings: Settings) -> Any:
     store = open_store(settings.task_store)
     store.check()
     return store
-
-
-def _rule(settings: Settings) -> UpstreamRule:
-    return UpstreamRule(
-        parked_most=settings.task_parked_most,
-        parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
-        parked_most_ns=int(settings.task_parked_most_s * 1e9),
-        all_parked_most=settings.task_parked_most,
-        all_parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
-    )
