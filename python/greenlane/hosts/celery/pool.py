@@ -10,6 +10,7 @@ from typing import Any
 
 from celery.concurrency.base import BasePool
 
+from greenlane import bootstrap, bootstrap_control
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.hosts.celery import refusals
@@ -18,6 +19,7 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
 from greenlane.policy import UpstreamRule
 from greenlane.real import threads_are_green
@@ -62,6 +64,10 @@ class Pool(BasePool):  # type: ignore[misc]
             store=_store(settings),
             jobs=self._jobs(settings),
         )
+        status = Status(self.host, "green" if self.is_green else "threads")
+        bootstrap.count_besides(status.counters)
+        if settings.control_dir:
+            bootstrap_control.serve(settings.control_dir, "tasks", status)
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
     def on_start(self) -> None:
