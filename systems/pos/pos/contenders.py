@@ -10,28 +10,26 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from .children import Process
+from .looking import FOLDER
 from .queueing import QUEUE
 from .surroundings import VARIABLE
 
-#: Beside what queueing.py sets. Without the last one Celery's gevent pool takes ten orders a second: it looks after each
-#: of them for 100 ms at the connection on which it tells others that it lives.
+#: Beside what queueing.py sets. Without the last one Celery's gevent pool takes ten orders a second: after each of them
+#: it looks for 100 ms at the connection on which it tells others that it lives.
 _ALONE: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 OURS: Final = "greenlane"
 
 
 class Contender(Protocol):
-    """A worker.
-
-    Args:
-        name: as rows call it.
-        slots: orders that it can be at work on at once.
-    """
+    """A worker."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As rows call it."""
 
     @property
-    def slots(self) -> int: ...
+    def slots(self) -> int:
+        """Orders that it can be at work on at once."""
 
     def command(self, queue: str, folder: Path) -> list[str]:
         """Argument vector of a worker on this queue; what it keeps is below `folder`."""
@@ -64,6 +62,7 @@ class Ours:
         """As `Contender`."""
         flags = {
             "--slots": self.slots, "--key": "kwargs.merchant", "--task-store": f"sqlite:///{folder / 'done.db'}",
+            "--control-dir": folder / FOLDER,
         }  # fmt: skip
         program = Path(sys.executable).with_name("greenlane")
         options = [str(part) for flag, value in flags.items() for part in (flag, value)]

@@ -1,4 +1,4 @@
-"""One small site for all system tests: a real RabbitMQ, three real merchants, a stock worker, the backend."""
+"""One small site for all system tests: a real RabbitMQ, three real merchants, a stock worker and ours, the backend."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pos.queueing import DIVERTED
 from pos.site import Plan, Site
 
 MERCHANTS = ("bento", "sushi", "taco")
@@ -39,9 +40,10 @@ class Backend:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if not list(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")) or shutil.which("epmd") is None:
         pytest.skip("no rabbitmq-server")
-    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0)
+    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0, diverts=True)
     with Site(plan, tmp_path_factory.mktemp("pos")) as running:
         running.start_worker("gevent-200")
+        running.start_worker("greenlane", DIVERTED)
         yield running
 
 
