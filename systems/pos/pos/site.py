@@ -221,6 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--port", type=int, default=0, help="of the backend and its page (a free one)")
     add("--worker", default="gevent-200", choices=[_NO_WORKER, *CONTENDERS], help="takes orders (gevent-200)")
     add("--divert-to", default=OURS, choices=[_NO_WORKER, *CONTENDERS], help="takes what is diverted (greenlane)")
+    add("--merchants", default=",".join(MERCHANTS), help="some of them, with commas (all ten)")
     add("--per-s", type=float, default=10.0, help="orders that the backend makes up; 0 = none (10)")
     add("--queues", default="classic", choices=("classic", "quorum"), help="RabbitMQ's kind of queue (classic)")
     given = parser.parse_args(argv)
@@ -230,17 +231,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             if not 0 <= given.per_s <= 1_000:
                 raise SettingsError("--per-s", given.per_s, "0 to 1000", attempted="start the site")
-            _stay(given)
+            merchants = given.merchants.split(",")
+            if not set(merchants) <= set(MERCHANTS):
+                rule = f"some of {', '.join(MERCHANTS)}, with commas"
+                raise SettingsError("--merchants", given.merchants, rule, attempted="start the site")
+            _stay(given, merchants)
     except GreenlaneError as error:
         _said(str(error))
         return error.exit_code
     return 0
 
 
-def _stay(given: argparse.Namespace) -> None:
+def _stay(given: argparse.Namespace, merchants: Sequence[str]) -> None:
     _said("starting the broker and the merchants …")
     diverts = given.divert_to != _NO_WORKER
-    with Site(Plan(queue_kind=given.queues, diverts=diverts), given.folder) as site:
+    with Site(Plan(merchants, queue_kind=given.queues, diverts=diverts), given.folder) as site:
         if given.worker != _NO_WORKER:
             site.start_worker(given.worker)
         if diverts:

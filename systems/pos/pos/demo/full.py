@@ -11,7 +11,7 @@ from pos.journal import Event
 from pos.site import Site
 
 from .load import OpenLoop, preload
-from .turn import Turn, effects, ended, left_over, turn
+from .turn import Turn, effects, ended, lost, turn
 
 #: More than any worker does in a second of one core at 3 ms an order.
 _MOST_PER_S: Final = 330.0
@@ -39,14 +39,14 @@ def saturated(
         used = running.used(from_ns + int(seconds * 1e9))
         until_ns = time.monotonic_ns()
         begun = _count(running, Event.BEGAN, 0, until_ns)
-    there = ended(running.entries) | left_over(site)
+    missing = lost(site, [order for order, _ in orders], ended(running.entries))
     done = [
         entry.at_ns for entry in running.entries if entry.event == Event.DONE and from_ns <= entry.at_ns <= until_ns
     ]
     return {
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
         "usage": vars(used), "emptied": begun >= count, "offered_per_s": None,
-        "lost": sum(order not in there for order, _ in orders), **effects(site, prefix, merchants),
+        "lost": missing, **effects(site, prefix, merchants),
     }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def offered(
             load.wait()
         finally:
             load.stop()
-    there = ended(running.entries) | left_over(site)
+    missing = lost(site, [order for order, _ in load.orders], ended(running.entries))
     at = {entry.order: entry.at_ns for entry in reversed(running.entries) if entry.event == Event.DONE}
     numbers = [number for number in range(len(load.orders)) if from_ns <= load.due_ns(number) <= until_ns]
     ids = [(load.orders[number][0], load.due_ns(number)) for number in numbers]
@@ -82,7 +82,7 @@ def offered(
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
         "latency_ms": [(at[order] - due_ns) / 1e6 if order in at else None for order, due_ns in ids],
         "usage": vars(used), "emptied": False, "offered_per_s": per_s,
-        "lost": sum(order not in there for order, _ in load.orders), **effects(site, prefix, merchants),
+        "lost": missing, **effects(site, prefix, merchants),
     }  # fmt: skip
 
 

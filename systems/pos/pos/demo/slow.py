@@ -12,7 +12,7 @@ from pos.merchants.names import SLOW
 from pos.site import Site
 
 from .load import OpenLoop
-from .turn import effects, ended, left_over, turn
+from .turn import effects, ended, lost, turn
 
 #: What is done so long after the last publish counts.
 SETTLE_S: Final = 5.0
@@ -44,12 +44,12 @@ def slow(
         running.used(until_ns + int(_TAIL_S * 1e9))
         running_most = {name: site.effects(name)["running_most"] for name in merchants}
     entries = running.entries
-    there = ended(entries) | left_over(site)
+    missing = lost(site, [order for order, _ in load.orders], ended(entries))
     orders = _orders(load, entries, until_ns)
     return {
         "contender": contender, "orders": orders, "start_s": start_s, "lag_ms": lag_ms,
         "until_ms": (until_ns - load.due_ns(0)) / 1e6, "running_most": running_most,
-        "lost": sum(order not in there for order, _ in load.orders), **effects(site, prefix, merchants),
+        "lost": missing, **effects(site, prefix, merchants),
         "usage": vars(used),
     }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,7 +12,7 @@ from greenlane.lab.interruption import checkpoint
 from greenlane.lab.processes import cpu_ns, pss_mb
 from pos.children import Process, StartFailed
 from pos.journal import TERMINAL, Entry, Event, Follower
-from pos.queueing import QUEUE
+from pos.queueing import DEAD, DIVERTED, QUEUE
 from pos.site import Site
 
 #: A worker that has not begun an order by then does not start at all.
@@ -125,21 +125,30 @@ def turn(site: Site, contender: str) -> Iterator[Turn]:
         follower.close()
 
 
-def left_over(site: Site) -> set[str]:
-    """The ids of orders that the broker still has, in whatever queue; they are taken out.
+def lost(site: Site, published: Collection[str], ended: Collection[str]) -> int:
+    """How many of these orders have neither come to an end nor are anywhere in the broker, which is emptied.
 
-    Blocks until it has noticed that its consumers are gone.
+    Blocks until the broker has noticed that its consumers are gone.
     """
+    missing = set(published) - set(ended)
     with site.app.connection_for_read() as connection:
         channel = connection.default_channel
         while channel.queue_declare(QUEUE, passive=True).consumer_count:
             checkpoint()
             time.sleep(_LOOK_S)
-        queues, found = site.broker.queues(), set[str]()
-        # The broker itself moves orders, from queues where they wait for a while: none may slip by.
-        while new := {order for queue in queues for order in _taken(channel, queue)}:
-            found |= new
-            time.sleep(_MOVES_S)
+        missing -= _drained(channel, (QUEUE, DIVERTED, DEAD))
+        if missing:
+            # Workers make queues of their own for what waits a while.
+            missing -= _drained(channel, site.broker.queues())
+    return len(missing)
+
+
+def _drained(channel: Any, queues: Sequence[str]) -> set[str]:
+    """The ids of all orders in these queues; the broker moves orders between them itself: none may slip by."""
+    found = set[str]()
+    while new := {order for queue in queues for order in _taken(channel, queue)}:
+        found |= new
+        time.sleep(_MOVES_S)
     return found
 
 
