@@ -86,18 +86,21 @@ class Merchants:
             raise Refused(f"status {answer.status_code}")
 
     def has(self, merchant: str, order: str) -> bool | None:
-        """Whether the merchant has carried the order out; None = it does not tell, or nobody is reached."""
+        """Whether the merchant has carried the order out; None = it does not tell.
+
+        Raises:
+            Failed, Unknown: nobody was reached, or there was no answer.
+        """
         if merchant in self._around.over_grpc:
-            try:
-                known: bool | None = self._rpc(merchant, ASK, order, _ASK_S)["known"]
-            except CallError:
-                return None
+            known: bool | None = self._rpc(merchant, ASK, order, _ASK_S)["known"]
             return known
         url = f"{self._around.merchants[merchant]}/orders/{order}"
         try:
             status = self._session.get(url, timeout=(_CONNECT_S, _ASK_S)).status_code
-        except requests.RequestException:
-            return None
+        except requests.RequestException as error:
+            raise Unknown(f"asking: {type(error).__name__}: {error}") from error
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
+            raise Unknown(f"asking: status {status}")
         return {HTTPStatus.OK: True, HTTPStatus.NOT_FOUND: False}.get(HTTPStatus(status))
 
     def _rpc(self, merchant: str, method: str, order: str, seconds: float) -> dict[str, Any]:

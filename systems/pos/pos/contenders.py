@@ -61,7 +61,7 @@ class Ours:
     def command(self, queue: str, folder: Path) -> list[str]:
         """As `Contender`."""
         flags = {
-            "--slots": self.slots, "--key": "kwargs.merchant", "--task-store": f"sqlite:///{folder / 'done.db'}",
+            "--slots": self.slots, "--key": "kwargs.merchant", "--task-store": store_url(folder),
             "--control-dir": folder / FOLDER,
         }  # fmt: skip
         program = Path(sys.executable).with_name("greenlane")
@@ -79,6 +79,11 @@ _ALL: Final[tuple[Contender, ...]] = (
     Ours(f"{OURS}-green", 200, is_green=True),
 )
 CONTENDERS: Final[Mapping[str, Contender]] = {one.name: one for one in _ALL}
+
+
+def store_url(folder: Path) -> str:
+    """The store of what was called, below the site's folder."""
+    return f"sqlite:///{folder.absolute() / 'done.db'}"
 
 
 def start(contender: Contender, surroundings: Path, log: Path, queue: str = QUEUE) -> Process:

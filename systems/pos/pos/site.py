@@ -30,7 +30,7 @@ from greenlane.errors import GreenlaneError, SettingsError
 
 from .broker import RabbitMQ
 from .children import Process, free_port
-from .contenders import CONTENDERS, OURS, start
+from .contenders import CONTENDERS, OURS, start, store_url
 from .interpreter import command
 from .looking import FOLDER, look
 from .merchants.names import MERCHANTS, OVER_GRPC
@@ -54,7 +54,7 @@ class Plan:
         work_ms: CPU of an order.
         call_s: a merchant's answer is waited for so long.
         queue_kind: of RabbitMQ's queues.
-        diverts: producers look how many orders are to be diverted.
+        diverts: producers look how many orders are to be diverted, and both sides share a store.
     """
 
     merchants: Sequence[str] = MERCHANTS
@@ -124,6 +124,7 @@ class Site:
             over_grpc={name: f"127.0.0.1:{port}" for name, (_, port) in self._ports.items() if port},
             journal=str(self.folder / "journal"),
             work_ms=self._plan.work_ms, call_s=self._plan.call_s, queue_kind=self._plan.queue_kind,
+            store=store_url(self.folder) if self._plan.diverts else "",
             diversion=(self.folder.absolute() / "diversion").as_uri() if self._plan.diverts else "",
         )  # fmt: skip
 

@@ -105,7 +105,8 @@ def test_a_merchant_that_fails_is_asked_before_it_is_called_again(
     finally:
         site.set_law(merchant, **{law: 0})
     found = ended(backend, order)
-    assert (found["state"], found["attempts"] >= 2) == ("done", True)
+    # Asked by the task in a second attempt, or before it on behalf of the store.
+    assert found["state"] == "done" and (found["attempts"] > 1 or found["remark"] == "the merchant had it")
     assert site.effects(merchant, orders=True)["of_order"][order][1] == 1
 
 

@@ -51,30 +51,32 @@ class Verdict:
 
 
 def verdicts_of(rows: Sequence[Json]) -> list[Verdict]:
-    """Of Greenlane's worker; none where it was not measured."""
-    return [*_capacity(rows), *_slow(rows), *_nothing_lost(rows)]
+    """Of Greenlane's workers; none where none was measured."""
+    ours = dict.fromkeys(row["contender"] for row in rows if row["contender"].startswith(OURS))
+    return [verdict for name in ours for of in (_capacity, _slow, _nothing_lost) for verdict in of(rows, name)]
 
 
-def _capacity(rows: Sequence[Json]) -> Iterator[Verdict]:
-    ours, four, gevent = (by(rows, stage="capacity", contender=name) for name in (OURS, "prefork-4", "gevent-200"))
+def _capacity(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
+    ours, four, gevent = (by(rows, stage="capacity", contender=one) for one in (name, "prefork-4", "gevent-200"))
     if ours and four:
         times = ours["done_per_s"] / four["done_per_s"]
-        yield Verdict(f"tasks per second, {OURS} ÷ the whole prefork-4 worker", times, ">=", _TIMES)
+        yield Verdict(f"{name}: tasks per second ÷ those of the whole prefork-4 worker", times, ">=", _TIMES)
     if ours and gevent:
         ratio = ours["cpu_ms_per_job"] / gevent["cpu_ms_per_job"]
-        yield Verdict(f"CPU per task, {OURS} ÷ gevent-200", ratio, "<=", _CPU)
+        yield Verdict(f"{name}: CPU per task ÷ gevent-200's", ratio, "<=", _CPU)
 
 
-def _slow(rows: Sequence[Json]) -> Iterator[Verdict]:
-    well = by(rows, stage="slow-merchant", contender=OURS, merchant_class="healthy")
+def _slow(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
+    well = by(rows, stage="slow-merchant", contender=name, merchant_class="healthy")
     if well:
-        yield Verdict("orders of healthy merchants done, beside a slow one", well["done"], ">=", well["samples"])
-        yield Verdict("their p95 from publish to the merchant's answer, ms", well["p95_ms"], "<=", DEADLINE_MS)
+        yield Verdict(
+            f"{name}: orders of healthy merchants done, beside a slow one", well["done"], ">=", well["samples"]
+        )
+        yield Verdict(f"{name}: their p95 from publish to the merchant's answer, ms", well["p95_ms"], "<=", DEADLINE_MS)
 
 
-def _nothing_lost(rows: Sequence[Json]) -> Iterator[Verdict]:
-    mine = [row for row in rows if row["contender"] == OURS]
-    if mine:
-        text = "orders lost when the worker is killed at the end of each run"
-        yield Verdict(text, max(row["lost"] for row in mine), "<=", 0)
-        yield Verdict("effects doubled", max(row["effects_doubled"] for row in mine), "<=", 0)
+def _nothing_lost(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
+    mine = [row for row in rows if row["contender"] == name]
+    text = f"{name}: orders lost when the worker is killed at the end of each run"
+    yield Verdict(text, max(row["lost"] for row in mine), "<=", 0)
+    yield Verdict(f"{name}: effects doubled", max(row["effects_doubled"] for row in mine), "<=", 0)
