@@ -108,6 +108,8 @@ def test_a_rate_of_whole_batches_is_that_of_their_ends() -> None:
     # Where many batches end in a window its count is as good, and needs no batch to be whole.
     assert rate_per_s([float(at) for at in range(1_000)], 4, 2.0) == 500
     assert rate_per_s([], 4, 2.0) == 0 and rate_per_s([5.0], 4, 2.0) == 0.5
+    # Not one whole batch: nothing better is known than the count.
+    assert rate_per_s([100.0] * 173, 200, 10.0) == 17.3
 
 
 def test_both_classes_of_merchants_have_a_row_with_what_was_done_in_time() -> None:

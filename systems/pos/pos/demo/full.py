@@ -17,6 +17,8 @@ from .turn import Turn, effects, ended, lost, turn
 _MOST_PER_S: Final = 330.0
 #: Start, connections, learned bursts: not counted.
 _WARM_S: Final = 2.0
+#: Of so many batches a window's count is as good.
+_MANY: Final = 20
 
 
 def saturated(
@@ -93,12 +95,13 @@ def _count(running: Turn, event: Event, from_ns: int, until_ns: int) -> int:
 def rate_per_s(done_ms: list[float], slots: int, seconds: float) -> float:
     """Orders done per second.
 
-    Slots that begin together end together, so a window's count is right to a whole batch only: where calls are long
-    the time from one batch's end to the last one's is taken.
+    Slots that begin together end together, so a window's count is right to a whole batch only. Where it holds few
+    batches the time is taken from the first order's end to that of the one which, as many whole batches later, took its
+    place.
     """
     done_ms = sorted(done_ms)
-    batch = min(slots, len(done_ms) // 2)
-    if len(done_ms) >= 20 * slots or batch == 0:
+    batches = (len(done_ms) - 1) // slots
+    if not 1 <= batches < _MANY:
         return len(done_ms) / seconds
-    span_ms = done_ms[-1] - done_ms[batch - 1]
-    return 1e3 * (len(done_ms) - batch) / span_ms if span_ms > 0 else len(done_ms) / seconds
+    span_ms = done_ms[batches * slots] - done_ms[0]
+    return 1e3 * batches * slots / span_ms if span_ms > 0 else len(done_ms) / seconds
