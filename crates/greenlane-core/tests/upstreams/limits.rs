@@ -106,12 +106,12 @@ fn when_all_are_slow_at_once_nobody_is_punished() {
 fn an_overloaded_merchant_is_brought_back_to_what_it_bears_and_stays_there_for_an_hour() {
     let mut world = World::new(200, Rule::default());
     let mut chance = Chance(1);
-    // Bears fifteen calls at once; with more of them all wait. A thousand orders a second would be there.
+    // Bears fifteen calls at once; with more of them all wait..
     world.merchant("weak", move |_, running| {
         let times = u64::from(running.max(15));
         (chance.spread(300 * MS * times / 15, 0.5), Outcome::Ok)
     });
-    world.stream("weak", 100, 0, 3600 * S);
+    world.stream("weak", 50, 0, 3600 * S);
     let mut most = 0;
     for minute in 2..=60 {
         world.run(minute * 60 * S);
