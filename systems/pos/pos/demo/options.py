@@ -11,6 +11,7 @@ from typing import Final, Literal, NoReturn, cast
 
 from greenlane.errors import SettingsError
 from pos.contenders import CONTENDERS
+from pos.surroundings import QueueKind
 
 ATTEMPTED: Final = "run the pos demo"
 _HINT: Final = "greenlane demo pos --help lists every option"
@@ -41,6 +42,7 @@ class Options:
         repetitions: interleaved runs that make up a row.
         per_s: orders a second in the slow-merchant run.
         slow_s: what a call takes at the slow merchant there.
+        queues: RabbitMQ's kind of queue.
         json: one object on stdout in place of the tables.
         out: folder of the result.
     """
@@ -52,6 +54,7 @@ class Options:
     repetitions: int = 1
     per_s: float = 100.0
     slow_s: float = 30.0
+    queues: QueueKind = "classic"
     json: bool = False
     out: Path = Path("out/demo/pos")
 
@@ -92,6 +95,7 @@ def parse(argv: Sequence[str]) -> Options | str:
         repetitions=int(_number("--repetitions", given.repetitions, 1, 100, whole=True)),
         per_s=_number("--per-s", given.per_s, 1, 500),
         slow_s=_number("--slow-s", given.slow_s, 0.1, 50),
+        queues=cast(QueueKind, _names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
         json=given.json,
         out=given.out,
     )
@@ -117,6 +121,7 @@ def _parser() -> _Parser:
     add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (1)")
     add("--per-s", default=f"{default.per_s:g}", help="orders a second in the slow-merchant run (100)")
     add("--slow-s", default=f"{default.slow_s:g}", help="what a call takes at the slow merchant (30)")
+    add("--queues", default=default.queues, help="RabbitMQ's kind of queue: classic or quorum (classic)")
     add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
     add("--out", type=Path, default=default.out, help=f"folder for raw samples and rows ({default.out})")
     return parser

@@ -42,7 +42,7 @@ def run(options: Options, talk: Talk) -> Result:
     call_ms, work_ms = (article.CALL_MS, article.WORK_MS) if is_article else (WELL_MS, WORK_MS)
     talk.say(f"about {_minutes(options):.0f} min; starting RabbitMQ and ten merchants …")
     runs: dict[str, dict[str, list[Json]]] = {stage: {} for stage in options.stages}
-    plan = Plan(law={"median_ms": call_ms, "p99_ms": call_ms}, work_ms=work_ms)
+    plan = Plan(law={"median_ms": call_ms, "p99_ms": call_ms}, work_ms=work_ms, queue_kind=options.queues)
     with Site(plan) as site:
         for repetition in range(options.repetitions):
             for stage in options.stages:
