@@ -53,7 +53,7 @@ def asked(*, order: str, merchant: str) -> str | None:
     return merchant
 
 
-@app.task(name=TASK, bind=True, max_retries=RETRIES, ask=asked)
+@app.task(name=TASK, bind=True, max_retries=RETRIES, ask=asked)  # type: ignore[untyped-decorator]
 def send_order(self: Any, *, order: str, merchant: str) -> None:
     """Places an order at its merchant."""
     if merchant not in around.merchants:
