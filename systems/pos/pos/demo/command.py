@@ -8,6 +8,7 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every order) a
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -71,7 +72,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
             "latency_from": "the instant at which an order was due to be published",
         },
         "rows": rows,
-        "verdicts": [verdict.row() for verdict in verdicts],
+        "verdicts": [_finite(verdict.row()) for verdict in verdicts],
     }
     path = options.out / "rows.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -90,6 +91,11 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
             talk.say(f"{row['contender']}: the queue ran empty: it does more than {row['done_per_s']:.0f} a second")
     talk.say(f"rows {path}, every order {options.out / 'run.json'}")
     return 0
+
+
+def _finite(row: dict[str, object]) -> dict[str, object]:
+    """JSON knows no infinity: what never came is null."""
+    return {name: None if value == math.inf else value for name, value in row.items()}
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount, milliseconds, share
 
 from . import article
-from .verdicts import Verdict
 
 Row = Mapping[str, Any]
 _SLOW: Final = (
