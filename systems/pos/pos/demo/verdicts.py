@@ -35,12 +35,10 @@ def _capacity(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
 def _slow(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
     well = by(rows, stage="slow-merchant", contender=name, merchant_class="healthy")
     if well:
-        yield _verdict(
-            f"{name}: orders of healthy merchants done, beside a slow one", well["done"], ">=", well["samples"]
-        )
-        yield _verdict(
-            f"{name}: their p95 from publish to the merchant's answer, ms", well["p95_ms"], "<=", DEADLINE_MS
-        )
+        text = f"{name}: orders of healthy merchants done, beside a slow one"
+        yield _verdict(text, well["done"], ">=", well["samples"])
+        text = f"{name}: their p95 from publish to the merchant's answer"
+        yield _verdict(text, well["p95_ms"], "<=", DEADLINE_MS, " ms")
 
 
 def _nothing_lost(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
@@ -51,7 +49,7 @@ def _nothing_lost(rows: Sequence[Json], name: str) -> Iterator[Verdict]:
 
 
 def _verdict(text: str, measured: float | None, relation: str, target: float, unit: str = "") -> Verdict:
-    """None = later than was waited for. How sure it is stands with the rows: a verdict is of all repetitions together."""
+    """Of all repetitions together; how sure it is stands with the rows. None = later than was waited for."""
     remark = "some never came" if measured is None else ""
     at = math.inf if measured is None else measured
     return Verdict(text, at, math.nan, math.nan, relation, target, remark, unit)
