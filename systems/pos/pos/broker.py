@@ -29,6 +29,8 @@ vm_memory_high_watermark.absolute = 1GB
 """
 # Two schedulers that do not spin: the broker shall not take what is measured beside it.
 _NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+#: Where Debian's package has the scripts that do as they are told.
+DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 _READY: Final = "Server startup complete"
 # A node that still has to write its queues gets so long to do it.
 _END_S: Final = 10.0
@@ -153,7 +155,7 @@ class RabbitMQ:
 def _installed(program: str) -> str:
     # Debian's own wrapper changes user and folder: the script below it does what it is told.
     if program.startswith("rabbitmq"):
-        found = sorted(Path("/usr/lib/rabbitmq/lib").glob(f"rabbitmq_server-*/sbin/{program}"))
+        found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{program}"))
         if found:
             return str(found[-1])
     path = shutil.which(program, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")

@@ -30,7 +30,8 @@ def slow_run(contender: str, healthy: list[float | None], **changed: Any) -> dic
         orders.append(["bento", number * 100.0 + 50, 1.0, None])
     run = {
         "contender": contender, "orders": orders, "start_s": 0.5, "lag_ms": 1.0, "until_ms": 5_000.0,
-        "running_most": {"taco": 3, "bento": 20}, "lost": 0, "calls_repeated": 0, "effects_doubled": 0, "usage": USAGE,
+        "running_most": {"taco": 3, "bento": 20}, "lost": 0, "calls_repeated": 0, "effects_doubled": 0, "errors": 0,
+        "usage": USAGE,
     }  # fmt: skip
     return {**run, **changed}
 
@@ -39,6 +40,7 @@ def full_run(contender: str, done: int, **changed: Any) -> dict[str, Any]:
     run = {
         "contender": contender, "start_s": 0.5, "done_ms": [10_000 / done * at for at in range(done)], "usage": USAGE,
         "emptied": False, "offered_per_s": None, "lost": 0, "calls_repeated": 0, "effects_doubled": 0,
+        "errors": 0,
     }  # fmt: skip
     return {**run, **changed}
 
@@ -123,6 +125,20 @@ def test_both_classes_of_merchants_have_a_row_with_what_was_done_in_time() -> No
     assert (healthy["waiting_max"], slow["waiting_max"]) == (1, 1)
     assert (slow["done"], slow["p50_ms"], slow["running_max"], healthy["running_max"]) == (0, None, 20, 3)
     assert healthy["parked_max"] is None and healthy["pss_mb"] == 60
+
+
+def test_the_cliff_is_seen_by_the_time_of_the_publish() -> None:
+    runs = [
+        slow_run("gevent-200", [300.0] * 60 + [None] * 10, errors=2),
+        slow_run("gevent-200", [300.0] * 70, errors=1),
+    ]
+    rows = rows_of(Result({"slow-merchant": {"gevent-200": runs}}, 2))
+    assert rows[0]["by_publish"] == [
+        {"from_s": 0.0, "published": 100, "done": 100}, {"from_s": 5.0, "published": 40, "done": 30},
+    ]  # fmt: skip
+    assert "gevent-200  100/100  30/40" in shown(rows, [])
+    # CPU is that of the worker, shared among what it did for both classes.
+    assert rows[0]["cpu_ms_per_job"] == rows[1]["cpu_ms_per_job"] == 4_000 / 130 and rows[0]["errors"] == 3
 
 
 def test_capacity_has_rate_cpu_and_memory_of_the_whole_worker() -> None:

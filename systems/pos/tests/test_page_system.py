@@ -44,6 +44,33 @@ def test_it_fits_the_window_complains_of_nothing_and_asks_nobody_else(
         }
 
 
+def test_the_other_slider_diverts_and_a_bulkhead_says_what_it_holds(browser: Browser, backend: Backend) -> None:
+    def slid_to(percent: int) -> str:
+        return f"find('share').value = {percent}, find('share').dispatchEvent(new Event('input'))"
+
+    def placed() -> bool:
+        status, said = backend.ask("/orders", {"merchant": "sushi"})
+        assert status == 202
+        return bool(backend.ask(said["status"])[1]["queue"] == "greenlane")
+
+    with browser.open(f"{backend.url}/") as page:
+        until(page, "rows.size && !find('divert').hidden")
+        try:
+            page.evaluate(slid_to(100))
+            until(page, "find('share-said').textContent === '100 %'")
+            end_s = time.monotonic() + 20
+            while not placed():
+                assert time.monotonic() < end_s
+            until(page, "!rows.get('sushi').bulkhead.hidden")
+            assert "at most" in page.text("[data-merchant=sushi] .bulkhead")
+            assert page.text("[data-merchant=sushi] .bulkhead b") == "closed"
+            assert "greenlane (threads)" in page.text("#workers")
+        finally:
+            page.evaluate(slid_to(0))
+        until(page, "find('share-said').textContent === '0 %'")
+        assert page.errors == []
+
+
 def test_the_sliders_orders_flow_and_a_slow_merchants_orders_stay_with_it(
     browser: Browser, backend: Backend, site: Site
 ) -> None:

@@ -11,7 +11,7 @@ from pos.journal import Event
 from pos.site import Site
 
 from .load import OpenLoop, preload
-from .turn import Turn, effects, ended, lost, turn
+from .turn import Turn, effects, ended, failures, lost, turn
 
 #: More than any worker does in a second of one core at 3 ms an order.
 _MOST_PER_S: Final = 330.0
@@ -48,7 +48,7 @@ def saturated(
     return {
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
         "usage": vars(used), "emptied": begun >= count, "offered_per_s": None,
-        "lost": missing, **effects(site, prefix, merchants),
+        "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
     }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def offered(
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
         "latency_ms": [(at[order] - due_ns) / 1e6 if order in at else None for order, due_ns in ids],
         "usage": vars(used), "emptied": False, "offered_per_s": per_s,
-        "lost": missing, **effects(site, prefix, merchants),
+        "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
     }  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from .slow import waiting_most
 
 #: Healthy orders are in time when their merchant's 300 ms and this much more have passed since they were published.
 DEADLINE_MS: Final = 360.0
+#: Orders are looked at by the time of their publish in windows of this length.
+WINDOW_MS: Final = 5_000.0
 _ENDPOINT: Final = "send_order"
 _MOST_EXACT: Final = 10_000
 
@@ -52,8 +54,22 @@ def _slow(contender: str, stage: str, runs: Sequence[Json], merchant_class: str)
         "waiting_max": max(waiting_most(each) for each in mine),
         "parked_max": _parked(runs), "running_max": _running(runs, merchant_class),
         "publish_lag_ms": max(run["lag_ms"] for run in runs),
-        **_common(runs, sum(len(run["orders"]) for run in runs)),
+        "by_publish": by_publish(mine),
+        **_common(runs, sum(done is not None for run in runs for *_, done in run["orders"])),
     }  # fmt: skip
+
+
+def by_publish(runs: Sequence[Sequence[Any]]) -> list[Json]:
+    """How many of the orders published in each window of five seconds were done when it was counted."""
+    windows: dict[int, list[int]] = {}
+    for _, due_ms, _, done_ms in (order for run in runs for order in run):
+        window = windows.setdefault(int(due_ms // WINDOW_MS), [0, 0])
+        window[0] += 1
+        window[1] += done_ms is not None
+    return [
+        {"from_s": at * WINDOW_MS / 1e3, "published": published, "done": done}
+        for at, (published, done) in sorted(windows.items())
+    ]
 
 
 def _full(contender: str, stage: str, runs: Sequence[Json]) -> Json:
@@ -94,7 +110,7 @@ def _common(runs: Sequence[Json], jobs: int) -> Json:
         "cpu_utilisation_frac": cpu_ns / wall_ns,
         "pss_mb": max(one["pss_mb"] for one in usage), "processes": max(one["processes"] for one in usage),
         "start_to_first_s": sum(run["start_s"] for run in runs) / len(runs),
-        "errors": 0, "lost": sum(run["lost"] for run in runs),
+        "errors": sum(run["errors"] for run in runs), "lost": sum(run["lost"] for run in runs),
         "effects_doubled": sum(run["effects_doubled"] for run in runs),
         "calls_repeated": sum(run["calls_repeated"] for run in runs), "repetitions": len(runs),
     }  # fmt: skip

@@ -12,7 +12,7 @@ from pos.merchants.names import SLOW
 from pos.site import Site
 
 from .load import OpenLoop
-from .turn import effects, ended, lost, turn
+from .turn import effects, ended, failures, lost, turn
 
 #: What is done so long after the last publish counts.
 SETTLE_S: Final = 5.0
@@ -49,7 +49,7 @@ def slow(
     return {
         "contender": contender, "orders": orders, "start_s": start_s, "lag_ms": lag_ms,
         "until_ms": (until_ns - load.due_ns(0)) / 1e6, "running_most": running_most,
-        "lost": missing, **effects(site, prefix, merchants),
+        "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
         "usage": vars(used),
     }  # fmt: skip
 

@@ -44,6 +44,8 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     for stage, (title, columns) in titles.items():
         if mine := [row for row in rows if row["stage"] == stage]:
             parts.append(f"{title}\n{_table(mine, columns)}")
+    if well := [row for row in rows if row["merchant_class"] == "healthy"]:
+        parts.append(_by_publish(well))
     if any(row["stage"] in ("saturated", "offered") for row in rows):
         parts.append(_beside(rows))
         parts.append(
@@ -52,6 +54,16 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     if verdicts:
         parts.append("Must show\n" + "\n".join(verdict.said() for verdict in verdicts))
     return "\n\n".join(parts)
+
+
+def _by_publish(rows: Sequence[Row]) -> str:
+    """Where the cliff is: a line for each contender."""
+    width = max(len(row["contender"]) for row in rows)
+    lines = [
+        f"{row['contender']:<{width}}  " + "  ".join(f"{one['done']}/{one['published']}" for one in row["by_publish"])
+        for row in rows
+    ]
+    return "\n".join(["Orders of healthy merchants that were done, by the 5 s in which they were published", *lines])
 
 
 def _beside(rows: Sequence[Row]) -> str:

@@ -169,6 +169,12 @@ def effects(site: Site, prefix: str, merchants: Sequence[str]) -> dict[str, int]
     return sums
 
 
+def failures(entries: Sequence[Entry], prefix: str) -> int:
+    """Attempts at orders whose ids begin so that failed, were refused or given up."""
+    bad = (Event.FAILED, Event.REFUSED, Event.DEAD)
+    return sum(entry.event in bad and entry.order.startswith(f"{prefix}-") for entry in entries)
+
+
 def ended(entries: Sequence[Entry]) -> set[str]:
     """Orders that have come to an end."""
     return {entry.order for entry in entries if entry.event in TERMINAL}
