@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,31 @@ def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_cal
     assert direct.left() == 0
     assert "Couldn't ack" not in worker.output
     assert worker.output.count("the connection to the broker was lost") <= 1
+
+
+def test_celerys_own_command_takes_the_pool_and_its_step(site: Site, start_process: StartProcess) -> None:
+    environment = site.environment | {
+        "CELERY_CUSTOM_WORKER_POOL": "greenlane.hosts.celery:Pool",
+        "GREENLANE_TASK_KEY": "kwargs.merchant",
+        "GREENLANE_TASK_RETRY_S": "0.05",
+    }
+    celery = [sys.executable, "-m", "celery", "-A", "tests.hosts.celery.shop", "worker", "-P", "custom", "-c", "3"]
+    worker = start_process([*celery, "-Q", site.queue, "-l", "INFO"], env=environment, cwd=site.folder)
+    worker.wait_output(r"ready\.", timeout_s=40)
+    site.publish("send", *orders(12), seconds=0.05)
+    site.publish("flaky", "f", failures=1)
+    eventually(lambda: {*orders(12), "f"} <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert [site.written()[f"begin {name}"] for name in orders(12)] == [1] * 12
+    assert site.left() == 0
+
+
+def test_a_login_that_the_broker_refuses_is_said_at_the_start(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url.replace("guest:guest", "guest:wrong"), start_process)
+    worker = site.worker(ready=False)
+    assert worker.wait_exit() == 2
+    assert "connect to the broker: broker_url='amqp://guest:**@" in worker.output
+    assert "wrong" not in worker.output.replace("hint", "")

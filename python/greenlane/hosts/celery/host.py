@@ -154,7 +154,9 @@ class Host:
         named = headers.get(ORDER)
         order_id = named if isinstance(named, str) and named else self._read(self._order_of, arguments) or request.id
         self._numbers += 1
-        order = Order(self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b""))
+        order = Order(
+            self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
+        )
         order.identity = (request.id, int(headers.get("retries") or 0))
         order.read(headers)
         order.request = request

@@ -169,7 +169,7 @@ class GreenPool(Pool):
                 name="pool",
                 value="greenlane.hosts.celery:GreenPool",
                 rule="a process whose modules gevent has patched before anything else",
-                hint="greenlane work --green APP does it; else put gevent.monkey.patch_all() on top of the app's module",
+                hint="greenlane work --green APP does it; or gevent.monkey.patch_all() on top of the app's module",
             )
 
 
@@ -182,7 +182,9 @@ def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
 
 
 def _longest_s(settings: Settings) -> float:
-    return settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+    return (
+        settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+    )
 
 
 def _store(settings: Settings) -> Any:
