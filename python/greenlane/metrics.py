@@ -199,6 +199,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was to be tried again.")),
     "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
     "orders_returned": Counter(_counter("orders_returned", "Orders returned to the broker for want of room.")),
+    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published anew, with their count.")),
     "orders_given_back": Counter(_counter("orders_given_back", "Orders given back unbegun when the worker ended.")),
     "orders_acked_again": Counter(_counter("orders_acked_again", "Second deliveries of what was done: acknowledged.")),
     "orders_soft_limits": Counter(_LIMITS, labels={"limit": "soft"}),
