@@ -101,6 +101,7 @@ class Host:
         self._alarm = Alarm(owner)
         self._wake: Entry | None = None
         self._wake_ns = 0
+        self._put_back: Entry | None = None
         self._turning = False
         # Set by the step, at each connection.
         self.consumer: Any = None
@@ -463,9 +464,17 @@ class Host:
         self.totals.given_back += len(orders)
         return len(orders)
 
-    def busy(self) -> bool:
-        """Whether something runs, or a copy is on its way to the broker."""
-        return self.parked.running > 0 or (self.queues is not None and self.queues.waiting > 0)
+    def put_back(self) -> None:
+        """Where the workers put back what waits at the broker: now and again."""
+        if self._put_back is not None:
+            self._put_back.cancel()
+        after_s = self.queues.put_back() if self.queues is not None else None
+        if after_s is not None:
+            self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
+
+    def leaving(self) -> int:
+        """Give how many copies are on their way to the broker."""
+        return self.queues.waiting if self.queues is not None else 0
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
