@@ -1,6 +1,6 @@
 """Greenlane in one Celery worker: what is received is parked, run when its key may, and settled with the broker.
 
-Everything here runs on the owner of the channel but `_serve`, which runs an order where orders run.
+Everything here runs on the owner of the channel but `serve`, which runs an order where orders run.
 
 An order is settled in one of five ways, and its message is acknowledged in no other: it succeeded; it failed with what
 its task calls an answer (`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was
@@ -91,7 +91,7 @@ class Host:
         self.totals = Totals()
         self.store = store
         self.parked = Parked(upstreams, start=self._begin, give_back=self._give_back, too_late=self._too_late)
-        self.runner = make_runner(self._serve)
+        self.runner = make_runner(self.serve)
         self.execution = Execution(store, self, most_attempts=settings.task_attempts)
         self._key_of = key_of
         self._order_of = order_of
@@ -101,6 +101,7 @@ class Host:
         self._alarm = Alarm(owner)
         self._wake: Entry | None = None
         self._wake_ns = 0
+        self._put_back: Entry | None = None
         self._turning = False
         # Set by the step, at each connection.
         self.consumer: Any = None
@@ -201,8 +202,8 @@ class Host:
         request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
 
-    def _serve(self, order: Order) -> None:
-        """Run an order; where orders run."""
+    def serve(self, order: Order) -> None:
+        """Run an order; called where orders run."""
         request, generation = order.request, order.generation
         token = running.set(order)
         opened = self._jobs is not None and self._jobs.open(order)
@@ -356,9 +357,12 @@ class Host:
     # --- settled --------------------------------------------------------------------------------------------------
 
     def _settle(self, order: Order) -> None:
-        """Acknowledge: nothing is left to do for this order."""
-        order.state = State.ENDED
+        """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
         self._remember(order)
+        self._acknowledge(order)
+
+    def _acknowledge(self, order: Order) -> None:
+        order.state = State.ENDED
         order.delivery.ack()
         for copy in order.copies:
             self.totals.acked_again += 1
@@ -366,8 +370,7 @@ class Host:
         order.copies = []
 
     def _remember(self, order: Order) -> None:
-        if order.request is not None:
-            order.request.acknowledged = True
+        order.request.acknowledged = True
         self._ended[order.identity] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
@@ -409,8 +412,9 @@ class Host:
                          still=lambda: not delivery.stale, done=arrived)  # fmt: skip
 
     def _left(self, order: Order, published: bool) -> None:
+        # Not remembered as done: it comes again by its copy.
         if published:
-            self._settle(order)
+            self._acknowledge(order)
 
     def bury_message(self, message: Any, reason: str) -> None:
         """To the dead letters, what never became an order."""
@@ -460,9 +464,17 @@ class Host:
         self.totals.given_back += len(orders)
         return len(orders)
 
-    def busy(self) -> bool:
-        """Whether something runs, or a copy is on its way to the broker."""
-        return self.parked.running > 0 or (self.queues is not None and self.queues.waiting > 0)
+    def put_back(self) -> None:
+        """Where the workers put back what waits at the broker: now and again."""
+        if self._put_back is not None:
+            self._put_back.cancel()
+        after_s = self.queues.put_back() if self.queues is not None else None
+        if after_s is not None:
+            self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
+
+    def leaving(self) -> int:
+        """Give how many copies are on their way to the broker."""
+        return self.queues.waiting if self.queues is not None else 0
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""

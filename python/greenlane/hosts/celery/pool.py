@@ -10,6 +10,7 @@ from typing import Any
 
 from celery.concurrency.base import BasePool
 
+from greenlane import bootstrap, bootstrap_control
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.hosts.celery import refusals
@@ -18,7 +19,9 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
+from greenlane.hosts.celery.watch import Watch
 from greenlane.policy import UpstreamRule
 from greenlane.real import threads_are_green
 from greenlane.settings import Settings, load
@@ -49,6 +52,7 @@ class Pool(BasePool):  # type: ignore[misc]
         settings = _slots(_settings or load(), limit, app)
         self.limit = settings.task_slots
         self._check_threads()
+        refusals.check_login(app)
         refusals.check(app, settings.task_allow, longest_s=_longest_s(settings), autoscale="--autoscale" in sys.argv)
         owner = self._owner()
         self.ending = Ending(owner, settings.task_shutdown_s)
@@ -62,10 +66,15 @@ class Pool(BasePool):  # type: ignore[misc]
             store=_store(settings),
             jobs=self._jobs(settings),
         )
+        status = Status(self.host, "green" if self.is_green else "threads")
+        bootstrap.count_besides(status.counters)
+        if settings.control_dir:
+            bootstrap_control.serve(settings.control_dir, "tasks", status)
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
     def on_start(self) -> None:
-        """Nothing: threads are started on demand."""
+        """Threads are started on demand; from here on signals are ours."""
+        self.ending.listen()
 
     def on_stop(self) -> None:
         """Wait for what runs, bounded."""
@@ -125,6 +134,18 @@ class GreenPool(Pool):
 
     Timer = _GreenTimer()
 
+    def on_start(self) -> None:
+        """Let somebody watch that the loop turns."""
+        super().on_start()
+        self._watch = Watch(Host.serve.__code__)
+
+    def on_stop(self) -> None:
+        """See Pool."""
+        super().on_stop()
+        self._watch.stop()
+
+    on_terminate = on_stop
+
     @staticmethod
     def spawn_n(function: Callable[..., object], *arguments: Any) -> Any:
         """Celery's remote control has a greenlet of its own."""
@@ -165,10 +186,9 @@ def _longest_s(settings: Settings) -> float:
 
 
 def _store(settings: Settings) -> Any:
-    if not settings.task_store:
-        return None
-    from greenlane.tasks.store import open_store
+    from greenlane.tasks.store.opening import store_of
 
-    store = open_store(settings.task_store)
-    store.check()
+    store = store_of(settings)
+    if store is not None:
+        store.check()
     return store
