@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,7 @@ class Both:
         )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(slots=st.sampled_from([1, 2, 10, 60]), rule=RULES, stretches=st.lists(STRETCH, max_size=8))
 @settings(max_examples=150, deadline=None)
 def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
@@ -153,6 +155,7 @@ WEATHER = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(
     rule=st.builds(
         UpstreamRule,
