@@ -42,6 +42,11 @@ _TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
+_TASK_RULE_WORD: Final = r"((limit|least):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+_TASK_RULE: Final[Pattern] = (
+    rf"{_TASK_RULE_WORD}( {_TASK_RULE_WORD})*",
+    "one or more of limit:N least:N weight:N most_frac:0.N, with spaces",
+)
 _TASK_ALLOW: Final[Pattern] = (
     "early-ack|no-confirms|transient|broker", "one of early-ack, no-confirms, transient, broker"
 )
@@ -375,6 +380,10 @@ class Settings:
     task_most_frac: float = declare(
         0.5, "Largest share of the slots of one key alone; two such keys get a third each, and so on. 1 = no bound.",
         unit="frac", low=0.001, high=1, reason="However many upstreams hang, slots stay free for the others.",
+    )  # fmt: skip
+    task_rules: Mapping[str, str] = declare(
+        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2`, or some of these.",
+        pattern=_TASK_RULE, reason="One rule for all keys until somebody knows more about one of them.",
     )  # fmt: skip
     task_failure_frac: float = declare(
         0.5, "Share of failed calls of a key from which its breaker opens; 0 = never.",
