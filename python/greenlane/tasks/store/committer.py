@@ -1,6 +1,7 @@
 """The store's thread: what has come in since the last commit is the next batch, and one commit serves all of it.
 
-No batch is waited for: under little load an operation is alone in its commit, under much of it many share one.
+Under little load an operation is alone in its commit and waits for nothing; under more of it a commit begins at the
+earliest 5 ms after the one before, so that several share one; under much of it many share one anyway.
 
 A store that fails is tried again, in the order in which things were asked, until it works. Endings (`done` and its
 like) stay until then, however long; a question whose caller has left is taken back: out of the queue, or by a
@@ -28,6 +29,10 @@ __all__ = ["Committer", "Counts", "closed"]
 
 #: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
 _MOST: Final = 256
+#: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
+#: 250 orders/s a commit then serves some three operations instead of one, for as many ms of latency: less CPU an order.
+_SPACING_NS: Final = 5_000_000
+_ENOUGH: Final = 16
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)
 _TIDY_S: Final = 60.0
@@ -66,10 +71,15 @@ class Committer:
         self._lock = RLock()
         self._queue: deque[Item] = deque()
         self._visits: deque[Visit] = deque()
-        self._running: set[str] = set()
+        # Attempts that run here, each with the number of lapses that the lease had had when it began.
+        self._running: dict[str, int] = {}
+        self._lapses = 0
         self._until_ns: int | None = None
         self._failed_in_turn = 0
-        self._tidy_ns = time.monotonic_ns() + int(_TIDY_S * _NS)
+        # Monotonic: before that no commit begins for a few operations.
+        self._next_ns = 0
+        # Soon after the start: a worker that is restarted every hour must forget, too.
+        self._tidy_ns = time.monotonic_ns() + _NS
         self.ended = False
         #: Endings that could not be said before the end.
         self.unsaid = 0
@@ -107,12 +117,13 @@ class Committer:
         try:
             while not self._over():
                 self._visit()
+                self._tidy()
+                self._gather()
                 batch = self._batch()
                 renew = self._renewal_due()
                 if batch or renew:
                     self._apply(batch, renew)
                 else:
-                    self._tidy()
                     self._bell.wait(self._pause_s())
             self._leave()
         finally:
@@ -134,6 +145,12 @@ class Committer:
         if self._until_ns is None:
             return False
         return not (self._queue or self._visits) or time.monotonic_ns() >= self._until_ns
+
+    def _gather(self) -> None:
+        """Let more come in where commits would follow one another closely."""
+        left_ns = self._next_ns - time.monotonic_ns()
+        if left_ns > 0 and 0 < len(self._queue) < _ENOUGH:
+            self._bell.pause(left_ns / _NS)
 
     def _batch(self) -> list[Item]:
         """Take the next operations, less the questions that nobody waits for any more.
@@ -158,8 +175,13 @@ class Committer:
             self._queue.extendleft(reversed(kept))
         return taken
 
+    def holds(self, token: str) -> bool:
+        """Whether the lease surely held from this attempt's begin until now. From any thread."""
+        return self._running.get(token) == self._lapses and time.monotonic_ns() < self.lease_until_ns
+
     def _apply(self, batch: list[Item], renew: bool) -> None:
         began_ns = time.monotonic_ns()
+        self._next_ns = began_ns + _SPACING_NS
         renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
         try:
             outcomes = self._backend.apply([item.operation for item in batch], self._owner, renew)
@@ -175,6 +197,8 @@ class Committer:
         self.counts.operations += len(batch)
         self.counts.commits += 1
         if renewed_ns:
+            # Others may have taken over what had begun before: a renewal does not bring it back.
+            self._lapses += 0 < self.lease_until_ns <= time.monotonic_ns()
             self.lease_until_ns = renewed_ns + int(self._owner.lease_s * _NS)
         for item, outcome in zip(batch, outcomes, strict=True):
             self._note(item, outcome)
@@ -185,9 +209,9 @@ class Committer:
     def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
         """Keep count of what runs here: the lease is renewed as long as something does."""
         if _claims(item, outcome):
-            self._running.add(item.operation.token)
+            self._running[item.operation.token] = self._lapses
         elif item.operation.kind not in (Kind.BEGIN, Kind.ABSENT):
-            self._running.discard(item.operation.token)
+            self._running.pop(item.operation.token, None)
 
     def _failed(self, batch: list[Item], error: StoreError) -> None:
         """Put a batch back, tell those who wait no longer, and wait a little."""
@@ -248,8 +272,8 @@ class Committer:
         return 0.0 if self._visits else max(due_ns - now_ns, 0) / _NS
 
     def _tidy(self) -> None:
-        """Forget what is over its time, when nothing else is to be done."""
-        if time.monotonic_ns() < self._tidy_ns:
+        """Forget what is over its time, a piece at a time, between batches."""
+        if time.monotonic_ns() < self._tidy_ns or self.trouble is not None:
             return
         gone = 0
         try:
@@ -257,7 +281,7 @@ class Committer:
         except StoreError as error:
             self.trouble = error
         self.counts.forgotten += gone
-        # More may be there: the next pause goes on, with room for operations in between.
+        # More may be there: it goes on soon, with room for operations in between.
         self._tidy_ns = time.monotonic_ns() + int((_TIDY_S if gone == 0 else 0.05) * _NS)
 
     def _visit(self) -> None:
