@@ -110,7 +110,7 @@ class RabbitMQ(Node):
         """Starts its port mapper when there is none, and the node; about 4 s."""
         self._written()
         if self._mapper is None:
-            mapper = [self._epmd, "-port", str(self._mapper_port)]
+            mapper: list[str | Path] = [self._epmd, "-port", str(self._mapper_port)]
             self._mapper = Process(mapper, self.folder / "epmd.log", self._environment())
             self._mapper.wait_for_port(self._mapper_port)
         command = [self._scripts / "rabbitmq-server"]

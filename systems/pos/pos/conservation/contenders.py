@@ -1,0 +1,52 @@
+"""How each contender's worker is started: stock Celery as it is, with its safest settings, and Greenlane.
+
+A name is a pool and its size; `-early` acknowledges orders when they arrive, which is Celery's default.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_APPLICATION: Final = "pos.conservation.orders:app"
+_STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One kind of worker.
+
+    Args:
+        name: as in tables.
+        pool: what follows `celery worker`; empty = `greenlane work`.
+        acks: "late" or "early".
+    """
+
+    name: str
+    pool: tuple[str, ...] = ()
+    acks: str = "late"
+
+    def command(self, queue: str, name: str) -> list[str]:
+        """The argument vector of one worker called `name`, which takes orders from `queue`."""
+        if self.pool:
+            celery = [sys.executable, "-m", "celery", "-A", _APPLICATION, "worker"]
+            return [*celery, *self.pool, "-Q", queue, "-n", f"{name}@%h", *_STOCK]
+        greenlane = str(Path(sys.executable).with_name("greenlane"))
+        return [greenlane, "work", _APPLICATION, "--green", "--slots", "200", "--queues", queue]
+
+
+_POOLS: Final = {
+    "prefork-4": ("-P", "prefork", "-c", "4"),
+    "threads-100": ("-P", "threads", "-c", "100"),
+    "gevent-200": ("-P", "gevent", "-c", "200"),
+}
+CONTENDERS: Final = {
+    one.name: one
+    for one in (
+        *(Contender(name, pool) for name, pool in _POOLS.items()),
+        *(Contender(f"{name}-early", pool, "early") for name, pool in _POOLS.items()),
+        Contender("greenlane"),
+    )
+}
