@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pos.broker import RabbitMQ
 from pos.children import StartFailed
 
 from .books import Balance, balanced, recovered_s
 from .contenders import Contender
 from .faults import Fault, Share
+from .node import Node
 from .orders import application
 from .publisher import Publisher
 from .site import Site
@@ -72,7 +72,7 @@ class Outcome:
 class Cell:
     """Runs one. The broker runs already, and is used for the next cell too."""
 
-    def __init__(self, folder: Path, broker: RabbitMQ, contender: Contender, fault: Fault, plan: Plan) -> None:
+    def __init__(self, folder: Path, broker: Node, contender: Contender, fault: Fault, plan: Plan) -> None:
         self._plan, self._fault = plan, fault
         self._folder, self._contender = folder, contender
         orders = [f"{folder.name}-{number:06}" for number in range(plan.orders)]
@@ -101,7 +101,7 @@ class Cell:
         healed_s = time.time()
         self._until(lambda: not publisher.is_alive())
         if publisher.done_frac < 1:
-            raise StartFailed(f"publishing: {publisher.done_frac:.1%} of the orders confirmed, expected all")
+            raise StartFailed(f"publish: {publisher.done_frac:.1%} of the orders confirmed, expected all")
         stuck = self._rest(site)
         rest_s = time.time() - begun_s
         codes, end_s = self._ended(site)

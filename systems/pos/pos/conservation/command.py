@@ -17,10 +17,9 @@ from typing import Final, TextIO
 from greenlane.errors import GreenlaneError
 from greenlane.lab.environment import about
 from greenlane.lab.interruption import ended_by_signals
-from pos.broker import RabbitMQ
-from pos.children import StartFailed
 
 from .cell import Cell, Outcome
+from .node import Node
 from .options import Options, parse
 from .table import rows, table
 
@@ -38,9 +37,6 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     except GreenlaneError as error:
         err.write(f"{error}\n")
         return error.exit_code
-    except StartFailed as error:
-        err.write(f"{error}\n")
-        return 1
     except KeyboardInterrupt:
         err.write("\nstopped; every process was ended\n")
         return _INTERRUPTED
@@ -56,7 +52,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 def _measured(options: Options, err: TextIO) -> list[Outcome]:
     cells = [(fault, contender) for fault in options.faults for contender in options.contenders]
     outcomes = []
-    with _folder(options.out) as folder, RabbitMQ(folder / "broker", heartbeat_s=4) as broker:
+    with _folder(options.out) as folder, Node(folder / "broker") as broker:
         for number, (fault, contender) in enumerate(cells, 1):
             err.write(f"{number}/{len(cells)} {fault.name}, {contender.name}: {fault.what}\n")
             err.flush()

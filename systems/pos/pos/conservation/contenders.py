@@ -34,7 +34,8 @@ class Contender:
             celery = [sys.executable, "-m", "celery", "-A", _APPLICATION, "worker"]
             return [*celery, *self.pool, "-Q", queue, "-n", f"{name}@%h", *_STOCK]
         greenlane = str(Path(sys.executable).with_name("greenlane"))
-        return [greenlane, "work", _APPLICATION, "--green", "--slots", "200", "--queues", queue]
+        options = ["--green", "--slots", "200", "--key", "kwargs.merchant"]
+        return [greenlane, "work", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
 
 
 _POOLS: Final = {

@@ -56,16 +56,16 @@ def _none(site: Site, publisher: Publisher) -> Steps:
 def _worker_kill(site: Site, publisher: Publisher) -> Steps:
     for begin in (0.3, 0.6):
         yield Share(begin)
-        site.workers[0].process.kill()
+        site.workers[0].kill()
         yield 0.5
-        site.workers[1].process.kill()
+        site.workers[1].kill()
     yield 0.5
 
 
 def _worker_kill_idle(site: Site, publisher: Publisher) -> Steps:
     yield 1.5
     for worker in site.workers:
-        worker.process.kill()
+        worker.kill()
     yield 0.5
 
 
@@ -73,26 +73,26 @@ def _worker_kill_start(site: Site, publisher: Publisher) -> Steps:
     yield _BEGIN
     for after_s in (0.2, 0.5, 0.8, 1.1, 1.4):
         for worker in site.workers:
-            worker.process.kill()
+            worker.kill()
             worker.start()
         yield after_s
     for worker in site.workers:
-        worker.process.kill()
+        worker.kill()
         worker.start()
 
 
 def _worker_freeze(site: Site, publisher: Publisher) -> Steps:
     yield _BEGIN
-    site.workers[0].process.pause()
+    site.workers[0].pause()
     yield 14.0  # longer than two heartbeats of 4 s: the broker gives its orders to the other one
-    site.workers[0].process.go_on()
+    site.workers[0].go_on()
 
 
 def _broker_kill(site: Site, publisher: Publisher) -> Steps:
     yield _BEGIN
     site.broker.kill()
     yield 1.0
-    site.broker.start()
+    site.broker.restart()
 
 
 def _broker_freeze(site: Site, publisher: Publisher) -> Steps:
@@ -161,7 +161,7 @@ def _divert(site: Site, publisher: Publisher) -> Steps:
         yield Share(begin)
         publisher.share = share
         if share == 1.0:
-            site.workers[0].process.kill()
+            site.workers[0].kill()
     yield Share(1.0)
     second.ask_to_end()
     yield 1.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 import urllib.request
@@ -18,19 +19,19 @@ from typing import Any, Final, Self
 import amqp
 from kombu import Connection
 
-from pos.broker import RabbitMQ
-from pos.children import Process, StartFailed, free_port
+from greenlane.lab.processes import free_port
+from pos.children import Process, StartFailed
 
 from .books import Entry, Letter, Merchant
 from .contenders import Contender
 from .merchant import Law
+from .node import Node
 from .orders import ORDER, Setup, queue_of
 from .relay import Relays
 
 #: A worker that died is started again after this, as a container would be.
 _AGAIN_S: Final = 0.3
 _KINDS: Final = ("asked", "keyed")
-_SYSTEM: Final = Path(__file__).resolve().parents[2]
 #: Queues in which no order ever is.
 _NO_ORDERS: Final = ("celeryev", "pidbox", "celery@")
 
@@ -44,7 +45,6 @@ class Worker:
         #: Whether it is started again when it ends.
         self.wanted = True
         self.restarts = 0
-        self.exit_codes: list[int] = []
         self._ended_s: float | None = None
         self.process = self._started()
 
@@ -55,11 +55,23 @@ class Worker:
         now_s = time.monotonic()
         if self._ended_s is None:
             self._ended_s = now_s
-            self.exit_codes.append(self.process.exit_code or 0)
-            self.process.kill()  # what it had started
+            self.kill()  # what it had started
         elif now_s - self._ended_s > _AGAIN_S:
             self.restarts += 1
             self.start()
+
+    def kill(self) -> None:
+        """SIGKILL to it and all that it started, and wait: what a machine that dies looks like. Idempotent."""
+        self._signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def pause(self) -> None:
+        """SIGSTOP to it and all that it started."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
 
     def start(self) -> None:
         """Starts it now."""
@@ -69,10 +81,14 @@ class Worker:
     def ask_to_end(self) -> None:
         """SIGTERM, and it is not started again."""
         self.wanted = False
-        self.process.signal(15)
+        self.process.signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def _started(self) -> Process:
-        return Process(self._command, self._log, self._environment, cwd=_SYSTEM)
+        return Process(self._command, self._log, self._environment)
 
 
 class Site:
@@ -90,7 +106,7 @@ class Site:
     """
 
     def __init__(
-        self, folder: Path, broker: RabbitMQ, contender: Contender, orders: list[str], *, workers: int = 2,
+        self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, die_at: tuple[str, ...] = (), environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +130,7 @@ class Site:
             undone.callback(self._forget)
             said = {name: {"port": port, "kind": self.kinds[name]} for name, port in self.ports.items()}
             command = [sys.executable, "-m", "pos.conservation.merchant", json.dumps(said)]
-            self.merchants = Process(command, self.folder / "merchants.log", _path(), cwd=_SYSTEM)
+            self.merchants = Process(command, self.folder / "merchants.log", _added())
             undone.callback(self.merchants.end)
             self.merchants.wait_for_port(list(self.ports.values())[-1])
             relays = undone.enter_context(Relays())
@@ -141,7 +157,7 @@ class Site:
         """Starts one more worker, on the old queue or the new one; does not wait until it works."""
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
-        environment = {**_path(), **self.setup(queue).environment(), **self._environment}
+        environment = {**_added(), **self.setup(queue).environment(), **self._environment}
         worker = Worker(name, self.contender.command(queue, name), environment, self.folder / f"{name}.log")
         self.workers.append(worker)
         return worker
@@ -157,7 +173,7 @@ class Site:
             while connection.default_channel.queue_declare(self.queue, passive=True)[2] < self._wanted_workers:
                 self.look()
                 if time.monotonic() > until_s:
-                    said = self.workers[0].process.said()[-2_000:]
+                    said = self.workers[0].process.said()
                     raise StartFailed(
                         f"starting {self.contender.name}: no consumer after {seconds:g} s; it said:\n{said}"
                     )
@@ -168,7 +184,7 @@ class Site:
         for worker in self.workers:
             worker.look()
         if not self.merchants.running():
-            raise StartFailed(f"merchants ended: {self.merchants.said()[-2_000:]}")
+            raise StartFailed(f"keep the merchants running: they ended and said:\n{self.merchants.said()}")
 
     def law(self, law: Law, *names: str) -> None:
         """How these merchants behave from now on; no names = all."""
@@ -232,13 +248,15 @@ class Site:
     def _end_workers(self) -> None:
         for worker in self.workers:
             worker.wanted = False
-            worker.process.go_on()
-            worker.process.kill()
+            worker.kill()
 
 
 def _holds_orders(name: str) -> bool:
     return not name.endswith(".dead") and not any(word in name for word in _NO_ORDERS)
 
 
-def _path() -> dict[str, str]:
-    return {"PYTHONPATH": os.pathsep.join([str(_SYSTEM), os.environ.get("PYTHONPATH", "")]), "PYTHONUNBUFFERED": "1"}
+def _added() -> dict[str, str]:
+    added = {"PYTHONUNBUFFERED": "1"}
+    if os.geteuid() == 0:
+        added["C_FORCE_ROOT"] = "1"  # Celery warns whoever is root; in a container everybody is
+    return added
