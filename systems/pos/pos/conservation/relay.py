@@ -44,6 +44,7 @@ class Relays:
     """The thread that all relays run on. A context manager; on exit every connection is closed."""
 
     def __enter__(self) -> Self:
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="relays", daemon=True)
         self._thread.start()
@@ -59,11 +60,17 @@ class Relays:
         """A relay to 127.0.0.1:port, which need not listen yet."""
         return Relay(self, port)
 
+    def opened(self, server: asyncio.Server) -> None:
+        """Closed with the others."""
+        self._servers.append(server)
+
     def call(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` on the relays' thread and waits for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     async def _cancelled(self) -> None:
+        for server in self._servers:
+            server.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -97,7 +104,7 @@ class Relay:
             self._well.clear()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, backlog=4096)
+        self._relays.opened(await asyncio.start_server(self._accepted, "127.0.0.1", self.port, backlog=4096))
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Cancelled at the end of all relays: asyncio would report that as an error of this callback.
