@@ -19,6 +19,9 @@ from greenlane.errors import (
     RecordError,
     RecordingError,
     SettingsError,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
     WorkerDied,
 )
 
@@ -33,6 +36,9 @@ CODES = {
     RecordError: ("record", 1),
     PlacementError: ("placement", 2),
     Overloaded: ("overloaded", 1),
+    StoreError: ("store", 1),
+    StoreUnavailable: ("store-gone", 1),
+    StoreRefused: ("store-refused", 2),
     WorkerDied: ("worker-died", 1),
     DeadlineExceeded: ("deadline", 1),
 }

@@ -10,6 +10,9 @@
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     ├── PlacementError          placement      a function cannot be placed where it was asked to run; also a TypeError
     ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
+    ├── StoreError              store          the store of orders cannot be used: the order waits
+    │   ├── StoreUnavailable    store-gone     now; later it may work: locked, full, unreachable
+    │   └── StoreRefused        store-refused  until somebody acts: credentials, a damaged file, a later format
     ├── WorkerDied              worker-died    the process that ran a call died of it or was killed; maybe half done
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
@@ -153,6 +156,25 @@ class Overloaded(GreenlaneError):
     """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
 
     code: ClassVar[str] = "overloaded"
+
+
+class StoreError(GreenlaneError):
+    """The store of orders cannot be used. What it would have answered is not known, so the order must wait."""
+
+    code: ClassVar[str] = "store"
+
+
+class StoreUnavailable(StoreError):
+    """It cannot be used now, and later it may be: locked, full, unreachable. It is tried again by itself."""
+
+    code: ClassVar[str] = "store-gone"
+
+
+class StoreRefused(StoreError):
+    """It cannot be used before somebody has done something: credentials, a damaged file, a format of a later release."""
+
+    code: ClassVar[str] = "store-refused"
+    exit_code: ClassVar[int] = 2
 
 
 class WorkerDied(GreenlaneError):

@@ -37,6 +37,14 @@ _PLACEMENT: Final[Pattern] = ("auto|inline|thread|process|cluster", "one of auto
 _AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, process")
 _CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
 _CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
+_ANY_URL: Final[Pattern] = (r"([a-z][a-z0-9+]*://[^\0\s]*)?", "a URL, or '' for none")
+_TASK_KEY: Final[Pattern] = (
+    r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
+    "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
+)
+_TASK_ALLOW: Final[Pattern] = (
+    "early-ack|no-confirms|transient|broker", "one of early-ack, no-confirms, transient, broker"
+)
 _LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
 _GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
 
@@ -279,6 +287,78 @@ class Settings:
     body_timeout_s: float = declare(
         30.0, "Time between two pieces of a request's body.",
         unit="s", low=0.1, high=3600, reason="Arbitrary; a phone that changes networks comes back within it.",
+    )  # fmt: skip
+    task_slots: int = declare(
+        200, "Calls at once of a Celery worker: orders that run, each on a thread or green thread of its own.",
+        low=1, high=4096, reason="What a loop of 3 ms of CPU a task and 300 ms of waiting can use, twice over.",
+    )  # fmt: skip
+    task_key: str = declare(
+        "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one for all.",
+        pattern=_TASK_KEY, reason="Only the application knows which argument names whom it calls.",
+    )  # fmt: skip
+    task_order: str = declare(
+        "", "Where the business's name of an order is read, as `task_key`; '' = the header greenlane-order, or task id.",
+        pattern=_TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
+    )  # fmt: skip
+    task_store: str = declare(
+        "", "Store of what was done: sqlite:///FILE, postgresql://…, redis://…; '' = this process's memory alone.",
+        pattern=_ANY_URL, reason="Greenlane writes nowhere that it was not told to.",
+    )  # fmt: skip
+    task_attempts: int = declare(
+        5, "Attempts at an order, all workers together; then it goes to the dead letters. 1 = none is tried again.",
+        low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
+    )  # fmt: skip
+    task_deliveries: int = declare(
+        20, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
+        low=1, high=100_000, reason="Each restart of a worker counts as one; no service restarts so often in an hour.",
+    )  # fmt: skip
+    task_retry_s: float = declare(
+        1.0, "Longest wait before the second attempt; it doubles with each further one. The wait is drawn evenly from 0.",
+        unit="s", low=0.001, high=3600, reason="Arbitrary; a connection that was reset is worth a second try at once.",
+    )  # fmt: skip
+    task_retry_most_s: float = declare(
+        60.0, "Upper bound of that wait.",
+        unit="s", low=0.001, high=1200, reason="The order stays unacknowledged meanwhile: RabbitMQ allows 30 minutes.",
+    )  # fmt: skip
+    task_retry_budget_frac: float = declare(
+        0.2, "Retries for each first attempt; what is over waits longer, it is not dropped.",
+        unit="frac", low=0, high=10, reason="An upstream that fails gets a fifth more calls from us, not five times as many.",
+    )  # fmt: skip
+    task_soft_limit_s: float = declare(
+        0.0, "Soft time limit of tasks that have none: SoftTimeLimitExceeded is raised in them; 0 = none.",
+        unit="s", low=0, high=86_400, reason="Only the application knows how long its calls may take.",
+    )  # fmt: skip
+    task_hard_limit_s: float = declare(
+        0.0, "Hard time limit of tasks that have none: the order is given up and tried again; 0 = none.",
+        unit="s", low=0, high=86_400, reason="Only the application knows how long its calls may take.",
+    )  # fmt: skip
+    task_grace_s: float = declare(
+        5.0, "Time from a soft limit or a deadline to the hard one, where none is given.",
+        unit="s", low=0, high=3600, reason="Arbitrary: to close a connection and write a line.",
+    )  # fmt: skip
+    task_parked_most: int = declare(
+        1000, "Orders that may wait in the worker, all keys together; further ones go back to the broker for a while.",
+        low=1, high=60_000, reason="Some seconds of work for 200 slots, and a few MB.",
+    )  # fmt: skip
+    task_parked_most_mb: float = declare(
+        64.0, "Memory that their messages may take.",
+        unit="MB", low=0.1, high=100_000, reason="Arbitrary; 64 kB an order.",
+    )  # fmt: skip
+    task_parked_most_s: float = declare(
+        600.0, "Time that an order may wait in the worker; then it goes back to the broker for a while.",
+        unit="s", low=1, high=1500, reason="RabbitMQ closes the channel when a message is unacknowledged for 30 minutes.",
+    )  # fmt: skip
+    task_return_s: float = declare(
+        5.0, "Time that a returned order waits at the broker; it doubles up to four times when it is returned again.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; long enough that returning costs little, short beside its wait.",
+    )  # fmt: skip
+    task_shutdown_s: float = declare(
+        30.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
+        unit="s", low=0, high=1200, reason="What Kubernetes gives a pod before it kills it.",
+    )  # fmt: skip
+    task_allow: tuple[str, ...] = declare(
+        (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",
+        pattern=_TASK_ALLOW, reason="Who wants to lose orders has to say so.",
     )  # fmt: skip
     control_dir: str = declare(
         "", "Directory of the control sockets that `greenlane top` and `greenlane mode` use; '' = off.",

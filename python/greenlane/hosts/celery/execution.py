@@ -1,0 +1,202 @@
+"""A task's own function, as the worker runs it: the store is asked before the call, failures are tried again.
+
+Celery's tracer runs the function as it always does, with its signals, states and callbacks; what stands here is wrapped
+around the function alone. An order that was done before gives its kept result again, so that whatever follows it in a
+chain is published even if the worker died between the two.
+
+Three outcomes of a call are told apart: done; failed, when it is certain that nothing reached the other side; and
+unknown, everything else. An unknown one is asked about (`@app.task(ask=…)`) before it is sent again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from celery.exceptions import Ignore, Reject, Retry
+
+from greenlane.hosts.celery.outcomes import nothing_sent
+from greenlane.tasks.order import Order, running
+
+__all__ = ["Again", "Counts", "Dead", "Execution"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: A task's attribute: asked what became of an attempt whose end nobody knows.
+ASK: Final = "ask"
+_WRAPPED: Final = "__greenlane_original__"
+#: While the store cannot be asked the order waits so long. Arbitrary.
+_STORE_PAUSE_S: Final = 1.0
+
+
+class Again(Retry):
+    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
+
+    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
+        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
+        self.at_ns = at_ns
+        # False: the attempt was no attempt, nothing was called.
+        self.counted = counted
+        self.why = why
+
+
+class Dead(Exception):
+    """The order is not to be run any more."""
+
+
+class Counts:
+    """What is counted of calls."""
+
+    def __init__(self) -> None:
+        # Begun although an earlier attempt may have reached the other side, which could not be asked.
+        self.calls_repeated = 0
+        # Not called: the store knew the result, or the other side was asked and had it.
+        self.done_before = 0
+        self.asked = 0
+        self.store_waits = 0
+
+
+class Plan(Protocol):
+    """Says when a failed order is tried again."""
+
+    def again_ns(self, order: Order) -> int | None:
+        """Give when, monotonic ns; None: no more attempts."""
+
+
+class Execution:
+    """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
+
+    def __init__(self, store: Any, plan: Plan, *, most_attempts: int) -> None:
+        self._store = store
+        self._plan = plan
+        self._most = most_attempts
+        self.counts = Counts()
+
+    def wrap(self, task: Any) -> None:
+        """Let this task's function run as an order when it is one. Idempotent."""
+        original = task.run
+        if getattr(original, _WRAPPED, None) is not None:
+            return
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            order = running.get()
+            request = task.request
+            if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
+                return original(*args, **kwargs)
+            return self._run(order, task, original, args, kwargs)
+
+        setattr(run, _WRAPPED, original)
+        task.run = run
+
+    def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._store is None:
+            order.attempts += 1
+        else:
+            known, result = self._begin(order, task, args, kwargs)
+            if known:
+                self.counts.done_before += 1
+                return result
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            self._failed(order, task, error)
+            raise
+        if self._store is not None:
+            self._store.done(_store_key(order), _packed(result))
+        return result
+
+    def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Ask the store; (True, result) = it is done already."""
+        from greenlane.tasks.store import State, StoreError
+
+        key = _store_key(order)
+        try:
+            begun = self._store.begin(key)
+        except StoreError as error:
+            self.counts.store_waits += 1
+            raise self._wait(_STORE_PAUSE_S, error) from error
+        if begun.state is State.DONE:
+            return True, _unpacked(begun.result)
+        if begun.state is State.RUNNING:
+            self.counts.store_waits += 1
+            raise self._wait(max(0.05, begun.wait_s), None)
+        order.attempts = max(order.attempts + 1, begun.attempt)
+        if order.attempts > self._most:
+            self._store.unknown(key, "given up") if begun.state is State.UNKNOWN else self._store.failed(key, "given up")
+            raise Dead(f"begun {order.attempts - 1} times")
+        if begun.state is State.UNKNOWN:
+            return self._asked(order, task, args, kwargs)
+        return False, None
+
+    def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Nobody knows how the last attempt ended: ask whoever can know."""
+        key = _store_key(order)
+        ask = inspect.getattr_static(task, ASK, None)
+        ask = getattr(ask, "__func__", ask)
+        if ask is None:
+            self.counts.calls_repeated += 1
+            order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
+            return False, None
+        self.counts.asked += 1
+        try:
+            result = ask(*args, **kwargs)
+        except BaseException as error:
+            self._store.unknown(key, f"asked: {error!r}")
+            self._again(order, task, error)
+            raise
+        if result is None:
+            self._store.absent(key)
+            return False, None
+        self._store.done(key, _packed(result))
+        return True, result
+
+    def _failed(self, order: Order, task: Any, error: BaseException) -> None:
+        """Say how it ended, and raise Again if it is to be tried again."""
+        if self._store is not None:
+            key = _store_key(order)
+            if isinstance(error, Ignore):
+                self._store.done(key, _packed(None))
+            elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
+                self._store.failed(key, repr(error))
+            else:
+                self._store.unknown(key, repr(error))
+        self._again(order, task, error)
+
+    def _again(self, order: Order, task: Any, error: BaseException) -> None:
+        if not isinstance(error, Exception) or isinstance(error, (Ignore, Reject, Retry, Dead, *_expected(task))):
+            return
+        at_ns = self._plan.again_ns(order)
+        if at_ns is not None:
+            raise Again(at_ns, error, why=repr(error)) from error
+
+    def _wait(self, seconds: float, error: BaseException | None) -> Again:
+        why = "the order is being done elsewhere" if error is None else f"the store: {error!r}"
+        return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
+
+
+def _store_key(order: Order) -> str:
+    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer.
+    return f"{order.name}/{order.id}"
+
+
+def _expected(task: Any) -> tuple[type[BaseException], ...]:
+    """What the task says that it may raise in the ordinary course: an answer, no failure."""
+    throws = getattr(task, "throws", ()) or ()
+    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
+
+
+def _packed(result: object) -> bytes:
+    try:
+        return json.dumps(result, separators=(",", ":")).encode()
+    except (TypeError, ValueError):
+        return b""  # done is done; what was returned cannot be kept as JSON
+
+
+def _unpacked(kept: bytes) -> Any:
+    return json.loads(kept) if kept else None

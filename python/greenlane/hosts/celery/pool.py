@@ -1,0 +1,158 @@
+"""Celery's view of us: two pools, one of threads, one of green threads."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from celery.concurrency.base import BasePool
+
+from greenlane.errors import HostError
+from greenlane.hosts.celery import refusals
+from greenlane.hosts.celery.ending import Ending
+from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
+from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.step import step_of
+from greenlane.policy.upstreams import Upstreams
+from greenlane.real import threads_are_green
+from greenlane.settings import Settings, load
+from greenlane.tasks.keys import key_function
+from greenlane.tasks.order import Order
+from greenlane.tasks.parked import Parked
+
+__all__ = ["GreenPool", "Pool", "use"]
+
+_log = logging.getLogger("greenlane.work")
+_settings: Settings | None = None
+
+
+def use(settings: Settings) -> None:
+    """Let pools made from now on have these settings; without it they read greenlane.toml and the environment."""
+    global _settings
+    _settings = settings
+
+
+class Pool(BasePool):  # type: ignore[misc]
+    """Orders in threads."""
+
+    signal_safe = False
+    is_green = False
+    task_join_will_block = True
+
+    def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
+        super().__init__(limit, app=app, **options)
+        settings = _slots(_settings or load(), limit, app)
+        self.limit = settings.task_slots
+        self._check_threads()
+        refusals.check(app, settings.task_allow, longest_s=_longest_s(settings), autoscale="--autoscale" in sys.argv)
+        owner = self._owner()
+        self.ending = Ending(owner, settings.task_shutdown_s)
+        self.host = Host(
+            settings,
+            owner,
+            key_of=key_function("task_key", settings.task_key),
+            order_of=key_function("task_order", settings.task_order),
+            make_parked=lambda start, give_back: Parked(_upstreams(settings), start=start, give_back=give_back),
+            make_runner=self._runner,
+        )
+        app.steps["consumer"].add(step_of(self.host, self.ending))
+
+    def on_start(self) -> None:
+        """Nothing: threads are started on demand."""
+
+    def on_stop(self) -> None:
+        """Wait for what runs, bounded."""
+        self.ending.wait(self.host, getattr(self.host.consumer, "connection", None))
+        self.host.close()
+
+    on_terminate = on_stop
+
+    def on_apply(self, *_arguments: Any, **_options: Any) -> Any:
+        """Never: orders come by the consumer's step."""
+        raise AssertionError("an order came by the pool and not by the consumer's step")
+
+    def terminate_job(self, number: int, signal: Any = None) -> None:
+        """Celery's `revoke --terminate`: as at the soft limit."""
+        self.host.stop_order(number)
+
+    @property
+    def num_processes(self) -> int:
+        """Places for orders."""
+        return int(self.limit)
+
+    def _owner(self) -> Owner:
+        return ThreadOwner()
+
+    def _runner(self, serve: Callable[[Order], None]) -> Runner:
+        return ThreadRunner(self.limit, serve)
+
+    def _check_threads(self) -> None:
+        if threads_are_green():
+            raise HostError(
+                "start the worker",
+                name="pool",
+                value="greenlane.hosts.celery:Pool",
+                rule="threads of the operating system; gevent has replaced them in this process",
+                hint="use greenlane.hosts.celery:GreenPool, or take monkey.patch_all() out",
+            )
+
+
+class _GreenTimer:
+    """Celery's own timer for gevent, imported when Celery asks the class for it."""
+
+    def __get__(self, _pool: object, _kind: object = None) -> Any:
+        from celery.concurrency.gevent import Timer
+
+        return Timer
+
+
+class GreenPool(Pool):
+    """Orders in greenlets. gevent must have patched the process before anything else was imported."""
+
+    is_green = True
+    task_join_will_block = False
+
+    Timer = _GreenTimer()
+
+    @staticmethod
+    def spawn_n(function: Callable[..., object], *arguments: Any) -> Any:
+        """Celery's remote control has a greenlet of its own."""
+        import gevent
+
+        return gevent.spawn(function, *arguments)
+
+    def _owner(self) -> Owner:
+        return GreenOwner()
+
+    def _runner(self, serve: Callable[[Order], None]) -> Runner:
+        return GreenRunner(serve)
+
+    def _check_threads(self) -> None:
+        if not threads_are_green():
+            raise HostError(
+                "start the worker",
+                name="pool",
+                value="greenlane.hosts.celery:GreenPool",
+                rule="a process whose modules gevent has patched before anything else",
+                hint="greenlane work --green APP does it; else put gevent.monkey.patch_all() on top of the app's module",
+            )
+
+
+def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
+    """`-c` and worker_concurrency count where greenlane's own setting says nothing."""
+    said = any(word.startswith(("-c", "--concurrency")) for word in sys.argv[1:]) or app.conf.worker_concurrency
+    if "task_slots" in settings.origins or not said or not limit:
+        return settings
+    return dataclasses.replace(settings, task_slots=limit)
+
+
+def _longest_s(settings: Settings) -> float:
+    return settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+
+
+def _upstreams(settings: Settings) -> Upstreams:
+    return Upstreams(settings.task_slots)

@@ -1,0 +1,150 @@
+"""The consumer's bootstep: between Celery's consumer and our host.
+
+Celery makes its consumer after the pool and asks the app for further steps then; so a pool alone can bring this one
+along, under `-P custom` as under `greenlane work`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, ClassVar
+
+from celery import bootsteps
+from celery.worker import loops
+from kombu.common import ignore_errors
+
+from greenlane.hosts.celery.ending import Ending
+from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.owner import ThreadOwner
+from greenlane.hosts.celery.publisher import Publisher
+from greenlane.hosts.celery.queues import Queues
+
+__all__ = ["step_of"]
+
+_log = logging.getLogger("greenlane.work")
+
+
+def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
+    """Give the step of one host, as Celery wants it: a class."""
+
+    class Orders(bootsteps.StartStopStep):  # type: ignore[misc]
+        requires: ClassVar[tuple[str, ...]] = ("celery.worker.consumer.tasks:Tasks",)
+        name = "greenlane.Orders"
+
+        def __init__(self, c: Any, **kwargs: Any) -> None:
+            super().__init__(c, **kwargs)
+            _take_over(c, host, ending)
+
+        def start(self, c: Any) -> None:
+            host.line.errors = c.connection_errors + c.channel_errors
+            host.queues = _queues(c, host)
+            ending.listen(c)
+
+        def register_with_event_loop(self, c: Any, hub: Any) -> None:
+            if isinstance(host.owner, ThreadOwner):
+                hub.add_reader(host.owner.fileno(), host.owner.run)
+
+        def stop(self, c: Any) -> None:
+            if c.blueprint.state == bootsteps.RUN:
+                host.disconnected()
+            elif c.task_consumer and c.connection:
+                # First no more orders, then those back that were not begun: the other way round they come again.
+                ignore_errors(c, c.task_consumer.cancel)
+                ending.given_back = host.give_all_back()
+
+    return Orders
+
+
+def _take_over(c: Any, host: Host, ending: Ending) -> None:
+    settings = host.settings
+    host.consumer = c
+    c.on_task_request = host.receive
+    # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
+    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most)
+    c.app.conf.worker_enable_prefetch_count_reduction = False
+    for name, reason in (
+        ("on_decode_error", "its body cannot be decoded"),
+        ("on_unknown_message", "it is no message of Celery's"),
+        ("on_invalid_task", "it is no valid task"),
+    ):
+        setattr(c, name, _burying(host, reason))
+    c.on_unknown_task = _unknown(c, host)
+    update = c.update_strategies
+
+    def update_strategies() -> None:
+        for name, task in c.app.tasks.items():
+            if not name.startswith("celery."):
+                host.execution.wrap(task)
+        update()
+
+    c.update_strategies = update_strategies
+    if c.hub is None:
+        c.loop = _polling(host)
+
+
+def _burying(host: Host, reason: str) -> Any:
+    """What Celery would throw away: to the dead letters. Celery calls these with (body, message[, error])."""
+
+    def bury(*arguments: Any) -> None:
+        message = next(each for each in arguments if hasattr(each, "delivery_info"))
+        error = next((each for each in arguments if isinstance(each, BaseException)), None)
+        host.bury_message(message, reason if error is None else f"{reason}: {error!r}")
+
+    return bury
+
+
+def _unknown(c: Any, host: Host) -> Any:
+    def unknown(body: Any, message: Any, error: Any) -> None:
+        host.return_message(message, f"no task {message.headers.get('task')!r} is registered here")
+
+    return unknown
+
+
+def _polling(host: Host) -> Any:
+    """Celery's loop for transports and threads that have no event loop, in shorter steps."""
+
+    def loop(c: Any, connection: Any, consumer: Any, blueprint: Any, hub: Any, qos: Any, *rest: Any, **more: Any) -> None:
+        step_s = 0.5 if c.pool.is_green else 0.02
+        slow = connection.drain_events
+
+        def drain_events(timeout: float | None = None) -> Any:
+            if isinstance(host.owner, ThreadOwner):
+                host.owner.run()
+            return slow(timeout=step_s)
+
+        connection.drain_events = drain_events
+        try:
+            loops.synloop(c, connection, consumer, blueprint, hub, qos, *rest, **more)
+        finally:
+            with contextlib.suppress(AttributeError):
+                del connection.drain_events
+
+    return loop
+
+
+def _queues(c: Any, host: Host) -> Queues:
+    app, settings = c.app, host.settings
+    rabbitmq = c.connection.transport.driver_type == "amqp"
+
+    def connect() -> Any:
+        options = {**(app.conf.broker_transport_options or {})}
+        if rabbitmq:
+            options["confirm_publish"] = True
+        return app.connection_for_write(transport_options=options)
+
+    def queue_of(message: Any) -> str:
+        info = message.delivery_info or {}
+        tags = {tag: name for name, tag in getattr(c.task_consumer, "_active_tags", {}).items()}
+        name = tags.get(info.get("consumer_tag"))
+        if name:
+            return str(name)
+        for name, queue in app.amqp.queues.consume_from.items():
+            if queue.routing_key == info.get("routing_key"):
+                return str(name)
+        return str(info.get("routing_key") or app.conf.task_default_queue)
+
+    if host.queues is not None:
+        return host.queues.at(queue_of)
+    publisher = Publisher(connect, confirms=rabbitmq)
+    return Queues(publisher, return_s=settings.task_return_s, rabbitmq=rabbitmq, queue_of=queue_of)

@@ -1,0 +1,10 @@
+"""Orders that wait for slow upstreams: what a worker knows of them, beside the calls themselves.
+
+- `current`, `Current` — the order that the calling task works on
+- `NotSent` — raised by a task that knows: nothing has reached the other side
+- `store` — which orders were called, and how that ended
+"""
+
+from greenlane.tasks.order import Current, NotSent, current
+
+__all__ = ["Current", "NotSent", "current"]

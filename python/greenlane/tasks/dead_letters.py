@@ -1,0 +1,93 @@
+"""What a dead order carries: why it is dead, where it came from, and each attempt. In headers, so that its body stays.
+
+`greenlane-dead` is one JSON object, `greenlane-history` one JSON list of attempts, oldest first. A letter that is sent
+again loses the first and keeps the second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from greenlane.tasks.store.record import Record
+
+__all__ = ["ATTEMPTS", "DEAD", "HISTORY", "ORDER", "RETURNS", "Death", "Tried", "dead_queue", "revived", "tried_of"]
+
+ORDER: Final = "greenlane-order"
+ATTEMPTS: Final = "greenlane-attempts"
+RETURNS: Final = "greenlane-returns"
+DEAD: Final = "greenlane-dead"
+HISTORY: Final = "greenlane-history"
+#: Of a history. As many as the store keeps of an order.
+_MOST: Final = 16
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One attempt of a history."""
+
+    attempt: int
+    #: `done`, `failed` (no effect), `unknown`, `withdrawn`, `running`.
+    outcome: str
+    reason: str = ""
+    #: Seconds since the epoch; 0 = not known.
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    #: The process that made it.
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Death:
+    """Why, where and when an order was given up."""
+
+    #: One of a few words: `attempts`, `deadline`, `malformed`, `returned` … the worker's.
+    reason: str
+    #: What was wrong, in a sentence.
+    said: str
+    #: The queue that it came from, and goes back to.
+    queue: str
+    #: Seconds since the epoch.
+    died_s: float
+    #: "" = the message had none.
+    order: str = ""
+    task: str = ""
+    history: tuple[Tried, ...] = ()
+
+    def headers(self) -> dict[str, str]:
+        """Headers to add to the message."""
+        fields = {name: value for name, value in asdict(self).items() if name != "history"}
+        history = [asdict(tried) for tried in self.history[-_MOST:]]
+        return {DEAD: json.dumps(fields), HISTORY: json.dumps(history)}
+
+    @classmethod
+    def of(cls, headers: Mapping[str, Any]) -> Death | None:
+        """What a message's headers say; None = it is no dead letter of ours, or damaged."""
+        try:
+            fields = json.loads(headers[DEAD])
+            history = tuple(Tried(**tried) for tried in json.loads(headers.get(HISTORY) or "[]"))
+            return cls(**{**fields, "history": history})
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def dead_queue(queue: str) -> str:
+    """Where the dead letters of a queue are."""
+    return f"{queue}.dead"
+
+
+def tried_of(record: Record | None) -> tuple[Tried, ...]:
+    """An order's history as the store has it."""
+    attempts: Iterable[Any] = record.attempts if record is not None else ()
+    return tuple(
+        Tried(one.number, one.outcome.value, one.reason, one.began_s, one.ended_s, one.owner) for one in attempts
+    )
+
+
+def revived(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Headers of a dead letter that is sent again: it has all its attempts before it, and its history behind it."""
+    gone = (DEAD, ATTEMPTS, RETURNS)
+    # The broker's own notes on deaths and deliveries would be taken for the new life's.
+    return {name: value for name, value in headers.items() if name not in gone and not name.startswith("x-")}

@@ -1,0 +1,175 @@
+"""One order in a worker: what the message says of it, and how far it has come here."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+__all__ = ["ATTEMPTS", "DEADLINE", "HISTORY", "ORDER", "RETURNS", "Current", "NotSent", "Order", "State", "current"]
+
+#: Headers of a message: the business's name of the order, when it is due (seconds since 1970), how often it was begun,
+#: how often it was handed back to the broker because there was no room for it, what happened to it (JSON).
+ORDER: Final = "greenlane-order"
+DEADLINE: Final = "greenlane-deadline"
+ATTEMPTS: Final = "greenlane-attempts"
+RETURNS: Final = "greenlane-returns"
+HISTORY: Final = "greenlane-history"
+
+#: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
+_HISTORY_MOST: Final = 20
+_REASON_CHARACTERS: Final = 500
+
+
+class NotSent(Exception):
+    """Raised by a task that knows: nothing of this attempt has reached the other side."""
+
+
+class State(enum.Enum):
+    """Where an order is in this worker."""
+
+    #: Waits for a place at its key, or for the time of its next attempt; holds no thread.
+    PARKED = "parked"
+    RUNNING = "running"
+    #: A copy is on its way to the broker; the original is acknowledged once the broker has confirmed it.
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class Order:
+    """One order. Written by the owner of the channel only, but for what is marked."""
+
+    __slots__ = (
+        "arrival_ns",
+        "attempts",
+        "copies",
+        "deadline_at",
+        "delivery",
+        "generation",
+        "guard",
+        "history",
+        "id",
+        "identity",
+        "key",
+        "late",
+        "name",
+        "not_before_ns",
+        "number",
+        "request",
+        "returns",
+        "runner",
+        "size",
+        "state",
+        "timers",
+    )
+
+    def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
+        """Args: `number` unique in the process; `size` in bytes of the message's body."""
+        self.number = number
+        self.id = order_id
+        self.key = key
+        self.name = name
+        self.size = size
+        self.state = State.PARKED
+        # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
+        self.identity: tuple[str, int] = (order_id, 0)
+        # The host's: what it runs, and how the broker is told.
+        self.request: Any = None
+        self.delivery: Any = None
+        # Further deliveries of the same message.
+        self.copies: list[Any] = []
+        # Begun so far, here and elsewhere.
+        self.attempts = 0
+        self.returns = 0
+        self.history: list[dict[str, object]] = []
+        # Seconds since 1970; 0 = none.
+        self.deadline_at = 0.0
+        # Monotonic.
+        self.arrival_ns = 0
+        self.not_before_ns = 0
+        # Counts this order's runs in this process: what an abandoned one says later is not heard.
+        self.generation = 0
+        # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
+        self.runner: Any = None
+        self.guard: Any = None
+        self.timers: list[Any] = []
+        # Why the run was cut off; "" = it was not.
+        self.late = ""
+
+    def read(self, headers: Mapping[str, Any]) -> None:
+        """Take over what the message's headers say; what they say wrongly counts as not said."""
+        self.attempts = _number(headers.get(ATTEMPTS))
+        self.returns = _number(headers.get(RETURNS))
+        deadline = headers.get(DEADLINE)
+        try:
+            self.deadline_at = float(deadline) if deadline is not None else 0.0
+        except (TypeError, ValueError):
+            self.deadline_at = 0.0
+        self.history = _history(headers.get(HISTORY))
+
+    def note(self, event: str, reason: str = "") -> None:
+        """Add to the history: when, which worker, which attempt, what."""
+        entry: dict[str, object] = {
+            "at": round(time.time(), 3),
+            "worker": f"{platform.node()}:{os.getpid()}",
+            "attempt": self.attempts,
+            "event": event,
+        }
+        if reason:
+            entry["reason"] = reason[:_REASON_CHARACTERS]
+        self.history = [*self.history[1 - _HISTORY_MOST :], entry]
+
+    def headers(self) -> dict[str, object]:
+        """Give what a copy of the message must say."""
+        return {
+            ORDER: self.id,
+            ATTEMPTS: self.attempts,
+            RETURNS: self.returns,
+            HISTORY: json.dumps(self.history, separators=(",", ":")),
+        }
+
+    def remaining_s(self) -> float | None:
+        """Seconds to the deadline, negative after it; None = it has none."""
+        return self.deadline_at - time.time() if self.deadline_at else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Current:
+    """The order that the calling task works on."""
+
+    #: The same in each attempt: what to send to the other side as the idempotency key.
+    id: str
+    key: str
+    #: From 1.
+    attempt: int
+    #: Seconds since 1970; 0 = none.
+    deadline_at: float
+
+
+running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
+
+
+def current() -> Current | None:
+    """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
+    order = running.get()
+    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _history(value: object) -> list[dict[str, object]]:
+    if not isinstance(value, str):
+        return []
+    try:
+        entries = json.loads(value)
+    except ValueError:
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

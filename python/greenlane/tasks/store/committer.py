@@ -1,0 +1,299 @@
+"""The store's thread: what has come in since the last commit is the next batch, and one commit serves all of it.
+
+No batch is waited for: under little load an operation is alone in its commit, under much of it many share one.
+
+A store that fails is tried again, in the order in which things were asked, until it works. Endings (`done` and its
+like) stay until then, however long; a question whose caller has left is taken back: out of the queue, or by a
+withdrawal where the store may have recorded it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from greenlane.errors import GreenlaneError, StoreError, StoreRefused
+from greenlane.real import RLock
+from greenlane.tasks.store.backend import Backend, Owner, Retention
+from greenlane.tasks.store.item import Item
+from greenlane.tasks.store.record import State
+from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
+from greenlane.tasks.store.waiting import Bell
+
+__all__ = ["Committer", "Counts", "closed"]
+
+#: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
+_MOST: Final = 256
+#: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
+_RETRY_S: Final = (0.02, 1.0)
+_TIDY_S: Final = 60.0
+#: A lease is renewed when a third of it is over: two renewals may fail.
+_RENEW_FRAC: Final = 1 / 3
+_NS: Final = 1_000_000_000
+
+Visit = Callable[[Backend], object]
+
+
+@dataclasses.dataclass
+class Counts:
+    """What the store's thread has done."""
+
+    operations: int = 0
+    commits: int = 0
+    failures: int = 0
+    withdrawn: int = 0
+    forgotten: int = 0
+
+
+class Committer:
+    """Applies operations in batches on one thread. `submit` and `visit` from any thread; `run` is the thread."""
+
+    def __init__(self, backend: Backend, owner: Owner, retention: Retention, bell: Bell) -> None:
+        """Make it; nothing runs before `run`."""
+        self.counts = Counts()
+        #: Why the store failed the last time; None = it works.
+        self.trouble: StoreError | None = None
+        #: Monotonic: until then the lease surely holds; 0 = it does not.
+        self.lease_until_ns = 0
+        self._backend = backend
+        self._owner = owner
+        self._retention = retention
+        self._bell = bell
+        # Reentrant: a signal's handler may close the store in the middle of anything.
+        self._lock = RLock()
+        self._queue: deque[Item] = deque()
+        self._visits: deque[Visit] = deque()
+        self._running: set[str] = set()
+        self._until_ns: int | None = None
+        self._failed_in_turn = 0
+        self._tidy_ns = time.monotonic_ns() + int(_TIDY_S * _NS)
+        self.ended = False
+        #: Endings that could not be said before the end.
+        self.unsaid = 0
+
+    @property
+    def waiting(self) -> int:
+        """Operations that have no answer yet."""
+        return len(self._queue)
+
+    def submit(self, item: Item) -> None:
+        """Take an operation; its answer comes on the thread."""
+        with self._lock:
+            ended = self.ended
+            if not ended:
+                self._queue.append(item)
+        if ended:
+            item.settle(closed())
+        self._bell.ring()
+
+    def visit(self, visit: Visit) -> bool:
+        """Have something else done with the backend, on the thread, between two batches; False = it has ended."""
+        with self._lock:
+            if not self.ended:
+                self._visits.append(visit)
+        self._bell.ring()
+        return not self.ended
+
+    def finish(self, within_s: float) -> None:
+        """Apply what is there and end, after this many seconds at the latest."""
+        self._until_ns = time.monotonic_ns() + int(within_s * _NS)
+        self._bell.ring()
+
+    def run(self) -> None:
+        """Serve until `finish`."""
+        try:
+            while not self._over():
+                self._visit()
+                batch = self._batch()
+                renew = self._renewal_due()
+                if batch or renew:
+                    self._apply(batch, renew)
+                else:
+                    self._tidy()
+                    self._bell.wait(self._pause_s())
+            self._leave()
+        finally:
+            self.end()
+            self._backend.close()
+
+    def end(self) -> None:
+        """Take no more operations; what has no answer gets none."""
+        with self._lock:
+            self.ended = True
+            left = [*self._queue]
+            self._queue.clear()
+        self.unsaid = sum(item.operation.kind is not Kind.BEGIN for item in left)
+        for item in left:
+            item.settle(self.trouble or closed())
+        self._visit()
+
+    def _over(self) -> bool:
+        if self._until_ns is None:
+            return False
+        return not (self._queue or self._visits) or time.monotonic_ns() >= self._until_ns
+
+    def _batch(self) -> list[Item]:
+        """Take the next operations, less the questions that nobody waits for any more.
+
+        While the store fails, only what it may have recorded already, and endings: a question that it has never seen
+        can be given up without a trace.
+        """
+        taken: list[Item] = []
+        kept: list[Item] = []
+        with self._lock:
+            while self._queue and len(taken) < _MOST:
+                item = self._queue.popleft()
+                is_question = item.operation.kind is Kind.BEGIN
+                if is_question and (item.left or item.settled):
+                    self.counts.withdrawn += 1
+                    if item.tried:
+                        taken.append(_withdrawal(item.operation))
+                elif is_question and self.trouble is not None and not item.tried:
+                    kept.append(item)
+                else:
+                    taken.append(item)
+            self._queue.extendleft(reversed(kept))
+        return taken
+
+    def _apply(self, batch: list[Item], renew: bool) -> None:
+        began_ns = time.monotonic_ns()
+        renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
+        try:
+            outcomes = self._backend.apply([item.operation for item in batch], self._owner, renew)
+        except StoreError as error:
+            self._failed(batch, error)
+        except Exception as error:
+            self._one_by_one(batch, error)
+        else:
+            self._went_well(batch, outcomes, began_ns if renew else 0)
+
+    def _went_well(self, batch: list[Item], outcomes: Outcomes, renewed_ns: int) -> None:
+        self.trouble, self._failed_in_turn = None, 0
+        self.counts.operations += len(batch)
+        self.counts.commits += 1
+        if renewed_ns:
+            self.lease_until_ns = renewed_ns + int(self._owner.lease_s * _NS)
+        for item, outcome in zip(batch, outcomes, strict=True):
+            self._note(item, outcome)
+            if not item.settle(outcome) and _claims(item, outcome):
+                self.counts.withdrawn += 1
+                self._again([_withdrawal(item.operation)])
+
+    def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
+        """Keep count of what runs here: the lease is renewed as long as something does."""
+        if _claims(item, outcome):
+            self._running.add(item.operation.token)
+        elif item.operation.kind not in (Kind.BEGIN, Kind.ABSENT):
+            self._running.discard(item.operation.token)
+
+    def _failed(self, batch: list[Item], error: StoreError) -> None:
+        """Put a batch back, tell those who wait no longer, and wait a little."""
+        self.trouble = error
+        self.counts.failures += 1
+        self._failed_in_turn += 1
+        for item in batch:
+            item.tried = True
+        self._again(batch)
+        self._give_up(error)
+        self._visit()
+        least_s, most_s = _RETRY_S
+        self._sleep(min(least_s * 2 ** min(self._failed_in_turn, 16), most_s) * random.uniform(0.5, 1.0))
+
+    def _give_up(self, error: StoreError) -> None:
+        """Answer the questions that have waited long enough for a store that fails."""
+        now_ns = time.monotonic_ns()
+        with self._lock:
+            questions = [item for item in self._queue if item.operation.kind is Kind.BEGIN]
+        for item in questions:
+            item.why = error
+            if isinstance(error, StoreRefused) or 0 < item.patience_until_ns <= now_ns:
+                item.settle(error)
+
+    def _one_by_one(self, batch: list[Item], error: Exception) -> None:
+        """An error that is none of the store's: find whose it is, and let the others through."""
+        if len(batch) > 1:
+            for item in batch:
+                self._apply([item], False)
+            return
+        for item in batch:
+            item.settle(_unforeseen(item.operation, error))
+
+    def _again(self, batch: list[Item]) -> None:
+        with self._lock:
+            self._queue.extendleft(reversed(batch))
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep between two attempts; new operations do not hurry it."""
+        until_ns = time.monotonic_ns() + int(seconds * _NS)
+        while (left_ns := until_ns - time.monotonic_ns()) > 0 and not self._over():
+            self._bell.wait(left_ns / _NS)
+
+    def _third_over(self) -> bool:
+        lease_ns = int(self._owner.lease_s * _NS)
+        return time.monotonic_ns() >= self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC))
+
+    def _renewal_due(self) -> bool:
+        """Also where the store has failed: a renewal is how it is tried again when nothing else may be."""
+        return self.trouble is not None or (bool(self._running) and self._third_over())
+
+    def _pause_s(self) -> float:
+        now_ns = time.monotonic_ns()
+        due_ns = self._tidy_ns
+        if self._running:
+            lease_ns = int(self._owner.lease_s * _NS)
+            due_ns = min(due_ns, self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC)))
+        return 0.0 if self._visits else max(due_ns - now_ns, 0) / _NS
+
+    def _tidy(self) -> None:
+        """Forget what is over its time, when nothing else is to be done."""
+        if time.monotonic_ns() < self._tidy_ns:
+            return
+        gone = 0
+        try:
+            gone = self._backend.tidy(self._retention)
+        except StoreError as error:
+            self.trouble = error
+        self.counts.forgotten += gone
+        # More may be there: the next pause goes on, with room for operations in between.
+        self._tidy_ns = time.monotonic_ns() + int((_TIDY_S if gone == 0 else 0.05) * _NS)
+
+    def _visit(self) -> None:
+        while self._visits:
+            with self._lock:
+                visit = self._visits.popleft()
+            visit(self._backend)
+
+    def _leave(self) -> None:
+        """End the lease, if it holds: what still runs here is in doubt from now on."""
+        if self.lease_until_ns and not self._queue:
+            try:
+                self._backend.leave(self._owner)
+            except StoreError as error:
+                self.trouble = error
+
+
+def _claims(item: Item, outcome: Answer | StoreRefused) -> bool:
+    began = item.operation.kind is Kind.BEGIN and isinstance(outcome, Answer)
+    return began and outcome.state in (State.NEW, State.UNKNOWN)  # type: ignore[union-attr]
+
+
+def _withdrawal(operation: Operation) -> Item:
+    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="whoever asked had left")
+    return Item(taken_back, lambda _: None, 0)
+
+
+def closed() -> StoreError:
+    """Why a closed store answers nothing."""
+    return StoreRefused("ask the store", name="store", value="closed", rule="one that is open")
+
+
+def _unforeseen(operation: Operation, error: Exception) -> GreenlaneError:
+    said = f"{type(error).__name__}: {error}"
+    return StoreRefused(
+        f"say {operation.kind.value} to the store", name="key", value=operation.key, rule=f"a plain answer, not {said}",
+        hint="report it with this message: it is a bug of the store",
+    )  # fmt: skip
