@@ -19,12 +19,12 @@ It speaks HTTP/1.1 with keep-alive as far as its callers need it: Content-Length
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import socket
 import struct
 import sys
 import time
-import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ class Law:
 
     def of(self, order: str, call: int) -> str:
         """What this call meets."""
-        return self.answer if _share(f"{order} {call}") < self.frac else "well"
+        return self.answer if share(f"{order} {call}") < self.frac else "well"
 
 
 class Book:
@@ -79,7 +79,7 @@ class Book:
         number = entry[1]
         entry[1] += 1
         self.calls += 1
-        return self.law.of(order, number), _share(f"when {order} {number}")
+        return self.law.of(order, number), share(f"when {order} {number}")
 
     def take(self, order: str, answer: str) -> None:
         """The moment at which it is taken in, when the answer is one that comes with an effect."""
@@ -175,9 +175,9 @@ class Connection(asyncio.Protocol):
         self._transport.write(head.encode() + body)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
     """0..1, as good as random and the same in each run."""
-    return zlib.crc32(text.encode()) / 2**32
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
 
 
 async def _serve(merchants: dict[str, dict[str, Any]]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,6 +19,7 @@ from celery import Celery
 from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
+from .merchant import share
 from .orders import ORDER, TASK
 
 WINDOW: Final = 200
@@ -106,7 +106,7 @@ class Publisher(threading.Thread):
 
     def _queue_of(self, order: str) -> str:
         old, new = self._queues
-        return new if zlib.crc32(order.encode()) / 2**32 < self.share else old
+        return new if share(order) < self.share else old
 
     def _confirm(self, tag: int, multiple: bool) -> None:
         now_s = time.time()
