@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 _APPLICATION: Final = "pos.conservation.orders:app"
+# As many tries as the stock tasks have, and a second at most before the first: a run is short.
+_OURS: Final = ("--task-attempts", "10", "--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1")
 _STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
 
 
@@ -22,20 +24,28 @@ class Contender:
         name: as in tables.
         pool: what follows `celery worker`; empty = `greenlane work`.
         acks: "late" or "early".
+        options: of `greenlane work`.
     """
 
     name: str
     pool: tuple[str, ...] = ()
     acks: str = "late"
+    options: tuple[str, ...] = ()
 
-    def command(self, queue: str, name: str) -> list[str]:
-        """The argument vector of one worker called `name`, which takes orders from `queue`."""
+    def command(self, queue: str, name: str, store: str) -> list[str]:
+        """The argument vector of one worker.
+
+        Args:
+            queue: what it takes orders from.
+            name: its own.
+            store: URL of the store that all workers share; stock ones have none.
+        """
         if self.pool:
             celery = [sys.executable, "-m", "celery", "-A", _APPLICATION, "worker"]
             return [*celery, *self.pool, "-Q", queue, "-n", f"{name}@%h", *_STOCK]
         greenlane = str(Path(sys.executable).with_name("greenlane"))
-        options = ["--green", "--slots", "200", "--key", "kwargs.merchant"]
-        return [greenlane, "work", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
+        options = [*self.options, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store]
+        return [greenlane, "work", _APPLICATION, *options, *_OURS, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
 
 
 _POOLS: Final = {
@@ -48,6 +58,7 @@ CONTENDERS: Final = {
     for one in (
         *(Contender(name, pool) for name, pool in _POOLS.items()),
         *(Contender(f"{name}-early", pool, "early") for name, pool in _POOLS.items()),
-        Contender("greenlane"),
+        Contender("greenlane", options=("--green",)),
+        Contender("greenlane-threads", options=("--threads",)),
     )
 }

@@ -62,7 +62,8 @@ class Publisher(threading.Thread):
     def stop(self) -> None:
         """Ends it early; comes back when it has ended."""
         self._stopped.set()
-        self.join()
+        if self.ident is not None:
+            self.join()
 
     def run(self) -> None:
         """Publishes. One connection after the other until everything is confirmed."""

@@ -114,6 +114,7 @@ class Site:
             old.unlink()
         self.folder, self.broker, self.contender = folder, broker, contender
         self.queue = folder.name
+        self.store = f"sqlite:///{folder / 'store.db'}"
         self.queues = (self.queue, f"{self.queue}-new")
         names = [f"m{number}" for number in range(10)]
         self.orders = {order: names[number % 10] for number, order in enumerate(orders)}
@@ -158,7 +159,7 @@ class Site:
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
         environment = {**_added(), **self.setup(queue).environment(), **self._environment}
-        worker = Worker(name, self.contender.command(queue, name), environment, self.folder / f"{name}.log")
+        worker = Worker(name, self.contender.command(queue, name, self.store), environment, self.folder / f"{name}.log")
         self.workers.append(worker)
         return worker
 
