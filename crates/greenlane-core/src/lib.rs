@@ -11,6 +11,7 @@
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
 //! | [`placed`] | whether a placed call runs where its caller is |
 //! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
+//! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
 
@@ -21,4 +22,5 @@ pub mod order;
 pub mod placed;
 pub mod queue;
 pub mod recording;
+pub mod upstream;
 pub mod weight;

@@ -24,6 +24,7 @@ mod routes;
 mod shared;
 mod standing;
 mod thread;
+mod upstreams;
 
 /// `greenlane._native`.
 #[pyo3::pymodule(gil_used = false)]
@@ -77,6 +78,8 @@ mod _native {
     use super::reference::{BurstSketch, PermitQueue};
     #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

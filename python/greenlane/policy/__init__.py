@@ -2,5 +2,16 @@
 
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
+from greenlane.policy.upstreams import Outcome, UpstreamRule
 
-__all__ = ["WAIT_MIN_MS", "CallRule", "ChoiceRule", "PermitRule", "QueueRule", "permits_of", "workers_of"]
+__all__ = [
+    "WAIT_MIN_MS",
+    "CallRule",
+    "ChoiceRule",
+    "Outcome",
+    "PermitRule",
+    "QueueRule",
+    "UpstreamRule",
+    "permits_of",
+    "workers_of",
+]

@@ -1,0 +1,76 @@
+"""The rule of upstream keys, in the units and under the names of greenlane-core's `upstream`."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Final
+
+__all__ = ["Outcome", "UpstreamRule"]
+
+_NS_PER_S: Final = 1_000_000_000
+
+
+class Outcome(enum.IntEnum):
+    """How a call ended, for `_native.Upstreams.ended`."""
+
+    # The upstream did it.
+    OK = 0
+    # The upstream said no or broke off.
+    FAILED = 1
+    # It did not answer in time.
+    TIMED_OUT = 2
+    # It said that it has too much to do: 429, 503, RESOURCE_EXHAUSTED.
+    REFUSED = 3
+    # Says nothing about the upstream: the call was given up on this side, or never left.
+    CANCELLED = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class UpstreamRule:
+    """What one key may do: second argument of `_native.Upstreams`, third of its `set`.
+
+    A rule of a single key is `dataclasses.replace(rule, limit=5)`; what is said below to be of the general rule is not
+    read from it.
+    """
+
+    # Calls in progress at once; 0 = adaptive.
+    limit: int = 0
+    # Where the adaptive limit begins. Netflix's limiters begin there too; it doubles while latency bears it.
+    first_limit: int = 20
+    # Calls that the key may have in progress as long as one slot is free; the adaptive limit never falls below.
+    least: int = 1
+    # Largest share of the slots that one key alone can hold; two such keys have a third each, and so on. 1 = no bound.
+    most_frac: float = 0.5
+    # Share of slot time beside other keys where slots are scarce.
+    weight: int = 1
+
+    # Parked orders and bytes of a key, and how long one may be parked (0 = for ever). Below RabbitMQ's consumer timeout
+    # of 30 minutes.
+    parked_most: int = 1_000
+    parked_most_bytes: int = 16 << 20
+    parked_most_ns: int = 600 * _NS_PER_S
+    # Of all keys together; only of the general rule.
+    all_parked_most: int = 4_000
+    all_parked_most_bytes: int = 64 << 20
+
+    # Shares of the window that open the breaker; 0 = never.
+    failure_rate: float = 0.5
+    slow_call_rate: float = 0.8
+    # A call is slow from this many times the key's usual latency on, or from this time on where it is not 0.
+    slow_call_x: float = 5.0
+    slow_call_ns: int = 0
+    # Last calls that are judged (at most 64), and how many of them there must be.
+    window: int = 20
+    least_calls: int = 10
+    # Calls that an open breaker lets through when its time is over, and their time limit (0 = none).
+    probes: int = 3
+    probe_limit_ns: int = 5 * _NS_PER_S
+    # How long it is open the first time, what each further time is multiplied by, and the longest.
+    open_ns: int = 5 * _NS_PER_S
+    open_growth: float = 2.0
+    open_most_ns: int = 60 * _NS_PER_S
+
+    # A key without orders is forgotten after this time, or when there are more of them; only of the general rule.
+    forget_ns: int = 600 * _NS_PER_S
+    keys_most: int = 10_000
