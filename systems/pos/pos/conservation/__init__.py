@@ -7,7 +7,7 @@
 - `orders`: the Celery application of every contender
 - `contenders`: how each worker is started
 - `publisher`: N orders at a bounded rate, each confirmed by the broker
-- `relay`: cables that can be cut
+- `relay`: cables that can be cut; `disk`: a disk that can be full; `node`: a broker that can be paused
 - `site`: all of it running; `faults`: what is done to it; `cell`: one contender under one fault
 - `table`, `options`, `command`: the command line
 """

@@ -6,6 +6,8 @@ until that share of the orders is published. When it ends, all is healed.
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -168,6 +170,23 @@ def _divert(site: Site, publisher: Publisher) -> Steps:
     second.start()
 
 
+def _store_locked(site: Site, publisher: Publisher) -> Steps:
+    """Somebody else writes and does not end: a backup, a shell that was left open."""
+    yield _BEGIN
+    with contextlib.closing(sqlite3.connect(site.store_file, isolation_level=None, timeout=10)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield 4.0
+        other.execute("ROLLBACK")
+
+
+def _store_full(site: Site, publisher: Publisher) -> Steps:
+    yield _BEGIN
+    pids = site.pids()
+    site.disk.fill(pids)
+    yield 4.0
+    site.disk.free(pids)
+
+
 def _both(*strikes: Strike) -> Strike:
     """One after the other; shares of orders that have passed are not waited for."""
 
@@ -208,6 +227,8 @@ FAULTS: Final = {
         Fault("merchant-lie-500", "4 of 10 say 500 to half the orders, done", _answers("done_but_error")),
         Fault("merchant-lie-200", "4 of 10 say 200 to half the orders, undone", _answers("ok_but_nothing")),
         Fault("merchant-twice", "4 of 10 answer each call two times", _answers("twice", 1.0)),
+        Fault("store-locked", "another process has the store locked for 4 s", _store_locked),
+        Fault("store-full", "the store's disk is full for 4 s", _store_full),
         Fault(
             "mixed",
             "lying merchants, deaths before the ack, SIGKILL of workers, a deploy, a cut network, SIGKILL of RabbitMQ",

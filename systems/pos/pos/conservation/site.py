@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -24,6 +25,7 @@ from pos.children import Process, StartFailed
 
 from .books import Entry, Letter, Merchant
 from .contenders import Contender
+from .disk import SmallDisk
 from .merchant import Law
 from .node import Node
 from .orders import ORDER, Setup, queue_of
@@ -109,12 +111,14 @@ class Site:
         self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, die_at: tuple[str, ...] = (), environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
         self.folder, self.broker, self.contender = folder, broker, contender
         self.queue = folder.name
-        self.store = f"sqlite:///{folder / 'store.db'}"
+        #: Where the store is, a SQLite file that all workers share.
+        self.disk = SmallDisk(folder / "disk")
+        self.store_file = self.disk.folder / "store.db"
         self.queues = (self.queue, f"{self.queue}-new")
         names = [f"m{number}" for number in range(10)]
         self.orders = {order: names[number % 10] for number, order in enumerate(orders)}
@@ -129,6 +133,7 @@ class Site:
         with contextlib.ExitStack() as undone:
             self._declare()
             undone.callback(self._forget)
+            undone.enter_context(self.disk.mounted())
             said = {name: {"port": port, "kind": self.kinds[name]} for name, port in self.ports.items()}
             command = [sys.executable, "-m", "pos.conservation.merchant", json.dumps(said)]
             self.merchants = Process(command, self.folder / "merchants.log", _added())
@@ -159,7 +164,12 @@ class Site:
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
         environment = {**_added(), **self.setup(queue).environment(), **self._environment}
-        worker = Worker(name, self.contender.command(queue, name, self.store), environment, self.folder / f"{name}.log")
+        worker = Worker(
+            name,
+            self.contender.command(queue, name, f"sqlite:///{self.store_file}"),
+            environment,
+            self.folder / f"{name}.log",
+        )
         self.workers.append(worker)
         return worker
 
@@ -186,6 +196,10 @@ class Site:
             worker.look()
         if not self.merchants.running():
             raise StartFailed(f"keep the merchants running: they ended and said:\n{self.merchants.said()}")
+
+    def pids(self) -> list[int]:
+        """The workers that run and what they started."""
+        return [pid for worker in self.workers for pid in worker.process.pids()]
 
     def law(self, law: Law, *names: str) -> None:
         """How these merchants behave from now on; no names = all."""
