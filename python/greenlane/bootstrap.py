@@ -164,6 +164,12 @@ class Running:
         )
         return self._permits.open(arrival_ns, due_ns, route)
 
+    def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
+        """Open a job on this thread for a task; see `open`. `name` is its route."""
+        if self._stopped:
+            return False
+        return self._permits.open(arrival_ns, due_ns, self._observer.known(name))
+
     def mode(self) -> str:
         """Give the mode of this process: "on", "observe" or "off"."""
         return self._permits.mode()

@@ -51,6 +51,9 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
     # Celery looks at the variable when this module is imported, which it may have been.
     concurrency.ALIASES["custom"] = os.environ["CELERY_CUSTOM_WORKER_POOL"]
     command = ["-A", arguments.app, "worker", "-P", "custom", "-c", str(slots)]
+    if not any(word.startswith(("-n", "--hostname")) for word in arguments.passed_on):
+        # Celery's default is one name for all workers of a machine, whose second then fails.
+        command += ["-n", f"greenlane-{os.getpid()}@%h"]
     command += ["--without-gossip", "--without-mingle", *arguments.passed_on]
     try:
         celery.main(args=command, prog_name="celery")  # type: ignore[attr-defined]

@@ -12,18 +12,16 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
+from greenlane.tasks.dead_letters import ATTEMPTS, HISTORY, ORDER, RETURNS, Tried
+
 __all__ = ["ATTEMPTS", "DEADLINE", "HISTORY", "ORDER", "RETURNS", "Current", "NotSent", "Order", "State", "current"]
 
-#: Headers of a message: the business's name of the order, when it is due (seconds since 1970), how often it was begun,
-#: how often it was handed back to the broker because there was no room for it, what happened to it (JSON).
-ORDER: Final = "greenlane-order"
+#: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
+#: often it was begun, how often it was handed back for want of room, and what happened to it.
 DEADLINE: Final = "greenlane-deadline"
-ATTEMPTS: Final = "greenlane-attempts"
-RETURNS: Final = "greenlane-returns"
-HISTORY: Final = "greenlane-history"
 
 #: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
-_HISTORY_MOST: Final = 20
+_HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
@@ -48,9 +46,11 @@ class Order:
     __slots__ = (
         "arrival_ns",
         "attempts",
+        "began_s",
         "copies",
         "deadline_at",
         "delivery",
+        "due_ns",
         "generation",
         "guard",
         "history",
@@ -67,6 +67,7 @@ class Order:
         "size",
         "state",
         "timers",
+        "token",
     )
 
     def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
@@ -87,11 +88,16 @@ class Order:
         # Begun so far, here and elsewhere.
         self.attempts = 0
         self.returns = 0
-        self.history: list[dict[str, object]] = []
+        self.history: tuple[Tried, ...] = ()
+        # When the latest attempt began, seconds since 1970; 0 = not begun here.
+        self.began_s = 0.0
+        # Of the store, for the latest attempt; "" = there is none.
+        self.token = ""
         # Seconds since 1970; 0 = none.
         self.deadline_at = 0.0
-        # Monotonic.
+        # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
         self.arrival_ns = 0
+        self.due_ns = 0
         self.not_before_ns = 0
         # Counts this order's runs in this process: what an abandoned one says later is not heard.
         self.generation = 0
@@ -113,17 +119,11 @@ class Order:
             self.deadline_at = 0.0
         self.history = _history(headers.get(HISTORY))
 
-    def note(self, event: str, reason: str = "") -> None:
-        """Add to the history: when, which worker, which attempt, what."""
-        entry: dict[str, object] = {
-            "at": round(time.time(), 3),
-            "worker": f"{platform.node()}:{os.getpid()}",
-            "attempt": self.attempts,
-            "event": event,
-        }
-        if reason:
-            entry["reason"] = reason[:_REASON_CHARACTERS]
-        self.history = [*self.history[1 - _HISTORY_MOST :], entry]
+    def note(self, outcome: str, reason: str = "") -> None:
+        """Add to the history what became of the latest attempt, or of the order between two of them."""
+        owner = f"{platform.node()}:{os.getpid()}"
+        tried = Tried(self.attempts, outcome, reason[:_REASON_CHARACTERS], self.began_s, round(time.time(), 3), owner)
+        self.history = (*self.history[1 - _HISTORY_MOST :], tried)
 
     def headers(self) -> dict[str, object]:
         """Give what a copy of the message must say."""
@@ -131,7 +131,7 @@ class Order:
             ORDER: self.id,
             ATTEMPTS: self.attempts,
             RETURNS: self.returns,
-            HISTORY: json.dumps(self.history, separators=(",", ":")),
+            HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
 
     def remaining_s(self) -> float | None:
@@ -165,11 +165,10 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _history(value: object) -> list[dict[str, object]]:
+def _history(value: object) -> tuple[Tried, ...]:
     if not isinstance(value, str):
-        return []
+        return ()
     try:
-        entries = json.loads(value)
-    except ValueError:
-        return []
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        return tuple(Tried(**tried) for tried in json.loads(value))
+    except (TypeError, ValueError):
+        return ()

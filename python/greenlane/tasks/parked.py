@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from greenlane.policy.upstreams import Outcome, Start, Upstreams
+from greenlane._native import Start, Upstreams
+from greenlane.policy import Outcome
 from greenlane.tasks.order import Order, State
 
 __all__ = ["Parked"]
@@ -30,6 +31,7 @@ class Parked:
         upstreams: decides.
         start: begins an order on a thread or greenlet of its own; returns at once.
         give_back: an order that must leave, for want of room; called with its state still PARKED.
+        too_late: one whose deadline has passed while it was parked.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class Parked:
         *,
         start: Callable[[Order, Start], None],
         give_back: Callable[[Order], None],
+        too_late: Callable[[Order], None],
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.upstreams = upstreams
         self._start = start
         self._give_back = give_back
+        self._too_late = too_late
         self._clock_ns = clock_ns
         self._orders: dict[int, Order] = {}
         self._by_identity: dict[tuple[str, int], Order] = {}
@@ -92,7 +96,7 @@ class Parked:
         """Take out a parked order, which goes elsewhere; False when it is none."""
         if order.state is not State.PARKED or order.number not in self._orders:
             return False
-        self.upstreams.withdraw(order.number)
+        self.upstreams.withdraw(order.number, self._clock_ns())
         self._forget(order)
         return True
 
@@ -100,11 +104,10 @@ class Parked:
         """Start what may start and let go what must leave; give when to call again without an event, monotonic ns."""
         now_ns = self._clock_ns()
         self._due(now_ns)
+        for number in self.upstreams.expired(now_ns):
+            self._leave(number, self._too_late)
         for number in self.upstreams.surplus(now_ns):
-            order = self._orders.get(number)
-            if order is not None:
-                self._forget(order)
-                self._give_back(order)
+            self._leave(number, self._give_back)
         if not self.open:
             return None
         for _ in range(_MOST_A_TURN):
@@ -153,6 +156,12 @@ class Parked:
                 return at_ns
             heapq.heappop(self._later)
         return None
+
+    def _leave(self, number: int, tell: Callable[[Order], None]) -> None:
+        order = self._orders.get(number)
+        if order is not None:
+            self._forget(order)
+            tell(order)
 
     def _forget(self, order: Order) -> None:
         self._orders.pop(order.number, None)

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from celery.exceptions import Ignore, Reject, Retry
 
 from greenlane.hosts.celery.outcomes import nothing_sent
+from greenlane.tasks.dead_letters import tried_of
 from greenlane.tasks.order import Order, running
 
 __all__ = ["Again", "Counts", "Dead", "Execution"]
@@ -102,18 +103,28 @@ class Execution:
             if known:
                 self.counts.done_before += 1
                 return result
+        # This attempt's own: a thread that was given up may speak when the next attempt has begun.
+        token = order.token
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            self._failed(order, task, error)
+            self._failed(order, task, error, token)
             raise
         if self._store is not None:
-            self._store.done(_store_key(order), _packed(result))
+            self._store.done(_store_key(order), _packed(result), token=token)
         return result
+
+    def in_doubt(self, order: Order, reason: str) -> None:
+        """Say, without waiting, that nobody knows how the running attempt ended. For the owner of the channel."""
+        from greenlane.tasks.store import Kind
+
+        if order.token:
+            self._store.submit(Kind.UNKNOWN, _store_key(order), lambda _answer: None, reason=reason, token=order.token)
 
     def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Ask the store; (True, result) = it is done already."""
-        from greenlane.tasks.store import State, StoreError
+        from greenlane.errors import StoreError
+        from greenlane.tasks.store import State
 
         key = _store_key(order)
         try:
@@ -126,10 +137,13 @@ class Execution:
         if begun.state is State.RUNNING:
             self.counts.store_waits += 1
             raise self._wait(max(0.05, begun.wait_s), None)
+        order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt)
         if order.attempts > self._most:
-            self._store.unknown(key, "given up") if begun.state is State.UNKNOWN else self._store.failed(key, "given up")
-            raise Dead(f"begun {order.attempts - 1} times")
+            order.history = tried_of(self._store.history(key)) or order.history
+            said = self._store.unknown if begun.state is State.UNKNOWN else self._store.failed
+            said(key, "given up", token=begun.token)
+            raise Dead(f"begun {order.attempts - 1} times; how the last one ended is {begun.state.value}")
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
         return False, None
@@ -147,25 +161,25 @@ class Execution:
         try:
             result = ask(*args, **kwargs)
         except BaseException as error:
-            self._store.unknown(key, f"asked: {error!r}")
+            self._store.unknown(key, f"asked: {error!r}", token=order.token)
             self._again(order, task, error)
             raise
         if result is None:
-            self._store.absent(key)
+            self._store.absent(key, token=order.token)
             return False, None
-        self._store.done(key, _packed(result))
+        self._store.done(key, _packed(result), token=order.token)
         return True, result
 
-    def _failed(self, order: Order, task: Any, error: BaseException) -> None:
+    def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
         if self._store is not None:
             key = _store_key(order)
             if isinstance(error, Ignore):
-                self._store.done(key, _packed(None))
+                self._store.done(key, _packed(None), token=token)
             elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
-                self._store.failed(key, repr(error))
+                self._store.failed(key, repr(error), token=token)
             else:
-                self._store.unknown(key, repr(error))
+                self._store.unknown(key, repr(error), token=token)
         self._again(order, task, error)
 
     def _again(self, order: Order, task: Any, error: BaseException) -> None:

@@ -9,9 +9,11 @@ confirmed by the broker; the task itself published its retry. A time limit settl
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import time
+from _thread import allocate_lock
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,17 +24,22 @@ from celery.exceptions import Ignore, Reject, Retry
 from celery.worker.state import task_ready
 
 from greenlane import enqueued
+from greenlane._native import Start, Upstreams
+from greenlane.hosts.celery.alarm import Alarm, Entry
 from greenlane.hosts.celery.delivery import Delivery, Line
 from greenlane.hosts.celery.execution import Again, Dead, Execution
+from greenlane.hosts.celery.jobs import Jobs
 from greenlane.hosts.celery.outcomes import outcome_of
 from greenlane.hosts.celery.owner import Owner
 from greenlane.hosts.celery.queues import Queues
 from greenlane.hosts.celery.runners import Runner
-from greenlane.policy.upstreams import Outcome, Start
+from greenlane.policy import Outcome
 from greenlane.settings import Settings
+from greenlane.tasks.dead_letters import ORDER, RETURNS, Death
 from greenlane.tasks.keys import KeyFunction
-from greenlane.tasks.order import ORDER, RETURNS, Order, State, running
+from greenlane.tasks.order import Order, State, running
 from greenlane.tasks.parked import Parked
+from greenlane.tasks.retries import Backoff, RetryBudget
 
 __all__ = ["Host", "Totals"]
 
@@ -60,6 +67,7 @@ class Totals:
         self.hard_limits = 0
         self.keyless = 0
         self.given_back = 0
+        self.retries_held = 0
 
 
 class Host:
@@ -72,33 +80,35 @@ class Host:
         *,
         key_of: KeyFunction | None,
         order_of: KeyFunction | None,
-        make_parked: Callable[[Callable[[Order, Start], None], Callable[[Order], None]], Parked],
+        upstreams: Upstreams,
         make_runner: Callable[[Callable[[Order], None]], Runner],
         store: Any = None,
-        open_job: Callable[[Order], bool] | None = None,
-        close_job: Callable[[], object] | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         self.settings = settings
         self.owner = owner
         self.line = Line()
         self.totals = Totals()
         self.store = store
-        self.parked = make_parked(self._begin, self._give_back)
+        self.parked = Parked(upstreams, start=self._begin, give_back=self._give_back, too_late=self._too_late)
         self.runner = make_runner(self._serve)
         self.execution = Execution(store, self, most_attempts=settings.task_attempts)
         self._key_of = key_of
         self._order_of = order_of
-        self._open_job = open_job
-        self._close_job = close_job
+        self._jobs = jobs
         self._numbers = 0
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._wake: Any = None
+        self._alarm = Alarm(owner)
+        self._wake: Entry | None = None
         self._wake_ns = 0
         self._turning = False
         # Set by the step, at each connection.
         self.consumer: Any = None
         self.queues: Queues | None = None
         self._random = random.Random()
+        self._backoff = Backoff(settings.task_retry_s, settings.task_retry_most_s, settings.task_attempts)
+        self._budget = RetryBudget(settings.task_retry_budget_frac)
+        self._budget_lock = allocate_lock()
 
     # --- received -------------------------------------------------------------------------------------------------
 
@@ -118,11 +128,7 @@ class Host:
             return
         count = request.request_dict.get(_DELIVERY_COUNT)
         if isinstance(count, int) and count >= self.settings.task_deliveries:
-            self._bury(order, f"delivered {count + 1} times")
-            return
-        remaining_s = order.remaining_s()
-        if remaining_s is not None and remaining_s <= 0:
-            self._bury(order, "its deadline passed before it was begun")
+            self._bury(order, "deliveries", f"delivered {count + 1} times")
             return
         self.parked.arrive(order)
         self.turn()
@@ -184,15 +190,14 @@ class Host:
             self.parked.ended(order, Outcome.CANCELLED)
             self._settle(order)
             return
-        remaining_s = order.remaining_s()
-        if remaining_s is not None and remaining_s <= 0:
-            self.parked.ended(order, Outcome.CANCELLED)
-            self._bury(order, "its deadline passed while it was parked")
-            return
         self.totals.started += 1
+        if not order.attempts:
+            with self._budget_lock:
+                self._budget.attempted(time.monotonic_ns())
+        order.began_s = round(time.time(), 3)
         order.generation += 1
         order.late = ""
-        self._set_limits(order, start, remaining_s)
+        self._set_limits(order, start)
         request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
 
@@ -200,7 +205,7 @@ class Host:
         """Run an order; where orders run."""
         request, generation = order.request, order.generation
         token = running.set(order)
-        opened = self._open_job is not None and self._open_job(order)
+        opened = self._jobs is not None and self._jobs.open(order)
         result: Any
         try:
             trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
@@ -217,12 +222,13 @@ class Host:
             result = (1, ExceptionInfo(), 0.0)
         finally:
             running.reset(token)
-            if opened and self._close_job is not None:
-                self._close_job()
+            if opened and self._jobs is not None:
+                self._jobs.close()
         self.owner.post(lambda: self._finished(order, generation, result))
 
-    def _set_limits(self, order: Order, start: Start, remaining_s: float | None) -> None:
+    def _set_limits(self, order: Order, start: Start) -> None:
         request, settings = order.request, self.settings
+        remaining_s = order.remaining_s()
         hard, soft = request.time_limits or (None, None)
         soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
         hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
@@ -233,14 +239,12 @@ class Host:
             hard = min(hard or 1e9, remaining_s + settings.task_grace_s)
         elif soft and not hard:
             hard = soft + settings.task_grace_s
-        timer, generation = self.consumer.timer, order.generation
+        order.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
         for seconds, meets in ((soft, self._soften), (hard, self._give_up)):
             if seconds:
-                call = self._posting(meets, order, generation, seconds)
-                order.timers.append(timer.call_after(seconds, call))
-
-    def _posting(self, meets: Callable[[Order, int, float], None], *arguments: Any) -> Callable[[], None]:
-        return lambda: self.owner.post(lambda: meets(*arguments))
+                at_ns = time.monotonic_ns() + int(seconds * 1e9)
+                call = functools.partial(meets, order, order.generation, seconds)
+                order.timers.append(self._alarm.at(at_ns, call))
 
     def _soften(self, order: Order, generation: int, seconds: float) -> None:
         if order.generation == generation and order.state is State.RUNNING:
@@ -261,10 +265,10 @@ class Host:
         self.runner.abandon(order)
         self.parked.ended(order, Outcome.TIMED_OUT)
         self._in_doubt(order, reason)
-        order.note("hard limit", reason)
+        order.note("unknown", reason)
         at_ns = self.again_ns(order)
         if at_ns is None:
-            self._bury(order, reason)
+            self._bury(order, "attempts", reason)
         else:
             self.totals.retried += 1
             self.parked.later(order, at_ns)
@@ -313,7 +317,7 @@ class Host:
             self._return(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self._bury(order, order.late or _reason(error))
+            self._bury(order, *_death(error))
             request.send_event("task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _outcome(self, order: Order, error: BaseException) -> Outcome:
@@ -328,20 +332,26 @@ class Host:
             return  # the broker has it: whoever is next in line runs it
         if again.counted:
             self.totals.retried += 1
-            order.note("failed", again.why)
+            order.note("unknown" if order.late else "failed", again.why)
         self.parked.later(order, again.at_ns)
 
     def again_ns(self, order: Order) -> int | None:
-        """Give when a failed order is run again: full jitter; None: attempts or deadline do not allow it."""
-        settings = self.settings
-        if order.attempts >= settings.task_attempts:
+        """Give when a failed order is run again; None: attempts or deadline do not allow it. From any thread.
+
+        A retry for which the budget has none left waits until it has.
+        """
+        if self._backoff.spent(order.attempts, time.time(), order.deadline_at):
             return None
-        most = min(settings.task_retry_most_s, settings.task_retry_s * 2 ** max(0, order.attempts - 1))
-        wait_s = self._random.uniform(0, most)
+        now_ns = time.monotonic_ns()
+        at_ns = now_ns + int(self._backoff.delay_s(order.attempts, self._random.random()) * 1e9)
+        with self._budget_lock:
+            if not self._budget.take(now_ns):
+                self.totals.retries_held += 1
+                at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
         remaining_s = order.remaining_s()
-        if remaining_s is not None and wait_s >= remaining_s:
+        if remaining_s is not None and at_ns - now_ns >= remaining_s * 1e9:
             return None
-        return time.monotonic_ns() + int(wait_s * 1e9)
+        return at_ns
 
     # --- settled --------------------------------------------------------------------------------------------------
 
@@ -362,32 +372,40 @@ class Host:
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
-    def _bury(self, order: Order, reason: str) -> None:
+    def _bury(self, order: Order, reason: str, said: str) -> None:
         """To the dead letters, with its history; acknowledged when the broker has it there."""
         self.totals.dead += 1
-        order.note("dead", reason)
-        _log.error("order %s at %r goes to the dead letters: %s", order.id, order.key, reason)
-        self._send(order, dead=True)
+        _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
+        self._send(order, reason, said)
 
     def _give_back(self, order: Order) -> None:
         """There is no room for it here: back to the broker, for a while."""
         self._return(order, "no room")
 
+    def _too_late(self, order: Order) -> None:
+        self._bury(order, "deadline", "its deadline passed while it waited")
+
     def _return(self, order: Order, reason: str) -> None:
         self.totals.returned += 1
         order.returns += 1
         order.note("returned", reason)
-        self._send(order, dead=False)
+        self._send(order)
 
-    def _send(self, order: Order, *, dead: bool) -> None:
+    def _send(self, order: Order, dead: str = "", said: str = "") -> None:
+        """Publish a copy: to the dead letters for the reason `dead`, or back to the queue after a while."""
         assert self.queues is not None
         order.state = State.LEAVING
         delivery = order.delivery
+        headers = order.headers()
+        if dead:
+            queue = self.queues.name(delivery.message)
+            death = Death(dead, said, queue, round(time.time(), 3), order.id, order.name, order.history)
+            headers |= death.headers()
 
         def arrived(published: bool) -> None:
             self.owner.post(lambda: self._left(order, published))
 
-        self.queues.send(delivery.message, order.headers(), dead=dead, returns=order.returns,
+        self.queues.send(delivery.message, headers, dead=bool(dead), returns=order.returns,
                          still=lambda: not delivery.stale, done=arrived)  # fmt: skip
 
     def _left(self, order: Order, published: bool) -> None:
@@ -396,15 +414,15 @@ class Host:
 
     def bury_message(self, message: Any, reason: str) -> None:
         """To the dead letters, what never became an order."""
-        self._send_message(message, reason, dead=True)
+        self._send_message(message, "malformed", reason)
 
     def return_message(self, message: Any, reason: str) -> None:
         """Back to the broker, for another version of the application, until it has come too often."""
         returns = message.headers.get(RETURNS)
         dead = isinstance(returns, int) and returns >= self.settings.task_deliveries
-        self._send_message(message, reason, dead=dead)
+        self._send_message(message, "unregistered" if dead else "", reason)
 
-    def _send_message(self, message: Any, reason: str, *, dead: bool) -> None:
+    def _send_message(self, message: Any, dead: str, said: str) -> None:
         self._numbers += 1
         headers = message.headers if isinstance(message.headers, dict) else {}
         name = str(headers.get("task") or "")
@@ -415,9 +433,9 @@ class Host:
         order.delivery = Delivery(message, self.line)
         self.totals.received += 1
         if dead:
-            self._bury(order, reason)
+            self._bury(order, dead, said)
         else:
-            self._return(order, reason)
+            self._return(order, said)
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -460,25 +478,19 @@ class Host:
 
     def _cancel(self, order: Order) -> None:
         for entry in order.timers:
-            self.consumer.timer.cancel(entry)
+            entry.cancel()
         order.timers = []
 
     def _call_at(self, at_ns: int | None) -> None:
-        if at_ns is None or self.consumer is None:
-            return
-        now_ns = time.monotonic_ns()
-        if self._wake_ns > now_ns and self._wake_ns <= at_ns:
+        if at_ns is None or (self._wake is not None and self._wake_ns <= at_ns):
             return
         if self._wake is not None:
-            self.consumer.timer.cancel(self._wake)
+            self._wake.cancel()
         self._wake_ns = at_ns
-        self._wake = self.consumer.timer.call_after(max(0.0, (at_ns - now_ns) / 1e9), self._woken)
+        self._wake = self._alarm.at(at_ns, self._woken)
 
     def _woken(self) -> None:
-        self.owner.post(self._woken_here)
-
-    def _woken_here(self) -> None:
-        self._wake, self._wake_ns = None, 0
+        self._wake = None
         self.turn()
 
 
@@ -487,5 +499,8 @@ def _expected(task: Any) -> tuple[type[BaseException], ...]:
     return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
 
 
-def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, Dead) else repr(error)
+def _death(error: BaseException) -> tuple[str, str]:
+    """A word for why, and a sentence."""
+    if isinstance(error, Reject):
+        return "rejected", str(error.reason or "the task rejected it")
+    return "attempts", str(error) if isinstance(error, Dead) else repr(error)

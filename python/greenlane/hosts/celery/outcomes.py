@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from greenlane.policy.upstreams import Outcome
+from greenlane.policy import Outcome
 from greenlane.tasks.order import NotSent
 
 __all__ = ["nothing_sent", "outcome_of"]

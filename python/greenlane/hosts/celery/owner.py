@@ -15,11 +15,15 @@ from collections.abc import Callable
 from select import POLLIN
 from typing import Any, Final, Protocol
 
-from greenlane.real import poll
+from greenlane.fork_warning import mark_thread
+from greenlane.real import allocate_lock, poll, start_new_thread
 
 __all__ = ["GreenOwner", "Owner", "ThreadOwner"]
 
 Call = Callable[[], object]
+
+#: A wait for nothing in particular.
+_LONG_S: Final = 3600.0
 
 
 class Owner(Protocol):
@@ -30,6 +34,9 @@ class Owner(Protocol):
 
     def wake(self) -> None:
         """From any thread and from a signal's function: let the owner's loop turn."""
+
+    def ring(self, at_ns: int, call: Call) -> None:
+        """Of the owner alone: do one thing at a time of the monotonic clock; what was asked before is forgotten."""
 
     def wait(self, seconds: float) -> None:
         """Of the owner alone: do what is posted, for at most so long, or until something was."""
@@ -42,6 +49,11 @@ class ThreadOwner:
         self._posted: deque[Call] = deque()
         self._event: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._told = False
+        self._guard = allocate_lock()
+        self._rings = allocate_lock()
+        self._rings.acquire()
+        self._ring: tuple[int, Call] | None = None
+        self._ringing = False
 
     def fileno(self) -> int:
         """Give what is readable when something was posted."""
@@ -67,6 +79,29 @@ class ThreadOwner:
         while self._posted:
             self._posted.popleft()()
 
+    def ring(self, at_ns: int, call: Call) -> None:
+        """See Owner. A thread of ours waits: the loop's own timers stand still while the broker is away."""
+        with self._guard:
+            self._ring = (at_ns, call)
+            if not self._ringing:
+                self._ringing = True
+                start_new_thread(self._watch, ())
+            elif self._rings.locked():
+                self._rings.release()
+
+    def _watch(self) -> None:
+        mark_thread()
+        while True:
+            with self._guard:
+                at_ns, call = self._ring or (0, None)
+                left_s = (at_ns - time.monotonic_ns()) / 1e9 if call is not None else _LONG_S
+                if call is not None and left_s <= 0:
+                    self._ring = None
+            if call is not None and left_s <= 0:
+                self.post(call)
+                continue
+            self._rings.acquire(True, min(left_s, _LONG_S))
+
     def wait(self, seconds: float) -> None:
         """See Owner."""
         waiting = poll()
@@ -88,6 +123,7 @@ class GreenOwner:
         self._turned = Event()
         self._watcher = gevent.get_hub().loop.async_()
         self._watcher.start(self._run)
+        self._timer: Any = None
 
     def post(self, call: Call) -> None:
         """See Owner."""
@@ -101,6 +137,15 @@ class GreenOwner:
     def wake(self) -> None:
         """See Owner."""
         self._watcher.send()
+
+    def ring(self, at_ns: int, call: Call) -> None:
+        """See Owner."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
+        left_s = max(0.0, (at_ns - time.monotonic_ns()) / 1e9)
+        self._timer = self._gevent.get_hub().loop.timer(left_s)
+        self._timer.start(self._gevent.spawn, call)
 
     def wait(self, seconds: float) -> None:
         """See Owner."""
@@ -116,9 +161,3 @@ class GreenOwner:
             self._posted.popleft()()
         self._turned.set()
 
-
-def pause(owner: Owner, until: float) -> None:
-    """Let the owner work until a moment of the monotonic clock, in seconds."""
-    left = until - time.monotonic()
-    if left > 0:
-        owner.wait(min(left, 0.2))

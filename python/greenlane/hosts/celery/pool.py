@@ -10,19 +10,20 @@ from typing import Any
 
 from celery.concurrency.base import BasePool
 
+from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.hosts.celery import refusals
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
 from greenlane.hosts.celery.step import step_of
-from greenlane.policy.upstreams import Upstreams
+from greenlane.policy import UpstreamRule
 from greenlane.real import threads_are_green
 from greenlane.settings import Settings, load
 from greenlane.tasks.keys import key_function
 from greenlane.tasks.order import Order
-from greenlane.tasks.parked import Parked
 
 __all__ = ["GreenPool", "Pool", "use"]
 
@@ -56,8 +57,10 @@ class Pool(BasePool):  # type: ignore[misc]
             owner,
             key_of=key_function("task_key", settings.task_key),
             order_of=key_function("task_order", settings.task_order),
-            make_parked=lambda start, give_back: Parked(_upstreams(settings), start=start, give_back=give_back),
+            upstreams=Upstreams(settings.task_slots, _rule(settings)),
             make_runner=self._runner,
+            store=_store(settings),
+            jobs=self._jobs(settings),
         )
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
@@ -89,6 +92,10 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def _runner(self, serve: Callable[[Order], None]) -> Runner:
         return ThreadRunner(self.limit, serve)
+
+    def _jobs(self, settings: Settings) -> Jobs | None:
+        """Permits for the tasks' CPU work, and a job for each of them."""
+        return PermittedJobs(settings)
 
     def _check_threads(self) -> None:
         if threads_are_green():
@@ -131,6 +138,9 @@ class GreenPool(Pool):
     def _runner(self, serve: Callable[[Order], None]) -> Runner:
         return GreenRunner(serve)
 
+    def _jobs(self, settings: Settings) -> Jobs | None:
+        return None  # greenlets take turns on one thread anyway
+
     def _check_threads(self) -> None:
         if not threads_are_green():
             raise HostError(
@@ -154,5 +164,21 @@ def _longest_s(settings: Settings) -> float:
     return settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
 
 
-def _upstreams(settings: Settings) -> Upstreams:
-    return Upstreams(settings.task_slots)
+def _store(settings: Settings) -> Any:
+    if not settings.task_store:
+        return None
+    from greenlane.tasks.store import open_store
+
+    store = open_store(settings.task_store)
+    store.check()
+    return store
+
+
+def _rule(settings: Settings) -> UpstreamRule:
+    return UpstreamRule(
+        parked_most=settings.task_parked_most,
+        parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
+        parked_most_ns=int(settings.task_parked_most_s * 1e9),
+        all_parked_most=settings.task_parked_most,
+        all_parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
+    )

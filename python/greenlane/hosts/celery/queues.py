@@ -16,6 +16,7 @@ from typing import Any, Final
 from kombu import Queue
 
 from greenlane.hosts.celery.publisher import Letter, Publisher
+from greenlane.tasks.dead_letters import dead_queue
 
 __all__ = ["Queues"]
 
@@ -46,6 +47,10 @@ class Queues:
         """Publish no more."""
         self._publisher.stop()
 
+    def name(self, message: Any) -> str:
+        """Give the queue that a message came from."""
+        return self._queue_of(message)
+
     def send(
         self,
         message: Any,
@@ -63,7 +68,7 @@ class Queues:
 
     def dead(self, name: str) -> Queue:
         """Give the queue of the dead letters of a queue."""
-        return Queue(f"{name}.dead", durable=True, queue_arguments=self._quorum())
+        return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum())
 
     def later(self, name: str, returns: int) -> Queue:
         """Give the queue in which what was returned so often waits."""

@@ -6,16 +6,15 @@ along, under `-P custom` as under `greenlane work`.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from typing import Any, ClassVar
 
 from celery import bootsteps
-from celery.worker import loops
 from kombu.common import ignore_errors
 
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.loop import loop_of
 from greenlane.hosts.celery.owner import ThreadOwner
 from greenlane.hosts.celery.publisher import Publisher
 from greenlane.hosts.celery.queues import Queues
@@ -80,7 +79,7 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
 
     c.update_strategies = update_strategies
     if c.hub is None:
-        c.loop = _polling(host)
+        c.loop = loop_of(host.owner)
 
 
 def _burying(host: Host, reason: str) -> Any:
@@ -99,28 +98,6 @@ def _unknown(c: Any, host: Host) -> Any:
         host.return_message(message, f"no task {message.headers.get('task')!r} is registered here")
 
     return unknown
-
-
-def _polling(host: Host) -> Any:
-    """Celery's loop for transports and threads that have no event loop, in shorter steps."""
-
-    def loop(c: Any, connection: Any, consumer: Any, blueprint: Any, hub: Any, qos: Any, *rest: Any, **more: Any) -> None:
-        step_s = 0.5 if c.pool.is_green else 0.02
-        slow = connection.drain_events
-
-        def drain_events(timeout: float | None = None) -> Any:
-            if isinstance(host.owner, ThreadOwner):
-                host.owner.run()
-            return slow(timeout=step_s)
-
-        connection.drain_events = drain_events
-        try:
-            loops.synloop(c, connection, consumer, blueprint, hub, qos, *rest, **more)
-        finally:
-            with contextlib.suppress(AttributeError):
-                del connection.drain_events
-
-    return loop
 
 
 def _queues(c: Any, host: Host) -> Queues:

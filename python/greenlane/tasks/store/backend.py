@@ -55,7 +55,7 @@ class Backend(Protocol):
     def read(self, key: str) -> Record | None:
         """One record."""
 
-    def tidy(self, retention: Retention) -> int:
+    def tidy(self) -> int:
         """Forget what is over its time, some thousands at most; gives how many."""
 
     def close(self) -> None:

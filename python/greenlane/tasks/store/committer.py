@@ -18,7 +18,7 @@ from typing import Final
 
 from greenlane.errors import GreenlaneError, StoreError, StoreRefused
 from greenlane.real import RLock
-from greenlane.tasks.store.backend import Backend, Owner, Retention
+from greenlane.tasks.store.backend import Backend, Owner
 from greenlane.tasks.store.item import Item
 from greenlane.tasks.store.record import State
 from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
@@ -52,7 +52,7 @@ class Counts:
 class Committer:
     """Applies operations in batches on one thread. `submit` and `visit` from any thread; `run` is the thread."""
 
-    def __init__(self, backend: Backend, owner: Owner, retention: Retention, bell: Bell) -> None:
+    def __init__(self, backend: Backend, owner: Owner, bell: Bell) -> None:
         """Make it; nothing runs before `run`."""
         self.counts = Counts()
         #: Why the store failed the last time; None = it works.
@@ -61,7 +61,6 @@ class Committer:
         self.lease_until_ns = 0
         self._backend = backend
         self._owner = owner
-        self._retention = retention
         self._bell = bell
         # Reentrant: a signal's handler may close the store in the middle of anything.
         self._lock = RLock()
@@ -254,7 +253,7 @@ class Committer:
             return
         gone = 0
         try:
-            gone = self._backend.tidy(self._retention)
+            gone = self._backend.tidy()
         except StoreError as error:
             self.trouble = error
         self.counts.forgotten += gone

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.tasks.store.backend import Backend, Retention
+from greenlane.tasks.store.driver import without_password
+from greenlane.tasks.store.postgres import Postgres
+from greenlane.tasks.store.redis import Redis
 from greenlane.tasks.store.sqlite import SQLite
 from greenlane.tasks.store.store import LEASE_S, PATIENCE_S, Store
 
 __all__ = ["open_store"]
+
+Make = Callable[[], Backend]
 
 RULE: Final = "sqlite:///relative/file, sqlite:////absolute/file, postgresql://… or redis://…"
 
@@ -36,37 +42,61 @@ def open_store(
     Raises:
         SettingsError: no such URL.
     """
-    return Store(_maker(url), owner=owner, lease_s=lease_s, patience_s=patience_s, retention=retention)
+    make = _maker(url, retention or Retention())
+    return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
 
 
-def _maker(url: str) -> Callable[[], Backend]:
+def _maker(url: str, retention: Retention) -> Make:
     parts = urllib.parse.urlsplit(url)
     maker = _MAKERS.get(parts.scheme)
     if maker is None:
-        raise SettingsError("task_store", _without_password(url), RULE, 'write task_store = "sqlite:///orders.db"')
-    return maker(url, parts)
+        raise _wrong(url, RULE, 'write task_store = "sqlite:///orders.db"')
+    return maker(parts, retention)
 
 
-def _sqlite(url: str, parts: urllib.parse.SplitResult) -> Callable[[], Backend]:
+def _sqlite(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
     path = urllib.parse.unquote(parts.path[1:])
-    options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    most = options.pop("max_mb", "0")
+    options = _options(parts, ("max_mb",), only=True)
     if parts.netloc or not path:
-        raise SettingsError("task_store", url, RULE, "three slashes before a relative path, four before a whole one")
-    if options or not _is_size(most):
-        raise SettingsError("task_store", url, "no option but max_mb, a number of at least 1", "leave the others out")
-    return lambda: SQLite(path, max_mb=float(most))
+        raise _wrong(parts.geturl(), RULE, "three slashes before a relative path, four before a whole one")
+    if not re.fullmatch(r"[0-9]{1,9}", options.get("max_mb", "0")):
+        raise _wrong(parts.geturl(), "max_mb as a whole number of MB", "leave it out: as the disk allows")
+    return lambda: SQLite(path, retention, max_mb=int(options.get("max_mb", "0")))
 
 
-def _is_size(text: str) -> bool:
-    try:
-        return float(text) == 0 or 1 <= float(text) < 1e9
-    except ValueError:
-        return False
+def _postgres(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
+    url = parts.geturl()
+    return lambda: Postgres(url, retention)
 
 
-def _without_password(url: str) -> str:
-    return urllib.parse.urlsplit(url)._replace(netloc="…").geturl() if "@" in url else url
+def _redis(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
+    ours = _options(parts, ("prefix", "may_forget"), only=False)
+    theirs = [pair for pair in urllib.parse.parse_qsl(parts.query) if pair[0] not in ours]
+    url = parts._replace(query=urllib.parse.urlencode(theirs)).geturl()
+    if ours.get("may_forget", "0") not in ("0", "1"):
+        raise _wrong(url, "may_forget=1 or nothing", "leave it out: orders must not be forgotten")
+    may_forget = ours.get("may_forget") == "1"
+    return lambda: Redis(url, retention, prefix=ours.get("prefix", "greenlane:"), may_forget=may_forget)
 
 
-_MAKERS: Final = {"sqlite": _sqlite}
+def _options(parts: urllib.parse.SplitResult, known: tuple[str, ...], *, only: bool) -> dict[str, str]:
+    """Options of the URL that are ours; `only`: there may be no others."""
+    given = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+    strange = sorted(given.keys() - set(known))
+    if strange and only:
+        raise _wrong(parts.geturl(), f"no option but {', '.join(known)}", f"leave {strange[0]} out")
+    return {name: value for name, value in given.items() if name in known}
+
+
+def _wrong(url: str, rule: str, hint: str) -> SettingsError:
+    return SettingsError("task_store", without_password(url), rule, hint)
+
+
+_MAKERS: Final[Mapping[str, Callable[[urllib.parse.SplitResult, Retention], Make]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "redis": _redis,
+    "rediss": _redis,
+    "unix": _redis,
+}

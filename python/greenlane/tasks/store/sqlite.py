@@ -12,14 +12,15 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane.tasks.store.backend import Owner, Retention
 from greenlane.tasks.store.process import Process
-from greenlane.tasks.store.record import Record, State, Unreadable, decoded, encoded
+from greenlane.tasks.store.reading import changed, found, readable
+from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Found, Operation, Outcomes, decide
 
 __all__ = ["SQLite"]
@@ -75,14 +76,16 @@ class SQLite:
 
     blocks = True
 
-    def __init__(self, path: str | Path, *, max_mb: float = 0) -> None:
+    def __init__(self, path: str | Path, retention: Retention, *, max_mb: float = 0) -> None:
         """Nothing is opened yet.
 
         Args:
             path: the file; made when it is absent, its folder is not.
+            retention: how long records are kept.
             max_mb: the file grows no larger; then it is full, and orders wait; 0 = as the disk allows.
         """
         self.place = str(path)
+        self._retention = retention
         self._max_mb = max_mb
         self._process = Process.this()
         self._opened: sqlite3.Connection | None = None
@@ -97,7 +100,8 @@ class SQLite:
             records = _records(connection, self.place, operations)
             before = dict(records)
             outcomes = decide(operations, records, now_s, lambda name: self._left_s(connection, name))
-            connection.executemany(_WRITE, _changed(before, records, now_s))
+            written = [(key, state, now_s, record) for key, state, record in changed(before, records)]
+            connection.executemany(_WRITE, written)
         return outcomes
 
     def leave(self, owner: Owner) -> None:
@@ -111,26 +115,24 @@ class SQLite:
         query = f"SELECT key, record FROM orders {where} ORDER BY changed DESC LIMIT ?"
         with self._transaction("read the store") as connection:
             rows = connection.execute(query, (*values, most)).fetchall()
-        for key, raw in rows:
-            with contextlib.suppress(Unreadable):
-                yield key, decoded(raw)
+        yield from readable(rows)
 
     def read(self, key: str) -> Record | None:
         """Give one record; see `Backend`."""
         with self._transaction("read the store") as connection:
             row = connection.execute("SELECT record FROM orders WHERE key = ?", (key,)).fetchone()
-        found = None if row is None else _found(key, row[0], self.place)
-        if isinstance(found, StoreRefused):
-            raise found
-        return found
+        record = None if row is None else found(key, row[0], self.place)
+        if isinstance(record, StoreRefused):
+            raise record
+        return record
 
-    def tidy(self, retention: Retention) -> int:
+    def tidy(self) -> int:
         """Forget what is over its time; see `Backend`."""
         now_s, gone = time.time(), 0
         with self._transaction("tidy the store") as connection:
             for state in State:
                 oldest = "SELECT rowid FROM orders WHERE state = ? AND changed < ? ORDER BY changed LIMIT ?"
-                values = (state.value, now_s - retention.seconds(state), _MOST_FORGOTTEN)
+                values = (state.value, now_s - self._retention.seconds(state), _MOST_FORGOTTEN)
                 gone += connection.execute(f"DELETE FROM orders WHERE rowid IN ({oldest})", values).rowcount
             connection.execute("DELETE FROM owners WHERE until_s < ?", (_boot_s(),))
         return gone
@@ -161,10 +163,10 @@ class SQLite:
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            found = _error(attempted, self.place, error)
-            if not isinstance(error, sqlite3.OperationalError) or isinstance(found, StoreRefused):
+            said = _error(attempted, self.place, error)
+            if not isinstance(error, sqlite3.OperationalError) or isinstance(said, StoreRefused):
                 self.close()
-            raise found from error
+            raise said from error
 
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -180,13 +182,13 @@ class SQLite:
         return self._opened
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
         owner = connection.execute("PRAGMA application_id").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and owner != _APPLICATION:
             raise _refused(self.place, "somebody else's database", "a store of orders, or a file that is not there yet")
-        if found > _FORMAT:
-            raise _refused(self.place, f"format {found}", f"at most format {_FORMAT}, which this release reads")
+        if version > _FORMAT:
+            raise _refused(self.place, f"format {version}", f"at most format {_FORMAT}, which this release reads")
         if self._max_mb:
             size = connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {max(int(self._max_mb * 2**20 / size), 16)}")
@@ -205,31 +207,15 @@ def _boot_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _records(connection: sqlite3.Connection, place: str, operations: Sequence[Operation]) -> MutableMapping[str, Found]:
+def _records(connection: sqlite3.Connection, place: str, operations: Sequence[Operation]) -> dict[str, Found]:
     records: dict[str, Found] = dict.fromkeys(operation.key for operation in operations)
     keys = list(records)
     for start in range(0, len(keys), _MOST_KEYS):
         some = keys[start : start + _MOST_KEYS]
         marks = ", ".join("?" * len(some))
         for key, raw in connection.execute(f"SELECT key, record FROM orders WHERE key IN ({marks})", some):
-            records[key] = _found(key, raw, place)
+            records[key] = found(key, raw, place)
     return records
-
-
-def _found(key: str, raw: bytes, place: str) -> Found:
-    try:
-        return decoded(raw)
-    except Unreadable as error:
-        hint = f"look at the order's outcome at its upstream, then delete its record from {place}"
-        return StoreRefused("read an order's record", name="key", value=key, rule=f"a record ({error})", hint=hint)
-
-
-def _changed(
-    before: MutableMapping[str, Found], after: MutableMapping[str, Found], now_s: float
-) -> Iterator[tuple[str, str, float, bytes]]:
-    for key, record in after.items():
-        if isinstance(record, Record) and record is not before[key]:
-            yield key, record.state.value, now_s, encoded(record)
 
 
 def _error(attempted: str, place: str, error: sqlite3.Error) -> StoreError:

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
 from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
-from greenlane.tasks.store.backend import Backend, Owner, Retention
+from greenlane.tasks.store.backend import Backend, Owner
 from greenlane.tasks.store.committer import Committer, Counts, closed
 from greenlane.tasks.store.item import Item, Told
 from greenlane.tasks.store.keys import checked_key, checked_reason
@@ -53,7 +53,6 @@ class Store:
         owner: str = "",
         lease_s: float = LEASE_S,
         patience_s: float = PATIENCE_S,
-        retention: Retention | None = None,
     ) -> None:
         """Nothing is opened, and no thread started, before the first use.
 
@@ -62,13 +61,11 @@ class Store:
             owner: this process's name in the history; "" = host and process id. A random part is added.
             lease_s: how long others wait for an order of this process after the last sign of it.
             patience_s: how long `begin` waits for a store that cannot be asked.
-            retention: how long records are kept; None = 7 days, 90 in doubt.
         """
         self._make = make
         self._name = owner
         self._lease_s = lease_s
         self._patience_s = patience_s
-        self._retention = retention or Retention()
         self._begin_anew()
         in_forked_child(self._begin_anew)
 
@@ -85,7 +82,7 @@ class Store:
         self._place = backend.place
         # Sockets are cooperative there, and a driver on a thread of the operating system would give it a hub.
         self._green = threads_are_green() and not backend.blocks
-        self._committer = Committer(backend, self._owner, self._retention, self._bell())
+        self._committer = Committer(backend, self._owner, self._bell())
 
     @property
     def owner(self) -> str:
