@@ -195,7 +195,7 @@ class Committer:
         self.counts.failures += 1
         self._failed_in_turn += 1
         for item in batch:
-            item.tried = True
+            item.tried, item.why = True, error
         self._again(batch)
         self._give_up(error)
         self._visit()

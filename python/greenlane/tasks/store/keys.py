@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["KEY_CHARACTERS", "checked_key", "checked_reason"]
 
 #: A business id, not a payload. Fits every store's index.
-KEY_CHARACTERS: Final = 256
+KEY_CHARACTERS: Final = 512
 _REASON_CHARACTERS: Final = 500
 
 

@@ -180,6 +180,7 @@ class Redis:
             socket_timeout=_TIMEOUT_S,
             socket_connect_timeout=_TIMEOUT_S,
             single_connection_client=True,
+            protocol=2,
             retry=Retry(NoBackoff(), 0),
         )
         try:
@@ -201,7 +202,11 @@ class Redis:
             if said.get(name, rule) != rule:
                 hint = f"`CONFIG SET {name} {rule}` and its file, or ?may_forget=1 where orders may be called again"
                 raise StoreRefused(
-                    "open the store", name=name, value=said[name], rule=f"{rule!r}: orders last", hint=hint
+                    "open the store",
+                    name=name,
+                    value=said[name],
+                    rule=f"{rule!r}: orders must not be forgotten",
+                    hint=hint,
                 )
 
 

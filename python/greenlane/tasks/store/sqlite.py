@@ -28,8 +28,8 @@ __all__ = ["SQLite"]
 _FORMAT: Final = 1
 #: "glor": `file` and whoever opens it can tell whose it is.
 _APPLICATION: Final = 0x676C6F72
-#: What a write waits for another process's: some hundred commits of a slow disk.
-_BUSY_S: Final = 2.0
+#: What a write waits for another process's before it is tried anew: some hundred commits of a fast disk.
+_BUSY_S: Final = 0.5
 #: Keys of one SELECT: SQLite before 3.32 takes at most 999 parameters.
 _MOST_KEYS: Final = 500
 #: Records that one tidying takes away, so that no batch waits long for it.

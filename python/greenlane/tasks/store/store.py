@@ -203,7 +203,7 @@ class Store:
         if errors:
             raise errors[0]
         if not found:
-            raise self._no_answer("read", self.trouble)
+            raise self._no_answer("read", self.trouble, self._patience_s)
         return found[0]
 
     def close(self, within_s: float = 5.0) -> bool:
@@ -260,16 +260,16 @@ class Store:
             gone = item.leave()
             waits.close()
         if gone:
-            raise self._no_answer(operation.kind.value, item.why)
+            raise self._no_answer(operation.kind.value, item.why or self.trouble, patience_s)
         if isinstance(answers[0], GreenlaneError):
             raise answers[0]
         return answers[0]
 
-    def _no_answer(self, what: str, why: StoreError | None) -> StoreError:
+    def _no_answer(self, what: str, why: StoreError | None, patience_s: float | None) -> StoreError:
         if why is not None:
             return why
         return StoreUnavailable(
-            f"{what}: ask the store", name="store", value=self._place, rule=f"an answer within {self._patience_s:g} s",
+            f"{what}: ask the store", name="store", value=self._place, rule=f"an answer within {patience_s or 0:g} s",
             hint="see whether its server or disk answers",
         )  # fmt: skip
 

@@ -1,0 +1,95 @@
+"""Under `monkey.patch_all()`: a greenlet that waits for the store lets the others go on, and no thread gets a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import Redis
+from tests.tasks.store.places import Place
+
+# The store answers only after another greenlet has had twenty turns.
+HELD = """
+import sys
+from gevent import monkey
+monkey.patch_all()
+import gc, os, signal, sqlite3, threading, time
+import gevent.hub
+from greenlane.tasks.store import State, open_store
+
+url, held = sys.argv[1:]
+store = open_store(url, patience_s=60)
+assert store.begin("a").state is State.NEW
+if held.isdigit():
+    os.kill(int(held), signal.SIGSTOP)
+    let_go = lambda: os.kill(int(held), signal.SIGCONT)
+else:
+    stranger = sqlite3.connect(held, isolation_level=None)
+    stranger.execute("BEGIN IMMEDIATE")
+    let_go = lambda: stranger.execute("ROLLBACK")
+
+turns = 0
+def turn():
+    global turns
+    for turns in range(1, 21):
+        time.sleep(0.005)
+    let_go()
+
+turning = threading.Thread(target=turn)
+turning.start()
+store.done("a", b"r")
+assert turns == 20, turns
+assert store.begin("a").result == b"r"
+
+# From a real thread, too, which is none of gevent's.
+assert gevent.get_hub().threadpool.apply(store.begin, ("b",)).state is State.NEW
+
+# A greenlet that is killed while it waits takes its question back.
+gone = gevent.spawn(store.visit, lambda _: None)
+gone.kill()
+timed = gevent.Timeout.start_new(0.001)
+try:
+    while True:
+        store.begin("c")
+except gevent.Timeout:
+    pass
+assert len([each for each in gc.get_objects() if isinstance(each, gevent.hub.Hub)]) <= 2  # the pool's thread has one
+print("fine", store.counts.failures)
+"""
+
+
+@pytest.mark.slow
+def test_greenlets_go_on_while_one_waits_for_a_file(tmp_path: Path, run_python: Callable[..., Any]) -> None:
+    path = tmp_path / "orders.db"
+    assert run_python(HELD, f"sqlite:///{path}", str(path)).stdout.startswith("fine")
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_greenlets_go_on_while_one_waits_for_a_server(run_python: Callable[..., Any]) -> None:
+    with Redis("--appendonly", "yes") as server:
+        assert run_python(HELD, server.url, str(server.pid)).stdout == "fine 0\n"
+
+
+MANY = """
+from gevent import monkey
+monkey.patch_all()
+import sys
+import gevent.pool
+from greenlane.tasks.store import State, open_store
+
+store = open_store(sys.argv[1])
+def order(number):
+    assert store.begin(f"k{number}").state is State.NEW
+    return store.done(f"k{number}", b"r").state is State.DONE
+print(sum(gevent.pool.Pool(100).imap_unordered(order, range(400))), store.close())
+"""
+
+
+@pytest.mark.slow
+def test_a_hundred_greenlets_share_a_store(place: Place, run_python: Callable[..., Any]) -> None:
+    assert run_python(MANY, place.url).stdout == "400 True\n"
+    assert len(place.open().find(None, 1000)) == 400
