@@ -37,7 +37,7 @@ class Plan:
 
     orders: int = 2_000
     rate_per_s: float = 300.0
-    patience_s: float = 30.0
+    patience_s: float = 60.0
     end_s: float = 15.0
     kinds: tuple[str, ...] = ("asked", "keyed")
 
@@ -162,7 +162,9 @@ class Cell:
         for worker in site.workers:
             worker.ask_to_end()
         codes = tuple(worker.process.wait(max(0.0, until_s - time.monotonic())) for worker in site.workers)
-        return codes, time.monotonic() - begun_s
+        end_s = time.monotonic() - begun_s
+        site.kill_workers()
+        return codes, end_s
 
 
 def _passed(since_s: float, seconds: float) -> bool:

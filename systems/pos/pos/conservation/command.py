@@ -21,7 +21,7 @@ from greenlane.lab.interruption import ended_by_signals
 from .cell import Cell, Outcome
 from .node import Node
 from .options import Options, parse
-from .table import rows, table
+from .table import rows, sentence, table
 
 SCHEMA: Final = "greenlane.pos-conservation/1"
 _INTERRUPTED: Final = 130
@@ -58,6 +58,8 @@ def _measured(options: Options, err: TextIO) -> list[Outcome]:
             err.flush()
             name = f"{contender.name}.{fault.name}"
             outcomes.append(Cell(folder / name, broker, contender, fault, options.plan).run())
+            err.write(f"    {sentence(outcomes[-1])}\n")
+            err.flush()
     return outcomes
 
 

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Final
 
 _APPLICATION: Final = "pos.conservation.orders:app"
-# As many tries as the stock tasks have, and a second at most before the first: a run is short.
-_OURS: Final = ("--task-attempts", "10", "--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1")
+# As many tries as the stock tasks have; times as short as a run is. What a worker that was killed had begun waits for
+# a lease.
+_OURS: Final = (
+    *("--task-attempts", "10", "--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1"),
+    *("--task-shutdown-s", "10"),
+)
 _STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
 
 

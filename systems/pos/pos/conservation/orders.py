@@ -135,7 +135,7 @@ def _made() -> Celery:
 
     @app.task(  # type: ignore[untyped-decorator]
         name=TASK,
-        ask=caller.ask,  # Greenlane's; stock Celery has no use for it
+        ask=lambda order, merchant: caller.ask(order, merchant),  # Greenlane's; stock Celery has no use for it
         autoretry_for=(requests.RequestException,),
         max_retries=setup.tries - 1,
         retry_backoff=1,

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -142,7 +142,7 @@ class Site:
             relays = undone.enter_context(Relays())
             self.to_broker = relays.to(self.broker.port)
             self.to_merchants = {name: relays.to(port) for name, port in self.ports.items()}
-            undone.callback(self._end_workers)
+            undone.callback(self.kill_workers)
             for _ in range(self._wanted_workers):
                 self.add_worker()
             self._closed = undone.pop_all()
@@ -223,25 +223,22 @@ class Site:
 
     def open_orders(self) -> int:
         """Messages that wait or that some worker has, in all queues but those of dead letters; about 0.7 s."""
-        return sum(sum(depth) for name, depth in self.broker.depths().items() if _holds_orders(name))
+        return sum(sum(depth) for name, depth in self.broker.depths().items() if _open(name))
 
     def drained(self) -> tuple[list[str], list[Letter]]:
         """Takes every message out: orders that wait, dead letters. When no worker runs any more."""
         waiting: list[str] = []
         dead: list[Letter] = []
-        with Connection(self.broker.url) as connection:
-            channel = connection.default_channel
-            for name in self.broker.depths():
-                if any(word in name for word in _NO_ORDERS):
-                    continue
-                while message := channel.basic_get(name, no_ack=True):
-                    headers = message.headers
-                    order = str(headers.get(ORDER) or headers.get("id"))
-                    if name.endswith(".dead"):
-                        history = bool(headers.get("greenlane-history") or headers.get("x-death"))
-                        dead.append(Letter(order, history))
-                    else:
-                        waiting.append(order)
+        # Some queues pass their messages on by themselves, to one that was read already.
+        while full := [name for name, depth in self.broker.depths().items() if sum(depth) and _of_orders(name)]:
+            with Connection(self.broker.url) as connection:
+                for name in full:
+                    for headers in _read(connection.default_channel, name):
+                        order = str(headers.get(ORDER) or headers.get("id"))
+                        if name.endswith(".dead"):
+                            dead.append(Letter(order, bool(headers.get("greenlane-history") or headers.get("x-death"))))
+                        else:
+                            waiting.append(order)
         return waiting, dead
 
     def _ask(self, merchant: str, path: str, content: object = None) -> Any:
@@ -253,21 +250,34 @@ class Site:
         with Connection(self.broker.url) as connection:
             for name in self.queues:
                 queue_of(name)(connection.default_channel).declare()
-                connection.default_channel.queue_declare(f"{name}.dead", durable=True, auto_delete=False)
+                connection.default_channel.queue_declare(
+                    f"{name}.dead", durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"}
+                )
 
     def _forget(self) -> None:
         with contextlib.suppress(OSError, amqp.AMQPError, StartFailed), Connection(self.broker.url) as connection:
             for name in self.broker.depths():
                 connection.default_channel.queue_delete(name)
 
-    def _end_workers(self) -> None:
+    def kill_workers(self) -> None:
+        """SIGKILL to all that is left of them."""
         for worker in self.workers:
             worker.wanted = False
             worker.kill()
 
 
-def _holds_orders(name: str) -> bool:
-    return not name.endswith(".dead") and not any(word in name for word in _NO_ORDERS)
+def _of_orders(name: str) -> bool:
+    return not any(word in name for word in _NO_ORDERS)
+
+
+def _open(name: str) -> bool:
+    return _of_orders(name) and not name.endswith(".dead")
+
+
+def _read(channel: Any, queue: str) -> Iterator[dict[str, Any]]:
+    """Headers of all its messages, which are gone then."""
+    while message := channel.basic_get(queue, no_ack=True):
+        yield message.headers
 
 
 def _added() -> dict[str, str]:

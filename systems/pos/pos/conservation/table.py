@@ -34,6 +34,16 @@ def rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     ]
 
 
+def sentence(outcome: Outcome) -> str:
+    """What is not zero, in one line."""
+    counts = {name: count for name, count in vars(outcome.balance).items() if count}
+    told = ", ".join(f"{name} {count}" for name, count in counts.items())
+    ended = (
+        f"recovered in {outcome.recovered_s:.1f} s, rest after {outcome.rest_s:.1f} s, ended in {outcome.end_s:.1f} s"
+    )
+    return f"{_verdict(outcome)}: {told}; {ended}, exit {outcome.exit_codes}"
+
+
 def table(outcomes: Sequence[Outcome]) -> str:
     """One line per contender and fault, grouped by fault."""
     head = ["fault", "contender", *_COLUMNS, "recovered s", "rest s", ""]
@@ -41,16 +51,19 @@ def table(outcomes: Sequence[Outcome]) -> str:
     last = ""
     for one in sorted(outcomes, key=lambda one: list(FAULTS).index(one.fault)):
         counts = [str(getattr(one.balance, name) or ".") for name in _COLUMNS]
-        verdict = "stuck" if one.stuck else "even" if one.balance.even else "uneven"
         lines.append(
             [one.fault if one.fault != last else "", one.contender, *counts,
-             f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", verdict]
+             f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", _verdict(one)]
         )  # fmt: skip
         last = one.fault
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     return "\n".join(
         "  ".join(_padded(at, cell, widths[at]) for at, cell in enumerate(line)).rstrip() for line in lines
     )
+
+
+def _verdict(outcome: Outcome) -> str:
+    return "stuck" if outcome.stuck else "even" if outcome.balance.even else "uneven"
 
 
 def _padded(column: int, cell: str, width: int) -> str:
