@@ -348,6 +348,62 @@ class Settings:
         600.0, "Time that an order may wait in the worker; then it goes back to the broker for a while.",
         unit="s", low=1, high=1500, reason="RabbitMQ closes the channel when a message is unacknowledged for 30 minutes.",
     )  # fmt: skip
+    task_key_parked_frac: float = declare(
+        0.5, "Largest share of the parked orders, and of their memory, that one key may have.",
+        unit="frac", low=0.001, high=1, reason="A flood of one key leaves room for the others' orders.",
+    )  # fmt: skip
+    task_limit: int = declare(
+        0, "Calls of one key at once; 0 = adaptive, by latency relative to the key's own.",
+        low=0, high=4096, reason="No upstream says what it bears; its latency does.",
+    )  # fmt: skip
+    task_least: int = declare(
+        1, "Calls that a key may always have at once while a slot is free; the adaptive limit never falls below.",
+        low=0, high=4096, reason="Whoever is slow still gets on.",
+    )  # fmt: skip
+    task_most_frac: float = declare(
+        0.5, "Largest share of the slots of one key alone; two such keys get a third each, and so on. 1 = no bound.",
+        unit="frac", low=0.001, high=1, reason="However many upstreams hang, slots stay free for the others.",
+    )  # fmt: skip
+    task_failure_frac: float = declare(
+        0.5, "Share of failed calls of a key from which its breaker opens; 0 = never.",
+        unit="frac", low=0, high=1, reason="An upstream that fails every other call is not helped by more.",
+    )  # fmt: skip
+    task_slow_frac: float = declare(
+        0.8, "Share of slow calls of a key from which its breaker opens; 0 = never.",
+        unit="frac", low=0, high=1, reason="Some upstreams are slow on some calls; nearly all slow is another state.",
+    )  # fmt: skip
+    task_slow_factor: float = declare(
+        5.0, "A call is slow that takes this many times what the key's calls usually take (and over 110 ms).",
+        low=1, high=1000, reason="Arbitrary; well beyond what load alone does below saturation.",
+    )  # fmt: skip
+    task_slow_ms: float = declare(
+        0.0, "A call is slow that takes longer than this; 0 = by `task_slow_factor`.",
+        unit="ms", low=0, high=86_400_000, reason="An upstream that is slow by nature is not to be punished for it.",
+    )  # fmt: skip
+    task_breaker_calls: int = declare(
+        20, "Last calls of a key that its breaker judges by; fewer than half of them open nothing.",
+        low=1, high=64, reason="A second of ten orders, as quickly noticed for a rare key as for a busy one.",
+    )  # fmt: skip
+    task_probes: int = declare(
+        3, "Calls that an open breaker lets through when its time is over.",
+        low=1, high=1000, reason="One could be chance; each is an order at risk.",
+    )  # fmt: skip
+    task_probe_s: float = declare(
+        5.0, "Time limit of a probe after failures; it grows with the open time. 0 = none.",
+        unit="s", low=0, high=3600, reason="Arbitrary; a call that hangs must not keep the answer back.",
+    )  # fmt: skip
+    task_open_s: float = declare(
+        5.0, "Time that a breaker is open before it probes; it doubles while the probes fail.",
+        unit="s", low=0.001, high=3600, reason="Arbitrary; as long as a restart of the upstream takes.",
+    )  # fmt: skip
+    task_open_most_s: float = declare(
+        60.0, "Longest time that a breaker is open before it probes again.",
+        unit="s", low=0.001, high=3600, reason="Who is well again waits at most so long.",
+    )  # fmt: skip
+    task_keys: int = declare(
+        10_000, "Keys without orders that are remembered; beyond it, or after 10 minutes, they are forgotten.",
+        low=1, high=10_000_000, reason="Some 10 MB.",
+    )  # fmt: skip
     task_return_s: float = declare(
         5.0, "Time that a returned order waits at the broker; it doubles up to four times when it is returned again.",
         unit="s", low=0.1, high=3600, reason="Arbitrary; long enough that returning costs little, short beside its wait.",

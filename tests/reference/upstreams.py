@@ -15,6 +15,16 @@ SLACK = 10 * MS
 NEVER = float("inf")
 
 
+class Turn:
+    def __init__(self, round_, place, weight):
+        self.round, self.place, self.left = round_, place, QUANTUM * max(weight, 1)
+
+    def rejoin(self, round_, place, weight):
+        if self.round < round_:
+            self.round, self.left = round_, QUANTUM * max(weight, 1)
+        self.place = place
+
+
 class Key:
     def __init__(self, name, now, rule, slots, turn):
         self.name, self.rule = name, None
@@ -23,9 +33,11 @@ class Key:
         self.state, self.until, self.given, self.probes_ended, self.bad = "closed", 0, 0, 0, 0
         self.window, self.judged_at, self.recent = [], 0, []
         self.times, self.since_closed, self.turn_of_breaker = 0, 0, 0
+        self.by_slow, self.late = False, []
+        self.strange = True
         self.limit, self.usual, self.young = max(min(max(rule.first_limit, 1), slots), rule.least), 0, True
         self.opened, self.samples, self.peak, self.held, self.trial, self.slow_round = now, [], 0, 0, None, False
-        self.round, self.place, self.left = turn[0], turn[1], QUANTUM * max(rule.weight, 1)
+        self.turn = Turn(*turn, rule.weight)
         self.running, self.probed, self.answered, self.idle_since = 0, [], None, None
         self.counts = dict.fromkeys((*NAMES, "started", "probes", "slow", "opened", "surplus", "expired"), 0)
 
@@ -39,6 +51,8 @@ class Upstreams:
         self.arrivals = self.place = self.round = 0
         self.gone = []
         self.over = []
+        # The strangers' turn: round, place, left.
+        self.strangers = Turn(0, 0, 1)
 
     # -- what is asked
 
@@ -51,9 +65,9 @@ class Upstreams:
         self.arrivals += 1
         place = self.next_place()
         if not self.parked(key):
-            if key.round < self.round:
-                key.round, key.left = self.round, QUANTUM * max(rule.weight, 1)
-            key.place = place
+            key.turn.rejoin(self.round, place, rule.weight)
+        if self.is_strange(key) and not any(self.is_strange(k) for k in self.waiting_keys()):
+            self.strangers.rejoin(self.round, place, self.rule.weight)
         leaves = now + rule.parked_most_ns if rule.parked_most_ns else NEVER
         self.orders[order] = {
             "order": order, "key": key, "arrival": self.arrivals, "arrived": now, "size": size,
@@ -62,6 +76,7 @@ class Upstreams:
         if key not in self.over and self.too_much(key, least=0):
             self.over.append(key)
         self.idle(key, now)
+        self.overtaken(key, now)
         return True
 
     def next(self, now):
@@ -72,10 +87,18 @@ class Upstreams:
         free = self.slots - self.running()
         while free > 0:
             room = max(free - self.reserved(), 0)
-            able = [key for key in self.keys.values() if self.need(key) <= room]
-            if not able:
+            able = [key for key in self.keys.values() if self.may(key)]
+            strange = [key for key in able if self.is_strange(key)]
+            able = [key for key in able if key not in strange and self.need(key) <= room]
+            if self.strangers_need() > room:
+                strange = []
+            if not able + strange:
                 return None
-            key = min(able, key=lambda key: (key.round, key.place))
+            known = min((self.turn_of(key) for key in able), default=(NEVER, 0))
+            if strange and (self.strangers.round, self.strangers.place) <= known:
+                key = min(strange, key=lambda key: key.turn.place)
+            else:
+                key = min(able, key=self.turn_of)
             if not self.overtaken(key, now):
                 return self.begin(key, now)
         return None
@@ -102,7 +125,11 @@ class Upstreams:
             while self.too_much(key, least=1):
                 self.shed(self.parked(key)[-1], now, gone)
         while sum(self.parked_count().values()) > self.rule.all_parked_most:
-            key = max(self.waiting_keys(), key=lambda key: (*self.drain(key), key.number))
+            strange = [key for key in self.waiting_keys() if self.is_strange(key)]
+            if sum(len(self.parked(key)) for key in strange) * 2 > self.rule.all_parked_most:
+                key = max(strange, key=lambda key: self.parked(key)[-1]["arrival"])
+            else:
+                key = max(self.waiting_keys(), key=lambda key: (*self.drain(key), key.number))
             self.shed(self.parked(key)[-1], now, gone)
         while sum(self.parked_count().values()) > 1 and self.bytes() > self.rule.all_parked_most_bytes:
             key = max(self.waiting_keys(), key=lambda key: (self.bytes(key), key.number))
@@ -143,14 +170,15 @@ class Upstreams:
         took = max(now - call["began"], 0)
         key.running -= 1
         key.counts[NAMES[outcome]] += 1
-        self.charge(key, took - call["charged"], place)
+        self.charge(self.strangers if call["strange"] else key.turn, took - call["charged"], place, key)
         if outcome == CANCELLED:
             if call["probe"] == key.turn_of_breaker and key.state == "half":
                 key.given -= 1
         else:
-            key.answered = now
+            self.answered(key, now)
             self.judge(key, now, call, took, outcome, common)
         self.idle(key, now)
+        self.overtaken(key, now)
         return True
 
     def set(self, key, now, rule):
@@ -187,9 +215,8 @@ class Upstreams:
         return looks
 
     def totals(self):
-        return (
-            self.running(), sum(self.parked_count().values()), self.bytes(), len(self.keys), self.reserved(), self.common(),
-        )  # fmt: skip
+        parked = sum(self.parked_count().values())
+        return self.running(), parked, self.bytes(), len(self.keys), self.reserved(), self.common()
 
     # -- orders
 
@@ -283,37 +310,52 @@ class Upstreams:
 
     # -- whose turn it is
 
-    def need(self, key):
+    def may(self, key):
+        """Whether it could begin a call, but for free slots."""
         rule = self.rule_of(key)
         if not self.parked(key) or key.forced or key.state == "open":
-            return NEVER
+            return False
         if key.state == "half":
-            return 0 if key.given < max(rule.probes, 1) else NEVER
-        if key.running >= self.limit(key):
-            return NEVER
-        if key.running < rule.least:
-            return 0
-        if rule.most_frac >= 1:
-            return 1
-        if rule.most_frac <= 0:
-            return NEVER
-        return math.floor(key.running / (rule.most_frac / (1 - rule.most_frac))) + 1
+            return key.given < max(rule.probes, 1)
+        return key.running < self.limit(key)
 
-    def charge(self, key, cost, place):
-        quantum = QUANTUM * max(self.rule_of(key).weight, 1)
-        key.left -= cost
+    def need(self, key):
+        rule = self.rule_of(key)
+        return 0 if key.state == "half" else needed(key.running, rule.least, rule.most_frac)
+
+    def turn_of(self, key):
+        return key.turn.round, key.turn.place
+
+    def is_strange(self, key):
+        return key.strange and not key.rule
+
+    def strangers_need(self):
+        running = sum(key.running for key in self.keys.values() if self.is_strange(key))
+        return max(needed(running, self.rule.least, self.rule.most_frac if self.counting() else 1), 1)
+
+    def answered(self, key, now):
+        place = self.next_place()
+        key.answered = now
+        if key.strange:
+            key.strange = False
+            key.turn.rejoin(self.round, place, self.rule.weight)
+
+    def charge(self, turn, cost, place, key):
+        rule = self.rule if turn is self.strangers else self.rule_of(key)
+        quantum = QUANTUM * max(rule.weight, 1)
+        turn.left -= cost
         rounds = 0
-        while key.left <= 0:
-            key.left += quantum
+        while turn.left <= 0:
+            turn.left += quantum
             rounds += 1
-        while key.left > quantum:
-            key.left -= quantum
+        while turn.left > quantum:
+            turn.left -= quantum
             rounds -= 1
         if rounds:
-            key.round = (max(key.round, self.round) if rounds > 0 else key.round) + rounds
-            key.place = place
-            if key.round < self.round:
-                key.round, key.left = self.round, quantum
+            turn.round = (max(turn.round, self.round) if rounds > 0 else turn.round) + rounds
+            turn.place = place
+            if turn.round < self.round:
+                turn.round, turn.left = self.round, quantum
 
     def begin(self, key, now):
         place, rule = self.next_place(), self.rule_of(key)
@@ -326,14 +368,18 @@ class Upstreams:
         if probe:
             key.counts["probes"] += 1
             key.given += 1
-            limit = self.grown(rule.probe_limit_ns, 2**64 - 1, key.times, rule)
+            limit = 0 if key.by_slow else self.grown(rule.probe_limit_ns, 2**64 - 1, key.times, rule)
         else:
             key.peak = max(key.peak, key.running)
         known["call"] = {
             "began": now, "charged": charged, "probe": key.turn_of_breaker if probe else None, "slow": False,
+            "strange": self.is_strange(key),
         }  # fmt: skip
-        self.round = max(self.round, key.round)
-        self.charge(key, charged, place)
+        turn = self.strangers if self.is_strange(key) else key.turn
+        self.round = max(self.round, turn.round)
+        self.charge(turn, charged, place, key)
+        if self.is_strange(key):
+            key.turn.place = place
         self.idle(key, now)
         return known["order"], key.name, probe, limit
 
@@ -364,13 +410,22 @@ class Upstreams:
                 opened |= self.judged(key, now, False, not common)
         if found:
             key.counts["opened"] += opened
-            key.answered = now
+            self.answered(key, now)
         return opened
 
     def judge(self, key, now, call, took, outcome, common):
         rule, failed = self.rule_of(key), outcome != OK
         if call["probe"] is not None:
             self.probe_ended(key, now, call, took, failed, common)
+            return
+        if key.state != "closed":
+            key.by_slow &= not failed
+            if key.by_slow:
+                key.late.append(took)
+                if len(key.late) >= max(rule.probes, 1):
+                    key.turn_of_breaker += 1
+                    self.closed(key)
+                    self.probed(key, now, key.late)
             return
         slow = not call["slow"] and took > self.slow_ns(key)
         if not call["slow"] or failed:
@@ -407,6 +462,7 @@ class Upstreams:
         over = 0 < rule.failure_rate <= failing or 0 < rule.slow_call_rate <= slowing
         if len(key.window) < min(max(rule.least_calls, 1), most) or not over:
             return False
+        key.by_slow = not 0 < rule.failure_rate <= failing
         self.trip(key, now, grows=True)
         return True
 
@@ -414,6 +470,7 @@ class Upstreams:
         rule = self.rule_of(key)
         key.times = key.times + grows if key.times else 1
         key.turn_of_breaker += 1
+        key.late = []
         key.state, key.until = "open", now + self.grown(rule.open_ns, rule.open_most_ns, key.times, rule)
 
     def closed(self, key):
@@ -425,6 +482,7 @@ class Upstreams:
             return
         if not failed:
             key.probed.append(took)
+        key.by_slow &= not failed
         key.probes_ended += 1
         key.bad += failed
         probes = max(rule.probes, 1)
@@ -433,13 +491,15 @@ class Upstreams:
             self.trip(key, now, grows=not common)
         elif key.probes_ended >= probes:
             self.closed(key)
-            if key.probed:
-                median = sorted(key.probed)[len(key.probed) // 2]
-                if key.usual == 0 or median > 2 * key.usual + SLACK:
-                    key.usual = median
-                key.limit = max(key.limit // 2, max(rule.least, 1))
-                key.young, key.trial, key.held, key.slow_round = True, None, 0, False
-                self.open_round(key, now, 0)
+            self.probed(key, now, key.probed)
+
+    def probed(self, key, now, latencies):
+        median = sorted(latencies)[len(latencies) // 2] if latencies else 0
+        if key.usual == 0 or median > 2 * key.usual + SLACK:
+            key.usual = median
+        key.limit = max(key.limit // 2, max(self.rule_of(key).least, 1))
+        key.young, key.trial, key.held, key.slow_round = True, None, 0, False
+        self.open_round(key, now, 0)
 
     def grown(self, first, most, times, rule):
         grown = float(min(first, most))
@@ -487,18 +547,29 @@ class Upstreams:
                 key.usual, key.limit, key.trial, key.slow_round = median, start, None, False
             else:
                 key.limit = max(key.limit // 2, floor)
+        elif not used:
+            key.held, key.usual = 0, follow(usual, median)
         elif near:
-            key.held = 0
-            if median < usual // 2:
-                key.usual = usual // 2
-            elif median < usual:
-                key.usual = usual - (usual - median) // 8
-            else:
-                key.usual = usual + (median - usual) // 16
-            if used:
-                key.limit = min(key.limit + (key.limit if key.young else max(math.isqrt(key.limit), 1)), self.slots)
+            key.held, key.usual = 0, follow(usual, min(median, usual))
+            key.limit = min(key.limit + (key.limit if key.young else max(math.isqrt(key.limit), 1)), self.slots)
         else:
-            key.held += used
+            key.held += 1
             if key.slow_round or key.held >= 8:
                 key.trial, key.held = (median, key.limit), 0
                 key.limit = max(key.limit // 2, least)
+
+
+def needed(running, least, most_frac):
+    if running < least:
+        return 0
+    if most_frac >= 1:
+        return 1
+    if most_frac <= 0:
+        return NEVER
+    return math.floor(running / (most_frac / (1 - most_frac))) + 1
+
+
+def follow(usual, median):
+    if median < usual // 2:
+        return usual // 2
+    return usual - (usual - median) // 8 if median < usual else usual + (median - usual) // 8

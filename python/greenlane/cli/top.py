@@ -27,6 +27,12 @@ PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "p
 
 PLACED_COLUMNS: Final = ("function", "placement", "calls", "expected_ms", "pinned", "released_frac", "reason")
 
+ORDER_COLUMNS: Final = ("pid", "slots", "running", "parked", "done", "retried", "dead", "returned", "abandoned")
+KEY_COLUMNS: Final = (
+    *("key", "running", "parked", "oldest_s", "limit", "breaker", "usual_ms"),
+    *("failed_frac", "slow_frac", "ok", "failed", "timed_out", "refused"),
+)
+
 Answer = Mapping[str, Any]
 
 
@@ -76,7 +82,7 @@ def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str
 
 def _document_row(answer: Answer) -> dict[str, object]:
     row = {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
-    return {**row, "record": answer["record"]} if "record" in answer else row
+    return row | {name: answer[name] for name in ("record", "tasks") if name in answer}
 
 
 def _show(
@@ -85,7 +91,9 @@ def _show(
     now = time.monotonic()
     recorded, routes = looks.take(found, now)
     # A process that only records has no permits to speak of.
-    permitted = [answer for answer in found if "record" not in answer or answer["counters"]]
+    permitted = [answer for answer in found if not {"record", "tasks"} & answer.keys() or answer["counters"]]
+    orders = [_orders(answer) for answer in found if "tasks" in answer]
+    keys = [row for answer in found for row in answer.get("tasks", {}).get("keys", ())]
     rows = []
     for answer in permitted:
         row = totals(answer)
@@ -104,7 +112,8 @@ def _show(
         learned = learned[: max(1, room - len(routes))]
     tables: list[tuple[list[dict[str, object]], Sequence[str]]] = []
     tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
-    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not recorded else []
+    tables += [(orders, ORDER_COLUMNS), (keys, KEY_COLUMNS)] if orders else []
+    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or orders) else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
     for number, (lines, columns) in enumerate(tables):
         if number:
@@ -113,6 +122,15 @@ def _show(
     if live and not output.out.isatty():
         output.line()
     output.out.flush()
+
+
+def _orders(answer: Answer) -> dict[str, object]:
+    """The line of one worker of orders."""
+    tasks: Mapping[str, Any] = answer["tasks"]
+    totals = tasks["totals"]
+    row = {name: tasks[name] for name in ("slots", "running", "parked", "abandoned")}
+    ended = {name: totals[f"orders_{name}"] for name in ("done", "retried", "dead", "returned")}
+    return {"pid": answer["pid"], **row, **ended}
 
 
 def totals(answer: Answer) -> dict[str, object]:

@@ -6,9 +6,13 @@ import dataclasses
 import enum
 from typing import Final
 
+from greenlane.settings import Settings
+
 __all__ = ["Outcome", "UpstreamRule"]
 
 _NS_PER_S: Final = 1_000_000_000
+_NS_PER_MS: Final = 1_000_000
+_BYTES_PER_MB: Final = 1_000_000
 
 
 class Outcome(enum.IntEnum):
@@ -74,3 +78,35 @@ class UpstreamRule:
     # A key without orders is forgotten after this time, or when there are more of them; only of the general rule.
     forget_ns: int = 600 * _NS_PER_S
     keys_most: int = 10_000
+
+    @classmethod
+    def of(cls, settings: Settings) -> UpstreamRule:
+        """Translate settings.
+
+        Without `task_key` all orders have one key: there is nobody to protect from another, so the limit is that of the
+        slots unless one is set, and no breaker stops all upstreams for the sake of one.
+        """
+        keyed = bool(settings.task_key)
+        key_frac = settings.task_key_parked_frac if keyed else 1.0
+        parked_bytes = settings.task_parked_most_mb * _BYTES_PER_MB
+        return cls(
+            limit=settings.task_limit or (0 if keyed else settings.task_slots),
+            least=settings.task_least,
+            most_frac=settings.task_most_frac if keyed else 1.0,
+            parked_most=max(round(settings.task_parked_most * key_frac), 1),
+            parked_most_bytes=round(parked_bytes * key_frac),
+            parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
+            all_parked_most=settings.task_parked_most,
+            all_parked_most_bytes=round(parked_bytes),
+            failure_rate=settings.task_failure_frac if keyed else 0.0,
+            slow_call_rate=settings.task_slow_frac if keyed else 0.0,
+            slow_call_x=settings.task_slow_factor,
+            slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
+            window=settings.task_breaker_calls,
+            least_calls=max(settings.task_breaker_calls // 2, 1),
+            probes=settings.task_probes,
+            probe_limit_ns=round(settings.task_probe_s * _NS_PER_S),
+            open_ns=round(settings.task_open_s * _NS_PER_S),
+            open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
+            keys_most=settings.task_keys,
+        )

@@ -4,11 +4,13 @@
 //! of before say nothing any more. It closes when fewer of them than `failure_rate` were bad, and opens again, for
 //! longer, as soon as that cannot happen any more. A slow probe is no bad one: with k calls in progress after a pause
 //! it is not our load that makes it slow, so the key's usual latency is what has to change (see [`super::limit`]).
+//! For the same reason one that slow calls have opened closes when k of the calls of before have ended well after all:
+//! the upstream answers, and this is how long it takes.
 //!
 //! Why two shift registers and no time window: a key with one order a minute and one with a thousand a second are
 //! judged by equally many calls. What is older than [`STALE_NS`] says nothing.
 
-use super::rule::Rule;
+use super::rule::{Outcome, Rule};
 
 /// A window without a call for so long is emptied. Arbitrary: the longest open time.
 pub const STALE_NS: u64 = 60_000_000_000;
@@ -57,6 +59,10 @@ pub struct Breaker {
     since_closed: u32,
     /// How often it was opened: tells one round of probes from the next.
     turn: u64,
+    /// Slow calls have opened it, and none has failed since.
+    by_slow: bool,
+    /// Calls of before that have ended well since it opened.
+    late: u32,
 }
 
 impl Default for Breaker {
@@ -72,6 +78,8 @@ impl Default for Breaker {
             times: 0,
             since_closed: 0,
             turn: 0,
+            by_slow: false,
+            late: 0,
         }
     }
 }
@@ -149,6 +157,7 @@ impl Breaker {
         {
             return false;
         }
+        self.by_slow = !over(failing, rule.failure_rate);
         self.trip(now_ns, true, rule);
         true
     }
@@ -176,12 +185,27 @@ impl Breaker {
         }
     }
 
+    /// A call of before it opened has ended. True: that has closed it.
+    pub fn ended_late(&mut self, outcome: Outcome, rule: &Rule) -> bool {
+        self.by_slow &= outcome == Outcome::Ok;
+        if self.state == State::Closed || !self.by_slow {
+            return false;
+        }
+        self.late += 1;
+        if self.late < rule.probes.max(1) {
+            return false;
+        }
+        self.turn += 1;
+        self.close();
+        true
+    }
+
     /// A probe of `turn` has ended. `grows`: a further open time is longer than the last.
     pub fn probe_ended(
         &mut self,
         now_ns: u64,
         turn: u64,
-        failed: bool,
+        outcome: Outcome,
         grows: bool,
         rule: &Rule,
     ) -> Verdict {
@@ -191,7 +215,8 @@ impl Breaker {
         if turn != self.turn {
             return Verdict::Undecided;
         }
-        let (ended, bad) = (ended + 1, bad + u32::from(failed));
+        self.by_slow &= outcome == Outcome::Ok;
+        let (ended, bad) = (ended + 1, bad + u32::from(outcome != Outcome::Ok));
         let probes = rule.probes.max(1);
         let rate = if rule.failure_rate > 0.0 {
             rule.failure_rate
@@ -224,13 +249,20 @@ impl Breaker {
     }
 
     /// Time limit of the next probe, ns; 0 = none.
+    ///
+    /// None while nothing but slowness speaks against the upstream: to cut such a call off would leave open whether it
+    /// was done, and teach nothing.
     pub fn probe_limit_ns(&self, rule: &Rule) -> u64 {
+        if self.by_slow {
+            return 0;
+        }
         grown(rule.probe_limit_ns, u64::MAX, self.times, rule)
     }
 
     fn trip(&mut self, now_ns: u64, grows: bool, rule: &Rule) {
         self.times = self.times.max(1) + u32::from(grows && self.times > 0);
         self.turn += 1;
+        self.late = 0;
         let open_ns = grown(rule.open_ns, rule.open_most_ns, self.times, rule);
         self.state = State::Open {
             until_ns: now_ns.saturating_add(open_ns),

@@ -24,6 +24,10 @@ pub(super) struct Places {
     pub biggest: Option<u64>,
     /// Since when it has no order.
     pub idle: Option<u64>,
+    /// Its place among strangers that could begin a call.
+    pub strange: Option<u64>,
+    /// Arrival of the newest parked order of a stranger.
+    pub newest: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,10 @@ pub(super) struct Key {
     pub unjudged: BTreeSet<(u64, u64)>,
     /// Latencies of the present probes that succeeded, ns.
     pub probed: Vec<u64>,
+    /// Latencies of calls that ended well after the breaker had opened, ns.
+    pub late: Vec<u64>,
+    /// It has never answered.
+    pub strange: bool,
     pub answered_ns: u64,
     /// Stands in the queue of those that have answered lately.
     pub lately: bool,
@@ -106,9 +114,15 @@ impl Key {
         let parked = self.parked.len() as u64;
         let empty = parked == 0;
         let state = self.breaker.state();
+        let standing = (!empty && self.breaker.allows(rule))
+            .then(|| self.standing(rule))
+            .flatten();
+        let strange = self.strange();
         Places {
-            ready: (!empty && self.breaker.allows(rule))
-                .then(|| self.standing(rule))
+            ready: standing.filter(|_| !strange),
+            strange: standing.filter(|_| strange).map(|(_, _, place)| place),
+            newest: (strange && !empty)
+                .then(|| self.parked.last_key_value().map(|(&arrival, _)| arrival))
                 .flatten(),
             timer: match state {
                 State::Open { until_ns } if !empty && !self.breaker.forced() => Some(until_ns),
@@ -129,7 +143,18 @@ impl Key {
             ill: self.breaker.ill() || self.limiter.slow(),
             owed: self.rule(general).least.saturating_sub(self.running),
             promised,
+            strange_running: if self.strange() { self.running } else { 0 },
+            strange_parked: if self.strange() {
+                self.parked.len() as u64
+            } else {
+                0
+            },
         }
+    }
+
+    /// Whether it has never answered, and nobody has given it a rule.
+    pub fn strange(&self) -> bool {
+        self.strange && self.rule.is_none()
     }
 
     fn standing(&self, rule: &Rule) -> Option<Standing> {

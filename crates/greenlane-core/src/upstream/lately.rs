@@ -17,6 +17,9 @@ pub struct Share {
     pub owed: u32,
     /// That is so by a rule of its own: promised by somebody.
     pub promised: bool,
+    /// Calls in progress and parked orders, if it has never answered.
+    pub strange_running: u32,
+    pub strange_parked: u64,
 }
 
 /// Sums over keys, each O(1) to keep.
@@ -28,6 +31,8 @@ pub struct Lately {
     ill: u32,
     owed: u64,
     promised: u64,
+    strange_running: u32,
+    strange_parked: u64,
 }
 
 impl Lately {
@@ -49,6 +54,11 @@ impl Lately {
     /// A key's share is another one now.
     pub fn change(&mut self, before: Share, after: Share) {
         for (share, sign) in [(before, -1i32), (after, 1)] {
+            let (running, parked) = (share.strange_running as i32, share.strange_parked as i64);
+            self.strange_running = self.strange_running.wrapping_add_signed(sign * running);
+            self.strange_parked = self
+                .strange_parked
+                .wrapping_add_signed(i64::from(sign) * parked);
             if !share.counts {
                 continue;
             }
@@ -62,6 +72,21 @@ impl Lately {
             };
             *sum = sum.wrapping_add_signed(owed);
         }
+    }
+
+    /// Calls in progress of the keys that have never answered.
+    pub fn strange_running(&self) -> u32 {
+        self.strange_running
+    }
+
+    /// Parked orders of the keys that have never answered.
+    pub fn strange_parked(&self) -> u64 {
+        self.strange_parked
+    }
+
+    /// Whether any key has answered lately.
+    pub fn any(&self) -> bool {
+        self.keys > 0
     }
 
     /// Whether most keys are ill: then the reason is not theirs.

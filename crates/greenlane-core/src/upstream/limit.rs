@@ -168,14 +168,16 @@ impl Limiter {
             self.usual_ns += (median_ns - usual) / 16;
         } else if let Some(trial) = self.trial {
             self.tried(trial, median_ns, near, rule);
+        } else if !used {
+            // So many calls have been borne before at the usual latency: the load is not the reason.
+            self.held = 0;
+            self.follow(median_ns);
         } else if near {
             self.held = 0;
-            self.drift(median_ns);
-            if used {
-                self.grow(slots);
-            }
+            self.follow(median_ns.min(usual));
+            self.grow(slots);
         } else {
-            self.held += u32::from(used);
+            self.held += 1;
             if self.slow || self.held >= HELD {
                 self.trial = Some(Trial {
                     before_ns: median_ns,
@@ -202,15 +204,16 @@ impl Limiter {
         }
     }
 
-    /// Follows what is usual: up and down alike by an eighth of the way, and at once to what is less than half.
-    fn drift(&mut self, median_ns: u64) {
+    /// Follows what is usual by an eighth of the way, and at once to half. Never up while the limit is used: growing with
+    /// the latency that it brings about, a limit would take that for usual in the long run.
+    fn follow(&mut self, median_ns: u64) {
         let usual = self.usual_ns;
         self.usual_ns = if median_ns < usual / 2 {
             usual / 2
         } else if median_ns < usual {
             usual - (usual - median_ns) / 8
         } else {
-            usual + (median_ns - usual) / 16
+            usual + (median_ns - usual) / 8
         };
     }
 

@@ -5,6 +5,9 @@
 //! ([`turns`]) is the earliest of those. A key that may not begin hides no other. Nothing here fails an order: what must
 //! leave is named ([`Upstreams::surplus`], [`Upstreams::expired`]), and the shell brings it elsewhere.
 //!
+//! Keys that have never answered are strangers: together they have one turn and one key's share of the slots as long as
+//! there are others. So a thousand new keys (or a wrong key function) take from the others what one key takes.
+//!
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
 mod breaker;
@@ -66,6 +69,8 @@ struct Call {
     probe: Option<u64>,
     /// Found to be slow while it ran.
     slow: bool,
+    /// Its slot time is charged to the strangers.
+    strange: bool,
 }
 
 /// See the module.
@@ -90,6 +95,10 @@ pub struct Upstreams {
     longest: BTreeSet<((u64, u64), u32)>,
     biggest: BTreeSet<(u64, u32)>,
     idle: BTreeSet<(u64, u32)>,
+    /// Strangers that could begin a call, by place; and by arrival of their newest order.
+    strange: BTreeSet<(u64, u32)>,
+    newest: BTreeSet<(u64, u32)>,
+    strangers: Turn,
     lately: Lately,
     /// Parked orders by when they have been parked for too long, and by deadline.
     ages: BTreeSet<(u64, u64)>,
@@ -120,6 +129,9 @@ impl Upstreams {
             longest: BTreeSet::new(),
             biggest: BTreeSet::new(),
             idle: BTreeSet::new(),
+            strange: BTreeSet::new(),
+            newest: BTreeSet::new(),
+            strangers: Turn::new(0, 0, 1),
             lately: Lately::default(),
             ages: BTreeSet::new(),
             deadlines: BTreeSet::new(),
@@ -148,6 +160,9 @@ impl Upstreams {
         let rule = key.rule.as_deref().unwrap_or(&self.rule);
         if key.parked.is_empty() {
             key.turn.rejoin(self.round, place, rule.weight);
+        }
+        if key.strange() && self.lately.strange_parked() == 0 {
+            self.strangers.rejoin(self.round, place, self.rule.weight);
         }
         key.parked.insert(self.arrivals, order);
         key.parked_bytes += size;
@@ -179,6 +194,7 @@ impl Upstreams {
             },
         );
         self.settle(number, now_ns);
+        self.overtaken(number, now_ns);
         true
     }
 
@@ -195,8 +211,7 @@ impl Upstreams {
             return None;
         }
         loop {
-            let room = free.saturating_sub(self.lately.reserved(self.slots));
-            let number = self.ready.first(room)?;
+            let number = self.first(free)?;
             // Calls that have become slow meanwhile may have opened its breaker.
             if !self.overtaken(number, now_ns) {
                 return Some(self.begin(number, now_ns));
@@ -224,8 +239,13 @@ impl Upstreams {
         key.unjudged.remove(&(call.began_ns, order));
         key.counts.ended[outcome as usize] += 1;
         let took = i64::try_from(took_ns).unwrap_or(i64::MAX / 2);
-        key.turn
-            .charge(took - call.charged_ns, round, place, weight);
+        if call.strange {
+            self.strangers
+                .charge(took - call.charged_ns, round, place, self.rule.weight);
+        } else {
+            key.turn
+                .charge(took - call.charged_ns, round, place, weight);
+        }
         if outcome == Outcome::Cancelled {
             if let Some(turn) = call.probe {
                 key.breaker.probe_cancelled(turn);
@@ -235,6 +255,7 @@ impl Upstreams {
             self.judge(number, now_ns, call, took_ns, outcome, common);
         }
         self.settle(number, now_ns);
+        self.overtaken(number, now_ns);
         true
     }
 
@@ -274,7 +295,7 @@ impl Upstreams {
             }
         }
         while self.parked > self.rule.all_parked_most {
-            let Some(&(_, number)) = self.longest.last() else {
+            let Some(number) = self.longest() else {
                 break;
             };
             let Some(order) = self.newest(number) else {
@@ -447,13 +468,24 @@ impl Upstreams {
             0 => QUANTUM_NS,
             usual => usual as i64,
         };
-        self.round = self.round.max(key.turn.round);
-        key.turn.charge(charged_ns, self.round, place, rule.weight);
+        let strange = key.strange();
+        let turn = if strange {
+            &mut self.strangers
+        } else {
+            &mut key.turn
+        };
+        self.round = self.round.max(turn.round);
+        turn.charge(charged_ns, self.round, place, rule.weight);
+        if strange {
+            // Strangers take turns among each other.
+            key.turn.place = place;
+        }
         known.call = Some(Call {
             began_ns: now_ns,
             charged_ns,
             probe: probe.then(|| key.breaker.turn()),
             slow: false,
+            strange,
         });
         self.settle(number, now_ns);
         Start {
@@ -491,8 +523,11 @@ impl Upstreams {
             key.breaker.noticed(true);
             opened |= key.breaker.judge(now_ns, false, !common, rule);
         }
+        if opened {
+            key.counts.opened += 1;
+            key.late.clear();
+        }
         if found {
-            self.keys[number as usize].counts.opened += u64::from(opened);
             self.answered(number, now_ns);
             self.settle(number, now_ns);
         }
@@ -515,15 +550,25 @@ impl Upstreams {
             if !failed && turn == key.breaker.turn() {
                 key.probed.push(took_ns);
             }
-            match key.breaker.probe_ended(now_ns, turn, failed, !common, rule) {
+            match key
+                .breaker
+                .probe_ended(now_ns, turn, outcome, !common, rule)
+            {
                 Verdict::Undecided => {}
-                Verdict::Opened => key.counts.opened += 1,
-                Verdict::Closed => {
-                    key.probed.sort_unstable();
-                    if let Some(&median_ns) = key.probed.get(key.probed.len() / 2) {
-                        key.limiter.probed(now_ns, median_ns, rule);
-                    }
+                Verdict::Opened => {
+                    key.counts.opened += 1;
+                    key.late.clear();
                 }
+                Verdict::Closed => key.limiter.probed(now_ns, median(&mut key.probed), rule),
+            }
+            return;
+        }
+        if key.breaker.state() != State::Closed {
+            if !failed {
+                key.late.push(took_ns);
+            }
+            if key.breaker.ended_late(outcome, rule) {
+                key.limiter.probed(now_ns, median(&mut key.late), rule);
             }
             return;
         }
@@ -534,6 +579,7 @@ impl Upstreams {
             key.breaker.noticed(slow);
             if key.breaker.judge(now_ns, failed, slow && !common, rule) {
                 key.counts.opened += 1;
+                key.late.clear();
             }
         }
         let running = key.running;
@@ -551,9 +597,49 @@ impl Upstreams {
         }
     }
 
+    /// The key that begins next: of the known ones that may, and of the strangers together, whose turn is first.
+    fn first(&self, free: u32) -> Option<u32> {
+        let room = free.saturating_sub(self.lately.reserved(self.slots));
+        let known = self.ready.first(room);
+        let stranger = self.strange.first().filter(|_| {
+            let most_frac = if self.lately.any() {
+                self.rule.most_frac
+            } else {
+                1.0
+            };
+            needed(self.lately.strange_running(), self.rule.least, most_frac).max(1) <= room
+        });
+        match (known, stranger) {
+            (Some((round, place, known)), Some(&(_, stranger))) => {
+                let turn = (self.strangers.round, self.strangers.place);
+                Some(if (round, place) < turn {
+                    known
+                } else {
+                    stranger
+                })
+            }
+            (known, stranger) => known
+                .map(|(_, _, key)| key)
+                .or(stranger.map(|&(_, key)| key)),
+        }
+    }
+
+    /// The key that the next order goes back from when there are too many of all.
+    fn longest(&self) -> Option<u32> {
+        if self.lately.strange_parked() * 2 > self.rule.all_parked_most {
+            return self.newest.last().map(|&(_, key)| key);
+        }
+        self.longest.last().map(|&(_, key)| key)
+    }
+
     fn answered(&mut self, number: u32, now_ns: u64) {
+        let place = self.next_place();
         let key = &mut self.keys[number as usize];
         key.answered_ns = now_ns;
+        if key.strange {
+            key.strange = false;
+            key.turn.rejoin(self.round, place, self.rule.weight);
+        }
         if !key.lately {
             key.lately = true;
             self.lately.push(now_ns, number, key.generation);
@@ -625,6 +711,8 @@ impl Upstreams {
             running: 0,
             unjudged: Default::default(),
             probed: Vec::new(),
+            late: Vec::new(),
+            strange: true,
             answered_ns: 0,
             lately: false,
             over: false,
@@ -675,6 +763,8 @@ impl Upstreams {
         moved(&mut self.longest, number, before.longest, after.longest);
         moved(&mut self.biggest, number, before.biggest, after.biggest);
         moved(&mut self.idle, number, before.idle, after.idle);
+        moved(&mut self.strange, number, before.strange, after.strange);
+        moved(&mut self.newest, number, before.newest, after.newest);
         self.share(number);
     }
 
@@ -686,6 +776,12 @@ impl Upstreams {
             self.lately.change(before, after);
         }
     }
+}
+
+/// The upper median; 0 of nothing.
+fn median(sample: &mut [u64]) -> u64 {
+    sample.sort_unstable();
+    sample.get(sample.len() / 2).copied().unwrap_or(0)
 }
 
 fn moved<T: Ord + Copy>(

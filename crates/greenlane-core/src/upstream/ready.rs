@@ -36,13 +36,13 @@ impl Ready {
         }
     }
 
-    /// The key whose turn it is among those that need at most `free` slots.
-    pub fn first(&self, free: u32) -> Option<u32> {
+    /// The key whose turn it is among those that need at most `free` slots: round, place, key.
+    pub fn first(&self, free: u32) -> Option<(u64, u64, u32)> {
         self.by_need
             .range(..=free)
             .filter_map(|(_, keys)| keys.first())
             .min()
-            .map(|&(_, _, key)| key)
+            .copied()
     }
 }
 

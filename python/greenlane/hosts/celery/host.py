@@ -356,9 +356,12 @@ class Host:
     # --- settled --------------------------------------------------------------------------------------------------
 
     def _settle(self, order: Order) -> None:
-        """Acknowledge: nothing is left to do for this order."""
-        order.state = State.ENDED
+        """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
         self._remember(order)
+        self._acknowledge(order)
+
+    def _acknowledge(self, order: Order) -> None:
+        order.state = State.ENDED
         order.delivery.ack()
         for copy in order.copies:
             self.totals.acked_again += 1
@@ -366,8 +369,7 @@ class Host:
         order.copies = []
 
     def _remember(self, order: Order) -> None:
-        if order.request is not None:
-            order.request.acknowledged = True
+        order.request.acknowledged = True
         self._ended[order.identity] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
@@ -409,8 +411,9 @@ class Host:
                          still=lambda: not delivery.stale, done=arrived)  # fmt: skip
 
     def _left(self, order: Order, published: bool) -> None:
+        # Not remembered as done: it comes again by its copy.
         if published:
-            self._settle(order)
+            self._acknowledge(order)
 
     def bury_message(self, message: Any, reason: str) -> None:
         """To the dead letters, what never became an order."""

@@ -34,6 +34,8 @@ def outcome_of(error: BaseException | None) -> Outcome:
     else is a failure of the call. A task that failed for reasons of its own counts as a failure too: nobody can tell.
     """
     for cause in _causes(error):
+        if isinstance(cause, NotSent):
+            return Outcome.CANCELLED
         if isinstance(cause, SoftTimeLimitExceeded | TimeoutError) or "Timeout" in type(cause).__name__:
             return Outcome.TIMED_OUT
         status = _status(cause)

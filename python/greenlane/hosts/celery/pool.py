@@ -10,6 +10,7 @@ from typing import Any
 
 from celery.concurrency.base import BasePool
 
+from greenlane import bootstrap, bootstrap_control
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.hosts.celery import refusals
@@ -18,6 +19,7 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
 from greenlane.policy import UpstreamRule
 from greenlane.real import threads_are_green
@@ -57,11 +59,15 @@ class Pool(BasePool):  # type: ignore[misc]
             owner,
             key_of=key_function("task_key", settings.task_key),
             order_of=key_function("task_order", settings.task_order),
-            upstreams=Upstreams(settings.task_slots, _rule(settings)),
+            upstreams=Upstreams(settings.task_slots, UpstreamRule.of(settings)),
             make_runner=self._runner,
             store=_store(settings),
             jobs=self._jobs(settings),
         )
+        status = Status(self.host, "green" if self.is_green else "threads")
+        bootstrap.count_besides(status.counters)
+        if settings.control_dir:
+            bootstrap_control.serve(settings.control_dir, "tasks", status)
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
     def on_start(self) -> None:
@@ -172,13 +178,3 @@ def _store(settings: Settings) -> Any:
     store = open_store(settings.task_store)
     store.check()
     return store
-
-
-def _rule(settings: Settings) -> UpstreamRule:
-    return UpstreamRule(
-        parked_most=settings.task_parked_most,
-        parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
-        parked_most_ns=int(settings.task_parked_most_s * 1e9),
-        all_parked_most=settings.task_parked_most,
-        all_parked_most_bytes=int(settings.task_parked_most_mb * 1e6),
-    )

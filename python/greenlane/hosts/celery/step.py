@@ -60,7 +60,9 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     host.consumer = c
     c.on_task_request = host.receive
     # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
-    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most)
+    # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
+    margin = max(16, settings.task_slots)
+    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most + margin)
     c.app.conf.worker_enable_prefetch_count_reduction = False
     for name, reason in (
         ("on_decode_error", "its body cannot be decoded"),

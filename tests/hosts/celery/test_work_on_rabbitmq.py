@@ -1,0 +1,138 @@
+"""`greenlane work` on a real RabbitMQ: what is done once, what is tried again, what is given back, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartProcess
+from tests.hosts.celery.site import Site, eventually, told
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+MODES = ["--threads", "--green"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, rabbitmq_url: str, start_process: StartProcess) -> Site:
+    return Site(tmp_path, rabbitmq_url, start_process)
+
+
+def orders(count: int, prefix: str = "o") -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str) -> None:
+    worker = site.worker(mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20")
+    site.publish("send", *orders(60))
+    site.publish("flaky", "f", failures=2, headers={"greenlane-order": "business-7"})
+    site.publish("flaky", "never", failures=99)
+    site.publish("own_retry", "r")
+    site.publish("refused", "n")
+    eventually(lambda: {*orders(60), "f", "r"} <= site.ended() and site.written()["begin never"] == 3)
+    lines = [line.split() for line in site.book.read_text().splitlines()]
+    assert [line[2:] for line in lines if line[:2] == ["begin", "f"]] == [[str(n), "business-7"] for n in (1, 2, 3)]
+    written = site.written()
+    assert [written[f"begin {name}"] for name in orders(60)] == [1] * 60
+    assert (written["begin r"], written["begin n"]) == (2, 1)
+    # Ten slots are full, a third of what comes is begun: the rest goes back when the worker is asked to end.
+    site.publish("send", *orders(30, "late"), seconds=1)
+    eventually(lambda: sum(site.written()[f"begin {name}"] for name in orders(30, "late")) >= 5)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    written = site.written()
+    begun = [name for name in orders(30, "late") if written[f"begin {name}"]]
+    assert all(written[f"end {name}"] == 1 for name in begun)
+    assert site.left() == 30 - len(begun)
+    (body, headers), *others = site.dead()
+    assert not others
+    assert b'"never"' in body
+    assert told(headers)["reason"] == "attempts"
+    assert [tried["attempt"] for tried in json.loads(headers["greenlane-history"])] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> None:
+    site.worker(mode, "--task-slots", "4", "--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8")
+    site.publish("hang", "h", seconds=3)
+    if mode == "--threads":
+        site.publish("burn", "b")
+    waits = {"h"} if mode == "--green" else {"h", "b"}
+    eventually(lambda: waits <= site.ended())
+    assert site.written()["begin h"] == 2
+    # A thread in a system call meets the soft limit when the call returns; everything else at once.
+    assert mode == "--threads" or site.written()["soft h"] == 1
+    assert mode == "--green" or site.written()["soft b"] == 1
+
+
+def test_what_a_killed_worker_had_is_asked_about_and_sent_once(site: Site) -> None:
+    store = ("--task-store", f"sqlite:///{site.folder}/orders.db")
+    first = site.worker(*store)
+    site.publish("send", "slow", seconds=5)
+    eventually(lambda: site.written()["begin slow"] == 1)
+    site.publish("send", "quick")
+    eventually(lambda: "quick" in site.ended())
+    site.publish("doubt", "d")
+    assert first.wait_exit() == -signal.SIGKILL
+    site.worker(*store)
+    eventually(lambda: "slow" in site.ended() and site.written()["asked d"] == 1, timeout_s=60)
+    written = site.written()
+    assert (written["begin d"], written["effect d"], written["begin quick"], written["begin slow"]) == (1, 1, 1, 2)
+
+
+def test_an_order_that_kills_its_workers_goes_to_the_dead_letters(site: Site) -> None:
+    options = ("--task-store", f"sqlite:///{site.folder}/orders.db", "--task-attempts", "1")
+    first = site.worker(*options)
+    site.publish("poison", "p")
+    assert first.wait_exit() == -signal.SIGKILL
+    second = site.worker(*options)
+    second.wait_output("goes to the dead letters", timeout_s=60)
+    second.signal(signal.SIGTERM)
+    assert second.wait_exit() == 0
+    assert site.written()["begin p"] == 1
+    ((_, headers),) = site.dead()
+    assert told(headers)["reason"] == "attempts"
+
+
+def test_messages_that_are_none_go_to_the_dead_letters(site: Site) -> None:
+    worker = site.worker()
+    with site.app() as shop, shop.app.connection_for_write() as connection:
+        producer = connection.Producer()
+        publish = {"exchange": "", "routing_key": site.queue}
+        producer.publish(b"no json at all", content_type="application/json", content_encoding="utf-8", **publish)
+        producer.publish({"neither": "task"}, **publish)
+        text = {"content_type": "application/json", "content_encoding": "utf-8"}
+        producer.publish(b"{", headers={"task": f"{shop.__name__}.send", "id": "x"}, **text, **publish)
+        producer.publish({"a": 1}, headers={"task": "of.another.version", "id": "y"}, **publish)
+    site.publish("send", "after")
+    eventually(lambda: "after" in site.ended())
+    eventually(lambda: worker.output.count("goes to the dead letters") == 3)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    dead = site.dead()
+    assert sorted(told(headers)["reason"] for _, headers in dead) == ["malformed"] * 3
+    assert any(body == b"no json at all" for body, _ in dead)
+
+
+def test_what_has_no_room_waits_at_the_broker_and_comes_back(site: Site) -> None:
+    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.3")
+    worker = site.worker(*room)
+    site.publish("send", *orders(20), merchant="slow", seconds=0.1)
+    eventually(lambda: len(site.ended()) == 20)
+    assert [site.written()[f"begin {name}"] for name in orders(20)] == [1] * 20
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert site.left() == 0
+
+
+def test_what_runs_too_long_is_cut_off_and_the_exit_code_says_so(site: Site) -> None:
+    worker = site.worker("--task-shutdown-s", "0.3")
+    site.publish("send", "long", seconds=60)
+    eventually(lambda: site.written()["begin long"] == 1)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 1
+    assert site.left() == 1
