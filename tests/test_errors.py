@@ -10,6 +10,8 @@ from greenlane import errors
 from greenlane.errors import (
     ControlError,
     DeadlineExceeded,
+    DiversionError,
+    DiversionUnreadable,
     GreenlaneError,
     HostError,
     LearnedFileError,
@@ -39,6 +41,8 @@ CODES = {
     StoreError: ("store", 1),
     StoreUnavailable: ("store-gone", 1),
     StoreRefused: ("store-refused", 2),
+    DiversionError: ("diversion", 2),
+    DiversionUnreadable: ("diversion-text", 2),
     WorkerDied: ("worker-died", 1),
     DeadlineExceeded: ("deadline", 1),
 }

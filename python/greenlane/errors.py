@@ -13,6 +13,8 @@
     ├── StoreError              store          the store of orders cannot be used: the order waits
     │   ├── StoreUnavailable    store-gone     now; later it may work: locked, full, unreachable
     │   └── StoreRefused        store-refused  until somebody acts: credentials, a damaged file, a later format
+    ├── DiversionError          diversion      a share of diverted orders cannot be set, or where it lies not be reached
+    │   └── DiversionUnreadable diversion-text what lies there is no share
     ├── WorkerDied              worker-died    the process that ran a call died of it or was killed; maybe half done
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
@@ -175,6 +177,19 @@ class StoreRefused(StoreError):
 
     code: ClassVar[str] = "store-refused"
     exit_code: ClassVar[int] = 2
+
+
+class DiversionError(GreenlaneError):
+    """A share of diverted orders cannot be what it was set to, or where it lies cannot be reached."""
+
+    code: ClassVar[str] = "diversion"
+    exit_code: ClassVar[int] = 2
+
+
+class DiversionUnreadable(DiversionError):
+    """What lies where the share should be is none: somebody else's, damaged, or of a later release."""
+
+    code: ClassVar[str] = "diversion-text"
 
 
 class WorkerDied(GreenlaneError):

@@ -304,6 +304,18 @@ class Settings:
         "", "Store of what was done: sqlite:///FILE, postgresql://…, redis://…; '' = this process's memory alone.",
         pattern=_ANY_URL, reason="Greenlane writes nowhere that it was not told to.",
     )  # fmt: skip
+    task_store_lease_s: float = declare(
+        30.0, "Time after the last sign of a worker process until others may take up what it had begun.",
+        unit="s", low=1, high=3600, reason="Longer than a process stands still that lives; short enough to wait for.",
+    )  # fmt: skip
+    task_store_keep_s: float = declare(
+        604_800.0, "How long the store remembers an order that is done, or had no effect, after its last change.",
+        unit="s", low=60, high=315_360_000, reason="7 days: longer than any broker should hold an order.",
+    )  # fmt: skip
+    task_store_keep_unknown_s: float = declare(
+        7_776_000.0, "How long it remembers one of which nobody knows how it ended.",
+        unit="s", low=60, high=315_360_000, reason="90 days: somebody should look at such orders first.",
+    )  # fmt: skip
     task_attempts: int = declare(
         5, "Attempts at an order, all workers together; then it goes to the dead letters. 1 = none is tried again.",
         low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
@@ -415,6 +427,10 @@ class Settings:
     task_allow: tuple[str, ...] = declare(
         (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",
         pattern=_TASK_ALLOW, reason="Who wants to lose orders has to say so.",
+    )  # fmt: skip
+    diversion: str = declare(
+        "", "Where the shares of diverted orders lie: file:///FOLDER, redis://…; '' = nothing is diverted.",
+        pattern=_ANY_URL, reason="Greenlane looks nowhere that it was not told to.",
     )  # fmt: skip
     control_dir: str = declare(
         "", "Directory of the control sockets that `greenlane top` and `greenlane mode` use; '' = off.",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, learned, mode, record, report, top, version, work
+from greenlane.cli import check, config, demo, divert, learned, mode, record, report, top, version, work
 from greenlane.cli.command import Command
 from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "run"]
 COMMANDS: Final[tuple[Command, ...]] = (
     record.COMMAND,
     work.COMMAND,
+    divert.COMMAND,
     demo.COMMAND,
     lab.COMMAND,
     config.COMMAND,

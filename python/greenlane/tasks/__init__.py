@@ -2,9 +2,11 @@
 
 - `current`, `Current` — the order that the calling task works on
 - `NotSent` — raised by a task that knows: nothing has reached the other side
+- `divert` — the queue of an order, for producers: the old worker's, or the new one's
 - `store` — which orders were called, and how that ended
 """
 
+from greenlane.tasks.diversion.opening import divert
 from greenlane.tasks.order import Current, NotSent, current
 
-__all__ = ["Current", "NotSent", "current"]
+__all__ = ["Current", "NotSent", "current", "divert"]
