@@ -15,7 +15,7 @@ _APPLICATION: Final = "pos.conservation.orders:app"
 # a lease.
 _OURS: Final = (
     *("--task-attempts", "10", "--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1"),
-    *("--task-shutdown-s", "10"),
+    *("--task-store-lease-s", "5", "--task-shutdown-s", "10"),
 )
 _STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
 
