@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pos.conservation.books import Balance, Entry, Letter, Merchant, balanced, recovered_s
+from pos.conservation.books import Balance, Entry, Letter, Merchant, balanced, recovered_s, standstill_s
 
 WELL = Entry(effects=1, calls=1, calls_repeated=0, told_ok=False, first_effect_s=10.0)
 NOTHING = Entry(effects=0, calls=1, calls_repeated=0, told_ok=False, first_effect_s=0.0)
@@ -97,3 +97,10 @@ def test_recovery_lasts_until_the_last_order_of_before_had_its_effect() -> None:
     book = [Merchant("asked", {"a": WELL._replace(first_effect_s=9.0), "b": WELL._replace(first_effect_s=15.5)})]
     assert recovered_s({"a": 8.0, "b": 9.0, "never": 9.0}, book, healed_s=12.0) == 3.5
     assert recovered_s({"a": 8.0, "b": 13.0}, book, healed_s=12.0) == 0.0
+
+
+def test_a_standstill_is_between_two_effects_of_any_merchant() -> None:
+    at = {name: WELL._replace(first_effect_s=second) for name, second in (("a", 1.0), ("b", 6.0), ("c", 4.0))}
+    books = [Merchant("asked", {"a": at["a"], "b": at["b"]}), Merchant("keyed", {"c": at["c"], "never": NOTHING})]
+    assert standstill_s(books) == 3.0
+    assert standstill_s([]) == 0.0

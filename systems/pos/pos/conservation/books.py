@@ -12,6 +12,7 @@ and `two_states` when it is in more than one queue, or more than once in one: a 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -123,6 +124,12 @@ def recovered_s(published: Mapping[str, float], merchants: Iterable[Merchant], h
     first = {order: entry.first_effect_s for one in merchants for order, entry in one.orders.items() if entry.effects}
     late = (first[order] - healed_s for order, at in published.items() if at <= healed_s and order in first)
     return max(0.0, max(late, default=0.0))
+
+
+def standstill_s(merchants: Iterable[Merchant]) -> float:
+    """The longest time in which no order anywhere had its effect, seconds; between the first one and the last."""
+    firsts = sorted(entry.first_effect_s for one in merchants for entry in one.orders.values() if entry.effects)
+    return max((after - before for before, after in itertools.pairwise(firsts)), default=0.0)
 
 
 def _doubled(merchant: Merchant) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pos.children import StartFailed
 
-from .books import Balance, balanced, recovered_s
+from .books import Balance, balanced, recovered_s, standstill_s
 from .contenders import Contender
 from .faults import Fault, Share
 from .node import Node
@@ -49,6 +49,7 @@ class Outcome:
     Args:
         balance: the books.
         recovered_s: from the fault's end until all that was published before had its effect.
+        standstill_s: the longest time in which no order had its effect.
         rest_s: from the first order to rest.
         end_s: from SIGTERM until the last worker had ended.
         stuck: it came to no rest: orders were open and nothing happened.
@@ -61,6 +62,7 @@ class Outcome:
     fault: str
     balance: Balance
     recovered_s: float
+    standstill_s: float
     rest_s: float
     end_s: float
     stuck: bool
@@ -110,7 +112,7 @@ class Cell:
         return Outcome(
             self._contender.name, self._fault.name,
             balanced(publisher.confirmed, books, waiting, dead),
-            recovered_s(publisher.confirmed, books, healed_s),
+            recovered_s(publisher.confirmed, books, healed_s), standstill_s(books),
             rest_s, end_s, stuck, sum(worker.restarts for worker in site.workers), codes, publisher.published_again,
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ def rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             **vars(one.balance),
             "even": one.balance.even and not one.stuck,
             "recovered_s": round(one.recovered_s, 2),
+            "standstill_s": round(one.standstill_s, 2),
             "rest_s": round(one.rest_s, 2),
             "end_s": round(one.end_s, 2),
             "stuck": one.stuck,
@@ -38,22 +39,21 @@ def sentence(outcome: Outcome) -> str:
     """What is not zero, in one line."""
     counts = {name: count for name, count in vars(outcome.balance).items() if count}
     told = ", ".join(f"{name} {count}" for name, count in counts.items())
-    ended = (
-        f"recovered in {outcome.recovered_s:.1f} s, rest after {outcome.rest_s:.1f} s, ended in {outcome.end_s:.1f} s"
-    )
-    return f"{_verdict(outcome)}: {told}; {ended}, exit {outcome.exit_codes}"
+    seconds = {"standstill": outcome.standstill_s, "recovered in": outcome.recovered_s, "rest after": outcome.rest_s}
+    took = ", ".join(f"{name} {count:.1f} s" for name, count in seconds.items())
+    return f"{_verdict(outcome)}: {told}; {took}, ended in {outcome.end_s:.1f} s, exit {outcome.exit_codes}"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """One line per contender and fault, grouped by fault."""
-    head = ["fault", "contender", *_COLUMNS, "recovered s", "rest s", ""]
+    head = ["fault", "contender", *_COLUMNS, "standstill s", "recovered s", "rest s", ""]
     lines = [head]
     last = ""
     for one in sorted(outcomes, key=lambda one: list(FAULTS).index(one.fault)):
         counts = [str(getattr(one.balance, name) or ".") for name in _COLUMNS]
         lines.append(
             [one.fault if one.fault != last else "", one.contender, *counts,
-             f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", _verdict(one)]
+             f"{one.standstill_s:.1f}", f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", _verdict(one)]
         )  # fmt: skip
         last = one.fault
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
