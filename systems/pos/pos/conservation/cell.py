@@ -13,6 +13,7 @@ from pos.children import StartFailed
 from .books import Balance, balanced, recovered_s, standstill_s
 from .contenders import Contender
 from .faults import Fault, Share
+from .merchant import Law
 from .node import Node
 from .orders import application
 from .publisher import Publisher
@@ -33,6 +34,8 @@ class Plan:
         patience_s: no progress for so long, though orders are open: it is stuck.
         end_s: how long workers may take to end.
         kinds: kinds of the merchants, in turn.
+        latency_ms: how long merchants take when all is well; a call's time limit is 2 s.
+        workers: processes of the contender.
     """
 
     orders: int = 2_000
@@ -40,6 +43,8 @@ class Plan:
     patience_s: float = 60.0
     end_s: float = 15.0
     kinds: tuple[str, ...] = ("asked", "keyed")
+    latency_ms: float = 50.0
+    workers: int = 2
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,10 @@ class Cell:
         orders = [f"{folder.name}-{number:06}" for number in range(plan.orders)]
         # In the middle of the run, apart from each other.
         at = [len(orders) * (number + 1) // (fault.deaths + 2) for number in range(fault.deaths)]
-        self._site = Site(folder, broker, contender, orders, die_at=tuple(orders[one] for one in at), kinds=plan.kinds)
+        self._site = Site(
+            folder, broker, contender, orders, workers=plan.workers, kinds=plan.kinds,
+            usual=Law(plan.latency_ms), die_at=tuple(orders[one] for one in at),
+        )  # fmt: skip
 
     def run(self) -> Outcome:
         """Blocks until rest, or until it is stuck."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .merchant import Law
 from .publisher import Publisher
 from .relay import Cable
-from .site import Site
+from .site import Site, Worker
 
 
 @dataclass(frozen=True)
@@ -128,32 +128,40 @@ def _merchant_cable(cable: Cable, seconds: float) -> Strike:
 
 def _answers(answer: str, frac: float = 0.5, seconds: float = 3.0) -> Strike:
     """Four of ten merchants, two of each kind, answer so to this share of the calls."""
-    return _merchant_law(Law(answer=answer, frac=frac), seconds)
+    return _merchant_law(lambda usual: replace(usual, answer=answer, frac=frac), seconds)
 
 
-def _merchant_law(law: Law, seconds: float = 3.0) -> Strike:
-    """Four of ten merchants, two of each kind, behave so for a while."""
+def _slow(latency_ms: float) -> Strike:
+    """Four of ten merchants, two of each kind, take so long."""
+    return _merchant_law(lambda usual: replace(usual, latency_ms=latency_ms), 3.0)
 
+
+def _merchant_law(law_of: Callable[[Law], Law], seconds: float) -> Strike:
     def strike(site: Site, publisher: Publisher) -> Steps:
         yield _BEGIN
-        site.law(law, "m0", "m1", "m2", "m3")
+        site.law(law_of(site.usual), "m0", "m1", "m2", "m3")
         yield seconds
-        site.law(Law())
+        site.law(site.usual)
 
     return strike
+
+
+def _deployed(worker: Worker) -> Steps:
+    """It is asked to end and, when it has, started again; after 15 s it is killed."""
+    worker.ask_to_end()
+    for _ in range(300):
+        if not worker.process.running():
+            break
+        yield 0.05
+    worker.kill()
+    worker.start()
 
 
 def _deploys(site: Site, publisher: Publisher) -> Steps:
     """Rolling: one worker after the other is asked to end and started again, twice."""
     for begin in (0.2, 0.4, 0.6, 0.8):
         yield Share(begin)
-        worker = site.workers[int(begin * 5) % 2]
-        worker.ask_to_end()
-        for _ in range(300):
-            if not worker.process.running():
-                break
-            yield 0.05
-        worker.start()
+        yield from _deployed(site.workers[int(begin * 5) % 2])
 
 
 def _divert(site: Site, publisher: Publisher) -> Steps:
@@ -187,14 +195,23 @@ def _store_full(site: Site, publisher: Publisher) -> Steps:
     site.disk.free(pids)
 
 
-def _both(*strikes: Strike) -> Strike:
-    """One after the other; shares of orders that have passed are not waited for."""
-
-    def strike(site: Site, publisher: Publisher) -> Steps:
-        for one in strikes:
-            yield from one(site, publisher)
-
-    return strike
+def _mixed(site: Site, publisher: Publisher) -> Steps:
+    """One after the other, while some merchants lie all the time."""
+    yield Share(0.1)
+    site.law(replace(site.usual, answer="reset_done", frac=0.2), "m0", "m1")
+    site.law(replace(site.usual, answer="done_but_error", frac=0.2), "m2", "m3")
+    yield 1.0
+    for worker in site.workers:
+        worker.kill()
+        yield 0.7
+    site.to_broker.set(Cable.CUT)
+    yield 0.5
+    site.to_broker.set(Cable.WELL)
+    yield from _deployed(site.workers[0])
+    site.broker.kill()
+    yield 0.5
+    site.broker.restart()
+    site.law(site.usual)
 
 
 _CUT_S, _HOLE_S = 2.0, 9.0
@@ -219,7 +236,7 @@ FAULTS: Final = {
         Fault("merchant-hole", "network to merchants swallows everything, 3 s", _merchant_cable(Cable.HOLE, 3.0)),
         Fault("merchant-half", "no answer comes back from the merchants for 3 s", _merchant_cable(Cable.HALF, 3.0)),
         Fault("merchant-net-slow", "0.1 s more for each packet to merchants, 3 s", _merchant_cable(Cable.SLOW, 3.0)),
-        Fault("merchant-slow", "4 of 10 merchants take 1.5 s, for 3 s", _merchant_law(Law(1_500))),
+        Fault("merchant-slow", "4 of 10 merchants take 1.5 s, for 3 s", _slow(1_500)),
         Fault("merchant-hang", "4 of 10 take half the orders and never answer", _answers("hang")),
         Fault("merchant-error", "4 of 10 say 500 to half the orders", _answers("error")),
         Fault("merchant-reset", "4 of 10 reset half the calls, undone", _answers("reset")),
@@ -231,12 +248,8 @@ FAULTS: Final = {
         Fault("store-full", "the store's disk is full for 4 s", _store_full),
         Fault(
             "mixed",
-            "lying merchants, deaths before the ack, SIGKILL of workers, a deploy, a cut network, SIGKILL of RabbitMQ",
-            _both(
-                _answers("reset_done", 0.3, 1.5),
-                _answers("done_but_error", 0.3, 1.5),
-                _worker_kill, _broker_cable(Cable.CUT, 1.0), _broker_kill, _deploys,
-            ),
+            "lying merchants, deaths before the ack, SIGKILL of workers, a cut network, a deploy, SIGKILL of RabbitMQ",
+            _mixed,
             deaths=3,
         ),
     )

@@ -41,11 +41,13 @@ def parse(argv: Sequence[str]) -> Options:
         raise SettingsError("--orders", said.orders, "1 or more", attempted=ATTEMPTED)
     if not said.rate > 0:
         raise SettingsError("--rate", said.rate, "orders a second, over 0", attempted=ATTEMPTED)
+    if not 0 <= said.latency_ms < 2_000:
+        raise SettingsError("--latency-ms", said.latency_ms, "0 to 2000, a call's time limit", attempted=ATTEMPTED)
     kinds = ("asked", "keyed", "plain") if said.plain else ("asked", "keyed")
     return Options(
         contenders=tuple(CONTENDERS[name] for name in _names("--contenders", said.contenders, CONTENDERS)),
         faults=tuple(FAULTS[name] for name in _names("--faults", said.faults, FAULTS)),
-        plan=Plan(orders=said.orders, rate_per_s=said.rate, kinds=kinds),
+        plan=Plan(orders=said.orders, rate_per_s=said.rate, kinds=kinds, latency_ms=said.latency_ms),
         json=said.json,
         out=said.out,
     )
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--orders", type=int, default=2_000, help="orders for each contender and fault (2000)")
     parser.add_argument("--rate", type=float, default=300.0, help="at most so many published a second (300)")
+    parser.add_argument("--latency-ms", type=float, default=50.0, help="what merchants take when all is well (50)")
     parser.add_argument("--contenders", default=",".join(_DEFAULT), help=f"({','.join(_DEFAULT)})")
     parser.add_argument("--faults", default="all", help="which, by name, separated by commas (all)")
     parser.add_argument(

@@ -34,6 +34,7 @@ from .relay import Relays
 #: A worker that died is started again after this, as a container would be.
 _AGAIN_S: Final = 0.3
 _KINDS: Final = ("asked", "keyed")
+_WELL: Final = Law()
 #: Queues in which no order ever is.
 _NO_ORDERS: Final = ("celeryev", "pidbox", "celery@")
 
@@ -103,13 +104,13 @@ class Site:
         orders: names of the orders.
         workers: how many processes of the contender, on the old queue.
         kinds: kinds of the merchants, in turn.
+        usual: how merchants behave when all is well.
         die_at: orders at which a worker kills itself, see `orders.Setup`.
-        environment: added to the workers'.
     """
 
     def __init__(
         self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
-        kinds: tuple[str, ...] = _KINDS, die_at: tuple[str, ...] = (), environment: Mapping[str, str] | None = None,
+        kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         if folder.exists():
             shutil.rmtree(folder)
@@ -124,8 +125,8 @@ class Site:
         self.orders = {order: names[number % 10] for number, order in enumerate(orders)}
         self.ports = {name: free_port() for name in names}
         self.kinds = {name: kinds[number % len(kinds)] for number, name in enumerate(names)}
+        self.usual = usual
         self._wanted_workers, self._die_at = workers, die_at
-        self._environment = dict(environment or {})
         self.workers: list[Worker] = []
         self._closed = contextlib.ExitStack()
 
@@ -139,6 +140,7 @@ class Site:
             self.merchants = Process(command, self.folder / "merchants.log", _added())
             undone.callback(self.merchants.end)
             self.merchants.wait_for_port(list(self.ports.values())[-1])
+            self.law(self.usual)
             relays = undone.enter_context(Relays())
             self.to_broker = relays.to(self.broker.port)
             self.to_merchants = {name: relays.to(port) for name, port in self.ports.items()}
@@ -163,7 +165,7 @@ class Site:
         """Starts one more worker, on the old queue or the new one; does not wait until it works."""
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
-        environment = {**_added(), **self.setup(queue).environment(), **self._environment}
+        environment = {**_added(), **self.setup(queue).environment()}
         worker = Worker(
             name,
             self.contender.command(queue, name, f"sqlite:///{self.store_file}"),
