@@ -9,12 +9,14 @@ import pytest
 from greenlane import errors
 from greenlane.errors import (
     ControlError,
+    DeadLettersError,
     DeadlineExceeded,
     DiversionError,
     DiversionUnreadable,
     GreenlaneError,
     HostError,
     LearnedFileError,
+    OrderWaits,
     Overloaded,
     PlacementError,
     PlatformError,
@@ -41,6 +43,8 @@ CODES = {
     StoreError: ("store", 1),
     StoreUnavailable: ("store-gone", 1),
     StoreRefused: ("store-refused", 2),
+    OrderWaits: ("order-waits", 1),
+    DeadLettersError: ("dead-letters", 2),
     DiversionError: ("diversion", 2),
     DiversionUnreadable: ("diversion-text", 2),
     WorkerDied: ("worker-died", 1),

@@ -13,6 +13,8 @@
     ├── StoreError              store          the store of orders cannot be used: the order waits
     │   ├── StoreUnavailable    store-gone     now; later it may work: locked, full, unreachable
     │   └── StoreRefused        store-refused  until somebody acts: credentials, a damaged file, a later format
+    ├── OrderWaits              order-waits    an order cannot be called now: nothing was done, try again later
+    ├── DeadLettersError        dead-letters   dead letters cannot be looked at or sent again
     ├── DiversionError          diversion      a share of diverted orders cannot be set, or where it lies not be reached
     │   └── DiversionUnreadable diversion-text what lies there is no share
     ├── WorkerDied              worker-died    the process that ran a call died of it or was killed; maybe half done
@@ -173,9 +175,33 @@ class StoreUnavailable(StoreError):
 
 
 class StoreRefused(StoreError):
-    """It cannot be used before somebody has done something: credentials, a damaged file, a format of a later release."""
+    """It cannot be used before somebody has acted: credentials, a damaged file, a format of a later release."""
 
     code: ClassVar[str] = "store-refused"
+    exit_code: ClassVar[int] = 2
+
+
+class OrderWaits(GreenlaneError):
+    """An order cannot be called now, because another worker is at it or the store cannot be asked. Nothing was done.
+
+    Args:
+        order: its key.
+        wait_s: when to try again, seconds from now.
+        why: in a few words.
+    """
+
+    code: ClassVar[str] = "order-waits"
+
+    def __init__(self, order: str, wait_s: float, why: str) -> None:
+        rule = f"one that nobody is at; {why}"
+        super().__init__("call an order", name="order", value=order, rule=rule, hint=f"try it again in {wait_s:.2g} s")
+        self.wait_s = wait_s
+
+
+class DeadLettersError(GreenlaneError):
+    """Dead letters cannot be looked at or sent again: no broker, no such queue."""
+
+    code: ClassVar[str] = "dead-letters"
     exit_code: ClassVar[int] = 2
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, divert, learned, mode, record, report, top, version, work
+from greenlane.cli import check, config, dead_letters, demo, divert, learned, mode, record, report, top, version, work
 from greenlane.cli.command import Command
 from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
@@ -25,6 +25,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     record.COMMAND,
     work.COMMAND,
     divert.COMMAND,
+    dead_letters.COMMAND,
     demo.COMMAND,
     lab.COMMAND,
     config.COMMAND,

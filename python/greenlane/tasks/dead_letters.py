@@ -29,7 +29,7 @@ class Tried:
     """One attempt of a history."""
 
     attempt: int
-    #: `done`, `failed` (no effect), `unknown`, `withdrawn`, `running`.
+    #: `done`, `failed` (no effect), `unknown`, `running`.
     outcome: str
     reason: str = ""
     #: Seconds since the epoch; 0 = not known.

@@ -103,8 +103,8 @@ def test_nothing_said_later_takes_done_back() -> None:
 def test_a_withdrawn_question_leaves_the_order_as_it_was() -> None:
     order = Ledger()
     order.say(Kind.BEGIN, "a", "1")
-    assert order.say(Kind.WITHDRAW, "a", "1").state is State.NEW
-    order.say(Kind.BEGIN, "a", "2")
+    assert order.say(Kind.WITHDRAW, "a", "1") == Answer(State.NEW)
+    assert order.say(Kind.BEGIN, "a", "2").attempt == 1
     order.say(Kind.UNKNOWN, "a", "2")
     order.say(Kind.BEGIN, "a", "3")
     assert order.say(Kind.WITHDRAW, "a", "3").state is State.UNKNOWN

@@ -20,7 +20,8 @@ class Depth:
     """One queue."""
 
     queue: str
-    #: Orders that wait at the broker, not those that a worker holds; None = there is no such queue.
+    #: Orders that wait at the broker, not those that a worker holds; None = there is no such queue (Redis knows of no
+    #: queue that is empty: 0).
     ready: int | None
     #: None = the broker does not count them (Redis).
     consumers: int | None
@@ -43,10 +44,10 @@ def depths(broker: str, queues: Iterable[str]) -> list[Depth]:
 
 def _depth(connection: Any, queue: str) -> Depth:
     # A channel of its own: the broker closes it when there is no such queue.
+    is_amqp = connection.transport.driver_type == "amqp"
     with connection.channel() as channel:
         try:
             _, ready, consumers = channel.queue_declare(queue=queue, passive=True)
         except connection.channel_errors:
-            return Depth(queue, None, None)
-    is_amqp = connection.transport.driver_type == "amqp"
+            return Depth(queue, None if is_amqp else 0, None)
     return Depth(queue, ready, consumers if is_amqp else None)

@@ -97,5 +97,6 @@ class Router:
 def _is_again(name: str) -> bool:
     """Whether the task that runs here now publishes itself. Celery does not tell a router that it routes a retry."""
     celery: Any = sys.modules.get("celery")
-    running = None if celery is None else celery.current_task
-    return bool(running) and str(running.name) == name
+    # A proxy of the task that runs on this thread or greenlet; false when there is none.
+    running: Any = celery.current_task if celery is not None else None
+    return bool(running and running.name == name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
-__all__ = ["KEY_CHARACTERS", "checked_key", "checked_reason"]
+__all__ = ["KEY_CHARACTERS", "checked_key", "checked_reason", "fitted_key"]
 
 #: A business id, not a payload. Fits every store's index.
 KEY_CHARACTERS: Final = 512
@@ -17,6 +18,16 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS or "\0" in key or not _encodable(key):
         raise ValueError(f"name an order: key={key!r:.200}, expected {rule}")
     return key
+
+
+def fitted_key(text: str) -> str:
+    """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it."""
+    try:
+        return checked_key(text)
+    except ValueError:
+        raw = text.encode(errors="surrogatepass")
+        head = raw.decode("ascii", "replace").replace("\0", "")[:400].replace("\ufffd", "?")
+        return f"{head}~{hashlib.blake2b(raw, digest_size=16).hexdigest()}"
 
 
 def checked_reason(reason: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from greenlane.errors import SettingsError
+from greenlane.settings import Settings
 from greenlane.tasks.store.backend import Backend, Retention
 from greenlane.tasks.store.driver import without_password
 from greenlane.tasks.store.postgres import Postgres
@@ -15,7 +16,7 @@ from greenlane.tasks.store.redis import Redis
 from greenlane.tasks.store.sqlite import SQLite
 from greenlane.tasks.store.store import LEASE_S, PATIENCE_S, Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "store_of"]
 
 Make = Callable[[], Backend]
 
@@ -44,6 +45,14 @@ def open_store(
     """
     make = _maker(url, retention or Retention())
     return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
+
+
+def store_of(settings: Settings) -> Store | None:
+    """Give the store that the settings name; None = none. Raises SettingsError."""
+    if not settings.task_store:
+        return None
+    retention = Retention(settings.task_store_keep_s, settings.task_store_keep_unknown_s)
+    return open_store(settings.task_store, lease_s=settings.task_store_lease_s, retention=retention)
 
 
 def _maker(url: str, retention: Retention) -> Make:

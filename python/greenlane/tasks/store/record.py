@@ -43,8 +43,6 @@ class Outcome(enum.Enum):
     #: It certainly had no effect.
     FAILED = "failed"
     UNKNOWN = "unknown"
-    #: It was begun in the store and never made: whoever asked had left before the answer.
-    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +109,13 @@ class Record:
             for attempt in self.attempts
         )
         return replace(self, attempts=tuple(attempts))
+
+    def withdrawn(self, token: str) -> Record:
+        """The record without an attempt that was begun and never made, if it is the last and still runs."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or last.token != token or last.outcome is not Outcome.RUNNING:
+            return self
+        return replace(self, attempts=self.attempts[:-1], count=self.count - 1)
 
     def _bounded(self) -> Record:
         over = len(self.attempts) - MOST_ATTEMPTS

@@ -130,6 +130,12 @@ def _ended(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Rec
     return record, _said(record)
 
 
+def _withdrawn(record: Record, said: Operation, _now_s: float, _: Alive) -> tuple[Record, Answer]:
+    """Whoever asked had left before the answer: nothing was called."""
+    record = record.withdrawn(said.token)
+    return record, _said(record)
+
+
 def _absent(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Record, Answer]:
     """The upstream has never seen it: no attempt so far had an effect."""
     for attempt in record.attempts:
@@ -151,12 +157,12 @@ def _said(record: Record) -> Answer:
     return Answer(record.state, result=record.result, attempt=number, owner=owner)
 
 
-_OUTCOMES: Final = {Kind.FAILED: Outcome.FAILED, Kind.UNKNOWN: Outcome.UNKNOWN, Kind.WITHDRAW: Outcome.WITHDRAWN}
+_OUTCOMES: Final = {Kind.FAILED: Outcome.FAILED, Kind.UNKNOWN: Outcome.UNKNOWN}
 _RULES: Final = {
     Kind.BEGIN: _begin,
     Kind.DONE: _done,
     Kind.FAILED: _ended,
     Kind.UNKNOWN: _ended,
-    Kind.WITHDRAW: _ended,
+    Kind.WITHDRAW: _withdrawn,
     Kind.ABSENT: _absent,
 }
