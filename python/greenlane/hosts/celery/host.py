@@ -101,6 +101,7 @@ class Host:
         self._alarm = Alarm(owner)
         self._wake: Entry | None = None
         self._wake_ns = 0
+        self._put_back: Entry | None = None
         self._turning = False
         # Set by the step, at each connection.
         self.consumer: Any = None
@@ -462,6 +463,14 @@ class Host:
                 copy.delivery.requeue()
         self.totals.given_back += len(orders)
         return len(orders)
+
+    def put_back(self) -> None:
+        """Where the workers put back what waits at the broker: now and again."""
+        if self._put_back is not None:
+            self._put_back.cancel()
+        after_s = self.queues.put_back() if self.queues is not None else None
+        if after_s is not None:
+            self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
 
     def busy(self) -> bool:
         """Whether something runs, or a copy is on its way to the broker."""

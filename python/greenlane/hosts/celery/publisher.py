@@ -43,13 +43,17 @@ class Letter:
     failures: int = field(default=0)
 
 
+#: Something else to do with the publisher's connection.
+Visit = Callable[[Connection], object]
+
+
 class Publisher:
     """Publishes letters in their order. `connect` gives a connection with publisher confirms on."""
 
     def __init__(self, connect: Callable[[], Connection], *, confirms: bool) -> None:
         self._connect = connect
         self._confirms = confirms
-        self._letters: SimpleQueue[Letter | None] = SimpleQueue()
+        self._letters: SimpleQueue[Letter | Visit | None] = SimpleQueue()
         self._declared: set[str] = set()
         self._connection: Connection | None = None
         self._producer: Any = None
@@ -61,22 +65,47 @@ class Publisher:
     def publish(self, letter: Letter) -> None:
         """Publish it soon; never blocks."""
         self.waiting += 1
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name="greenlane-publisher", daemon=True).start()
+        self._start()
         self._letters.put(letter)
+
+    def visit(self, visit: Visit) -> None:
+        """Let it use the connection, on the publisher's thread; what it raises is logged."""
+        self._start()
+        self._letters.put(visit)
 
     def stop(self) -> None:
         """End after the letter that is being published; the others are told False."""
         self._stopping = True
         self._letters.put(None)
 
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name="greenlane-publisher", daemon=True).start()
+
     def _run(self) -> None:
         while (letter := self._letters.get()) is not None:
-            published = self._deliver(letter)
-            self.waiting -= 1
-            letter.done(published)
+            if isinstance(letter, Letter):
+                published = self._deliver(letter)
+                self.waiting -= 1
+                letter.done(published)
+            else:
+                self._let_in(letter)
         self._close()
+
+    def _let_in(self, visit: Visit) -> None:
+        try:
+            visit(self._connected())
+        except Exception as error:
+            self._close()
+            _log.warning("what waits at the broker cannot be put back yet: %r", error)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = self._connect()
+            connection.ensure_connection(max_retries=1, timeout=_CONFIRM_S)
+            self._connection, self._producer = connection, connection.Producer()
+        return self._connection
 
     def _deliver(self, letter: Letter) -> bool:
         while letter.still() and not self._stopping:
@@ -94,10 +123,7 @@ class Publisher:
         return False
 
     def _send(self, letter: Letter) -> None:
-        if self._producer is None:
-            self._connection = self._connect()
-            self._connection.ensure_connection(max_retries=1, timeout=_CONFIRM_S)
-            self._producer = self._connection.Producer()
+        self._connected()
         self._declare(letter.queue)
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}

@@ -3,14 +3,17 @@
     QUEUE.later.5s      orders that had no room; the broker puts each back into QUEUE after its time
     QUEUE.dead          orders that are not run any more, with their history
 
-On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). On Redis and other
-brokers without that, a worker moves what waits back, one atomic step each.
+On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). On Redis the workers
+put back what waits, each order in one atomic step. Other brokers have no place to wait: the order is queued again at
+once, behind the others.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kombu import Queue
@@ -18,25 +21,62 @@ from kombu import Queue
 from greenlane.hosts.celery.publisher import Letter, Publisher
 from greenlane.tasks.dead_letters import dead_queue
 
-__all__ = ["Queues"]
+__all__ = ["QUEUE", "Broker", "Queues"]
 
 _log = logging.getLogger("greenlane.work")
 #: An order that is returned again and again waits longer each time: so many doublings at most.
 _DOUBLINGS: Final = 4
 
 
+#: Header of a copy: the queue that its message came from. Redis knows only where a message was first put.
+QUEUE: Final = "greenlane-queue"
+
+
+class Broker(enum.Enum):
+    """What kind of broker it is."""
+
+    RABBITMQ = "amqp"
+    REDIS = "redis"
+    OTHER = "other"
+
+
 class Queues:
     """The queues of one consumer."""
 
-    def __init__(self, publisher: Publisher, *, return_s: float, rabbitmq: bool, queue_of: Callable[[Any], str]) -> None:
+    def __init__(
+        self, publisher: Publisher, *, return_s: float, broker: Broker, queue_of: Callable[[Any], str]
+    ) -> None:
         self._publisher = publisher
         self._return_s = return_s
-        self._rabbitmq = rabbitmq
+        self._rabbitmq = broker is Broker.RABBITMQ
+        self._broker = broker
         self._queue_of = queue_of
+        # Redis: waiting queue -> its orders' own queue, and when it is looked at next, monotonic seconds.
+        self._due: dict[str, tuple[str, float, float]] = {}
 
     def at(self, queue_of: Callable[[Any], str]) -> Queues:
         """Give the same, for the next connection."""
-        return Queues(self._publisher, return_s=self._return_s, rabbitmq=self._rabbitmq, queue_of=queue_of)
+        self._queue_of = queue_of
+        return self
+
+    def watch(self, names: Iterable[str]) -> None:
+        """Put back what waits for these queues, whoever had returned it; for Redis, where nobody else does."""
+        if self._broker is Broker.REDIS:
+            for name in names:
+                for returns in range(1, _DOUBLINGS + 2):
+                    wait_s = self._wait_s(returns)
+                    self._due.setdefault(self.later(name, returns).name, (name, wait_s, time.monotonic() + wait_s))
+
+    def put_back(self) -> float | None:
+        """Look at the waiting queues whose time has come; give in how many seconds to call again, None = never."""
+        now = time.monotonic()
+        due = [(waiting, name) for waiting, (name, _, at) in self._due.items() if at <= now]
+        for waiting, name in due:
+            wait_s = self._due[waiting][1]
+            self._due[waiting] = (name, wait_s, now + wait_s)
+        if due:
+            self._publisher.visit(lambda connection: _move(connection, due))
+        return max(0.01, min(at for _, _, at in self._due.values()) - now) if self._due else None
 
     @property
     def waiting(self) -> int:
@@ -64,7 +104,7 @@ class Queues:
         """Publish a copy, confirmed; `done` is called on another thread."""
         name = self._queue_of(message)
         queue = self.dead(name) if dead else self.later(name, returns)
-        self._publisher.publish(Letter(message, queue, headers, still, done))
+        self._publisher.publish(Letter(message, queue, {**headers, QUEUE: name}, still, done))
 
     def dead(self, name: str) -> Queue:
         """Give the queue of the dead letters of a queue."""
@@ -72,7 +112,9 @@ class Queues:
 
     def later(self, name: str, returns: int) -> Queue:
         """Give the queue in which what was returned so often waits."""
-        seconds = self._return_s * 2 ** min(_DOUBLINGS, max(0, returns - 1))
+        if self._broker is Broker.OTHER:
+            return Queue(name, durable=True)
+        seconds = self._wait_s(returns)
         arguments = self._quorum()
         if self._rabbitmq:
             arguments |= {
@@ -84,5 +126,18 @@ class Queues:
             }
         return Queue(f"{name}.later.{seconds:g}s", durable=True, queue_arguments=arguments)
 
+    def _wait_s(self, returns: int) -> float:
+        return float(self._return_s * 2 ** min(_DOUBLINGS, max(0, returns - 1)))
+
     def _quorum(self) -> dict[str, object]:
         return {"x-queue-type": "quorum"} if self._rabbitmq else {}
+
+
+def _move(connection: Any, due: list[tuple[str, str]]) -> None:
+    """Redis: what waits now goes to the end of its queue. A kill between two steps leaves each order in one of both."""
+    channel = connection.default_channel
+    with channel.conn_or_acquire() as client:
+        for waiting, name in due:
+            for _ in range(client.llen(waiting)):
+                # Kombu takes from the right and puts to the left.
+                client.rpoplpush(waiting, name)

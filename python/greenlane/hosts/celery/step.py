@@ -17,7 +17,7 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.loop import loop_of
 from greenlane.hosts.celery.owner import ThreadOwner
 from greenlane.hosts.celery.publisher import Publisher
-from greenlane.hosts.celery.queues import Queues
+from greenlane.hosts.celery.queues import QUEUE, Broker, Queues
 
 __all__ = ["step_of"]
 
@@ -38,6 +38,8 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
         def start(self, c: Any) -> None:
             host.line.errors = c.connection_errors + c.channel_errors
             host.queues = _queues(c, host)
+            host.queues.watch(c.app.amqp.queues.consume_from)
+            host.put_back()
             ending.listen(c)
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
@@ -104,7 +106,9 @@ def _unknown(c: Any, host: Host) -> Any:
 
 def _queues(c: Any, host: Host) -> Queues:
     app, settings = c.app, host.settings
-    rabbitmq = c.connection.transport.driver_type == "amqp"
+    kind = c.connection.transport.driver_type
+    broker = Broker(kind) if kind in ("amqp", "redis") else Broker.OTHER
+    rabbitmq = broker is Broker.RABBITMQ
 
     def connect() -> Any:
         options = {**(app.conf.broker_transport_options or {})}
@@ -116,6 +120,7 @@ def _queues(c: Any, host: Host) -> Queues:
         info = message.delivery_info or {}
         tags = {tag: name for name, tag in getattr(c.task_consumer, "_active_tags", {}).items()}
         name = tags.get(info.get("consumer_tag"))
+        name = name or message.headers.get(QUEUE)
         if name:
             return str(name)
         for name, queue in app.amqp.queues.consume_from.items():
@@ -126,4 +131,4 @@ def _queues(c: Any, host: Host) -> Queues:
     if host.queues is not None:
         return host.queues.at(queue_of)
     publisher = Publisher(connect, confirms=rabbitmq)
-    return Queues(publisher, return_s=settings.task_return_s, rabbitmq=rabbitmq, queue_of=queue_of)
+    return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of)
