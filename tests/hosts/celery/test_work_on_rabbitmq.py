@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProcess
+from tests.hosts.celery.relay import Relay
 from tests.hosts.celery.site import Site, eventually, told
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -136,3 +137,30 @@ def test_what_runs_too_long_is_cut_off_and_the_exit_code_says_so(site: Site) -> 
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 1
     assert site.left() == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_call(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess, mode: str
+) -> None:
+    direct = Site(tmp_path, rabbitmq_url, start_process)
+    port = int(rabbitmq_url.rpartition(":")[2].rstrip("/"))
+    with Relay(port) as relay:
+        site = Site(tmp_path, rabbitmq_url.replace(str(port), str(relay.port)), start_process)
+        direct.queue = site.queue
+        worker = site.worker(mode, "--task-slots", "10", "--task-limit", "10")
+        direct.publish("send", *orders(10), seconds=1)
+        direct.publish("send", *orders(5, "parked"))
+        eventually(lambda: sum(site.written()[f"begin {name}"] for name in orders(10)) == 10)
+        relay.cut()
+        # These end, and nobody can be told.
+        eventually(lambda: set(orders(10)) <= site.ended())
+        relay.mend()
+        eventually(lambda: set(orders(5, "parked")) <= site.ended(), timeout_s=40)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait_exit() == 0
+    written = direct.written()
+    assert [written[f"begin {name}"] for name in (*orders(10), *orders(5, "parked"))] == [1] * 15
+    assert direct.left() == 0
+    assert "Couldn't ack" not in worker.output
+    assert worker.output.count("the connection to the broker was lost") <= 1

@@ -50,6 +50,7 @@ pub struct World {
     pub surplus: Vec<String>,
     /// Calls that did not end well; each is published again after a second.
     pub bad: u64,
+    pub most_parked: u64,
     /// Highest number of calls of a merchant in progress.
     pub peak: HashMap<String, u32>,
 }
@@ -71,6 +72,7 @@ impl World {
             begun: Vec::new(),
             surplus: Vec::new(),
             bad: 0,
+            most_parked: 0,
             peak: HashMap::new(),
         }
     }
@@ -169,6 +171,7 @@ impl World {
         for order in self.upstreams.surplus(self.now_ns) {
             self.surplus.push(self.published[&order].0.clone());
         }
+        self.most_parked = self.most_parked.max(self.upstreams.totals().parked);
         while let Some(start) = self.upstreams.next(self.now_ns) {
             let (order, probe, limit_ns) = (start.order, start.probe, start.time_limit_ns);
             self.begin(order, probe, limit_ns);
@@ -208,9 +211,28 @@ impl World {
     }
 }
 
-/// The value below which the share lies.
-pub fn quantile(sorted: &[u64], share: f64) -> u64 {
-    sorted[((sorted.len() - 1) as f64 * share) as usize]
+pub fn healthy() -> Vec<String> {
+    (1..10).map(|number| format!("healthy-{number}")).collect()
+}
+
+/// Nine merchants at 0.3 s a call and ten orders a second each.
+pub fn nine_healthy(slots: u32, rule: Rule, until_ns: u64) -> World {
+    let mut world = World::new(slots, rule);
+    for name in healthy() {
+        world.steady(&name, 300 * MS);
+        world.stream(&name, 10, 0, until_ns);
+    }
+    world
+}
+
+/// Latencies of the nine's orders published in this time, sorted.
+pub fn healthy_latencies(world: &World, from_ns: u64, until_ns: u64) -> Vec<u64> {
+    let mut took: Vec<u64> = healthy()
+        .iter()
+        .flat_map(|name| world.latencies(name, from_ns, until_ns))
+        .collect();
+    took.sort_unstable();
+    took
 }
 
 /// Equally distributed numbers from 0 to 1, always the same ones (splitmix64).

@@ -29,6 +29,8 @@ __all__ = ["Ending"]
 _log = logging.getLogger("greenlane.work")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _INTERRUPTED: Final = 130
+#: What is on its way to the broker has so long when nothing runs any more; then it stays unacknowledged. Arbitrary.
+_LETTERS_S: Final = 5.0
 _CUT_OFF: Final = 1
 
 
@@ -77,7 +79,10 @@ class Ending:
             *(self.given_back, running, self._grace_s),
         )
         beat = time.monotonic()
-        while host.busy() and time.monotonic() < until and self._signals < 2:
+        letters_until = min(until, time.monotonic() + _LETTERS_S)
+        while self._signals < 2 and time.monotonic() < until:
+            if not host.parked.running and (not host.leaving() or time.monotonic() > letters_until):
+                break
             self._owner.wait(min(0.2, max(0.0, until - time.monotonic())))
             if time.monotonic() - beat > 1:
                 beat = time.monotonic()

@@ -152,7 +152,8 @@ class Execution:
         """Nobody knows how the last attempt ended: ask whoever can know."""
         key = _store_key(order)
         ask = inspect.getattr_static(task, ASK, None)
-        ask = getattr(ask, "__func__", ask)
+        if isinstance(ask, staticmethod):
+            ask = ask.__func__
         if ask is None:
             self.counts.calls_repeated += 1
             order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
@@ -161,6 +162,7 @@ class Execution:
         try:
             result = ask(*args, **kwargs)
         except BaseException as error:
+            _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
             self._store.unknown(key, f"asked: {error!r}", token=order.token)
             self._again(order, task, error)
             raise

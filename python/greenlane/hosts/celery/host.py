@@ -472,9 +472,9 @@ class Host:
         if after_s is not None:
             self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
 
-    def busy(self) -> bool:
-        """Whether something runs, or a copy is on its way to the broker."""
-        return self.parked.running > 0 or (self.queues is not None and self.queues.waiting > 0)
+    def leaving(self) -> int:
+        """Give how many copies are on their way to the broker."""
+        return self.queues.waiting if self.queues is not None else 0
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
