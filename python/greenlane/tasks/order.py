@@ -68,6 +68,7 @@ class Order:
         "state",
         "timers",
         "token",
+        "waits",
     )
 
     def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
@@ -93,6 +94,8 @@ class Order:
         self.began_s = 0.0
         # Of the store, for the latest attempt; "" = there is none.
         self.token = ""
+        # How often in a row the store said that it runs elsewhere.
+        self.waits = 0
         # Seconds since 1970; 0 = none.
         self.deadline_at = 0.0
         # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.

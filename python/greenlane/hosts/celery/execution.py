@@ -33,6 +33,9 @@ ASK: Final = "ask"
 _WRAPPED: Final = "__greenlane_original__"
 #: While the store cannot be asked the order waits so long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
+#: While it runs elsewhere it is asked for after so long, doubled each time up to the second. Arbitrary.
+_AGAIN_S: Final = 0.05
+_AGAIN_MOST_S: Final = 5.0
 
 
 class Again(Retry):
@@ -136,7 +139,10 @@ class Execution:
             return True, _unpacked(begun.result)
         if begun.state is State.RUNNING:
             self.counts.store_waits += 1
-            raise self._wait(max(0.05, begun.wait_s), None)
+            # A lease is how long it may take to learn that its owner died; most often it is about to end well.
+            order.waits += 1
+            raise self._wait(min(begun.wait_s, _AGAIN_S * 2.0 ** min(order.waits, 10), _AGAIN_MOST_S), None)
+        order.waits = 0
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt)
         if order.attempts > self._most:

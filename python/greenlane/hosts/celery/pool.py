@@ -171,10 +171,9 @@ def _longest_s(settings: Settings) -> float:
 
 
 def _store(settings: Settings) -> Any:
-    if not settings.task_store:
-        return None
-    from greenlane.tasks.store import open_store
+    from greenlane.tasks.store.opening import store_of
 
-    store = open_store(settings.task_store)
-    store.check()
+    store = store_of(settings)
+    if store is not None:
+        store.check()
     return store
