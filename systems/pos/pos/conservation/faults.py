@@ -64,6 +64,22 @@ def _worker_kill(site: Site, publisher: Publisher) -> Steps:
     yield 0.5
 
 
+def _worker_kill_last(site: Site, publisher: Publisher) -> Steps:
+    yield Share(1.0)
+    yield 0.5
+    for worker in site.workers:
+        worker.kill()
+    yield 0.5
+
+
+def _broker_kill_last(site: Site, publisher: Publisher) -> Steps:
+    yield Share(1.0)
+    yield 0.5
+    site.broker.kill()
+    yield 1.0
+    site.broker.restart()
+
+
 def _worker_kill_idle(site: Site, publisher: Publisher) -> Steps:
     yield 1.5
     for worker in site.workers:
@@ -220,6 +236,7 @@ FAULTS: Final = {
     for fault in (
         Fault("none", "nothing happens", _none),
         Fault("worker-kill", "SIGKILL of each worker with orders in flight, twice", _worker_kill),
+        Fault("worker-kill-last", "SIGKILL of all workers 0.5 s after the last order", _worker_kill_last),
         Fault("worker-kill-idle", "SIGKILL of workers that have nothing to do", _worker_kill_idle, before=True),
         Fault("worker-kill-ack", "a worker dies after the call and before the ack, three times", _none, deaths=3),
         Fault("worker-kill-start", "SIGKILL of workers that are starting, five times", _worker_kill_start),
@@ -227,6 +244,7 @@ FAULTS: Final = {
         Fault("deploy", "SIGTERM and a new start of one worker after the other, twice", _deploys),
         Fault("divert", "a second version takes 50, 100, 30, 0 % of the orders; SIGKILL, SIGTERM", _divert),
         Fault("broker-kill", "SIGKILL of RabbitMQ, back after 5 s", _broker_kill),
+        Fault("broker-kill-last", "SIGKILL of RabbitMQ 0.5 s after the last order, back after 5 s", _broker_kill_last),
         Fault("broker-freeze", "SIGSTOP of RabbitMQ for 6 s, SIGCONT", _broker_freeze),
         Fault("broker-cut", "network to the broker reset for 2 s", _broker_cable(Cable.CUT, _CUT_S)),
         Fault("broker-hole", "network to the broker swallows everything for 9 s", _broker_cable(Cable.HOLE, _HOLE_S)),
