@@ -27,7 +27,11 @@ def balance(
 
 def wrong(of: Balance) -> dict[str, Any]:
     """Its counts that are not zero, without those of orders that ended."""
-    return {name: count for name, count in asdict(of).items() if count and name not in ("published", "done", "dead")}
+    return {
+        name: count
+        for name, count in asdict(of).items()
+        if count and name not in ("published", "done", "dead", "examples")
+    }
 
 
 def test_orders_that_had_their_effect_once_are_even() -> None:
@@ -38,6 +42,7 @@ def test_orders_that_had_their_effect_once_are_even() -> None:
 def test_an_order_that_is_nowhere_is_lost() -> None:
     got = balance(a=WELL, b=None, c=NOTHING)
     assert wrong(got) == {"lost": 2} and got.done == 1 and not got.even
+    assert got.examples == ("b", "c")
 
 
 def test_a_second_effect_is_a_double_and_its_call_repeated() -> None:

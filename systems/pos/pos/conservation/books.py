@@ -22,6 +22,9 @@ from typing import Final, NamedTuple
 ANSWERABLE: Final = frozenset({"keyed", "asked"})
 
 
+_EXAMPLES: Final = 20
+
+
 class Entry(NamedTuple):
     """One order in a merchant's book."""
 
@@ -71,6 +74,8 @@ class Balance:
     dead_without_history: int
     # In a merchant's book and never published.
     strangers: int
+    # Some of those that are lost or doubled, for whoever looks into the logs.
+    examples: tuple[str, ...] = ()
 
     @property
     def even(self) -> bool:
@@ -96,6 +101,7 @@ def balanced(
     has = {order for one in merchants for order, entry in one.orders.items() if entry.effects}
     told = {order for one in merchants for order, entry in one.orders.items() if entry.told_ok}
     gone = orders - in_queue.keys() - in_letters.keys()
+    doubled = [order for one in merchants for order, entry in one.orders.items() if entry.effects > 1]
     return Balance(
         published=len(orders),
         done=len(gone & (has | told)),
@@ -109,6 +115,7 @@ def balanced(
         deceived=len(gone & (told - has)),
         dead_but_done=len(in_letters.keys() & has),
         dead_without_history=sum(1 for letter in letters if not letter.history),
+        examples=tuple(sorted([*(gone - has - told), *doubled])[:_EXAMPLES]),
         strangers=len({order for one in merchants for order in one.orders} - orders),
     )
 
