@@ -52,9 +52,8 @@ class Ending:
         """Somebody wants the worker to end."""
         return self._signals > 0
 
-    def listen(self, consumer: Any) -> None:
+    def listen(self) -> None:
         """Take the signals over from Celery; once."""
-        self.controller = consumer.controller
         if self._listening or threading.current_thread() is not threading.main_thread():
             return
         self._listening = True

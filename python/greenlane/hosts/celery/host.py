@@ -1,6 +1,6 @@
 """Greenlane in one Celery worker: what is received is parked, run when its key may, and settled with the broker.
 
-Everything here runs on the owner of the channel but `_serve`, which runs an order where orders run.
+Everything here runs on the owner of the channel but `serve`, which runs an order where orders run.
 
 An order is settled in one of five ways, and its message is acknowledged in no other: it succeeded; it failed with what
 its task calls an answer (`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was
@@ -91,7 +91,7 @@ class Host:
         self.totals = Totals()
         self.store = store
         self.parked = Parked(upstreams, start=self._begin, give_back=self._give_back, too_late=self._too_late)
-        self.runner = make_runner(self._serve)
+        self.runner = make_runner(self.serve)
         self.execution = Execution(store, self, most_attempts=settings.task_attempts)
         self._key_of = key_of
         self._order_of = order_of
@@ -202,8 +202,8 @@ class Host:
         request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
 
-    def _serve(self, order: Order) -> None:
-        """Run an order; where orders run."""
+    def serve(self, order: Order) -> None:
+        """Run an order; called where orders run."""
         request, generation = order.request, order.generation
         token = running.set(order)
         opened = self._jobs is not None and self._jobs.open(order)

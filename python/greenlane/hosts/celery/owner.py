@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from select import POLLIN
 from typing import Any, Final, Protocol
 
 from greenlane.fork_warning import mark_thread
-from greenlane.real import allocate_lock, poll, start_new_thread
+from greenlane.real import allocate_lock, get_ident, poll, start_new_thread
 
 __all__ = ["GreenOwner", "Owner", "ThreadOwner"]
 

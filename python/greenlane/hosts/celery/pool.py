@@ -21,6 +21,7 @@ from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
 from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
+from greenlane.hosts.celery.watch import Watch
 from greenlane.policy import UpstreamRule
 from greenlane.real import threads_are_green
 from greenlane.settings import Settings, load
@@ -51,6 +52,7 @@ class Pool(BasePool):  # type: ignore[misc]
         settings = _slots(_settings or load(), limit, app)
         self.limit = settings.task_slots
         self._check_threads()
+        refusals.check_login(app)
         refusals.check(app, settings.task_allow, longest_s=_longest_s(settings), autoscale="--autoscale" in sys.argv)
         owner = self._owner()
         self.ending = Ending(owner, settings.task_shutdown_s)
@@ -71,7 +73,8 @@ class Pool(BasePool):  # type: ignore[misc]
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
     def on_start(self) -> None:
-        """Nothing: threads are started on demand."""
+        """Threads are started on demand; from here on signals are ours."""
+        self.ending.listen()
 
     def on_stop(self) -> None:
         """Wait for what runs, bounded."""
@@ -130,6 +133,18 @@ class GreenPool(Pool):
     task_join_will_block = False
 
     Timer = _GreenTimer()
+
+    def on_start(self) -> None:
+        """Let somebody watch that the loop turns."""
+        super().on_start()
+        self._watch = Watch(Host.serve.__code__)
+
+    def on_stop(self) -> None:
+        """See Pool."""
+        super().on_stop()
+        self._watch.stop()
+
+    on_terminate = on_stop
 
     @staticmethod
     def spawn_n(function: Callable[..., object], *arguments: Any) -> Any:

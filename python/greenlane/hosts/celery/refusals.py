@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from greenlane.errors import HostError
 
-__all__ = ["ALLOWED", "check"]
+__all__ = ["ALLOWED", "check", "check_login"]
 
 #: What `task_allow` may name.
 ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker")
@@ -18,10 +18,35 @@ ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker")
 _DO: Final = "start the worker"
 #: Brokers of kombu that give a message back when its worker dies.
 _SAFE: Final = ("amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel", "sqs", "librabbitmq")
+#: What brokers say to a wrong login.
+_LOGIN: Final = ("AccessRefused", "NOAUTH", "WRONGPASS", "invalid username-password", "NotAllowed", "AuthenticationError")
+_KNOCK_S: Final = 4.0
 _AMQP: Final = ("amqp", "amqps", "pyamqp")
 _REDIS: Final = ("redis", "rediss", "sentinel")
 #: What Celery's Redis transport takes when nothing is said, in seconds.
 _VISIBILITY_S: Final = 3600
+
+
+def check_login(app: Any) -> None:
+    """Knock at the broker once. One that is not there yet is waited for later; one that refuses us never changes that.
+
+    Raises:
+        HostError: user, password or virtual host are refused.
+    """
+    connection = app.connection_for_read(connect_timeout=_KNOCK_S)
+    try:
+        connection.connect()
+    except Exception as error:
+        if any(word in f"{type(error).__name__} {error}" for word in _LOGIN):
+            raise HostError(
+                "connect to the broker",
+                name="broker_url",
+                value=connection.as_uri(),
+                rule=f"a user, password and virtual host that it knows ({str(error)[:200]})",
+                hint="correct broker_url; the orders stay where they are",
+            ) from None
+    finally:
+        connection.release()
 
 
 def check(app: Any, allowed: Collection[str], *, longest_s: float, autoscale: bool = False) -> None:

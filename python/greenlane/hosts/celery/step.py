@@ -40,7 +40,6 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
             host.queues = _queues(c, host)
             host.queues.watch(c.app.amqp.queues.consume_from)
             host.put_back()
-            ending.listen(c)
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
             if isinstance(host.owner, ThreadOwner):
@@ -60,6 +59,7 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
 def _take_over(c: Any, host: Host, ending: Ending) -> None:
     settings = host.settings
     host.consumer = c
+    ending.controller = c.controller
     c.on_task_request = host.receive
     # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
     # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
