@@ -69,7 +69,8 @@ class Committer:
         self._running: set[str] = set()
         self._until_ns: int | None = None
         self._failed_in_turn = 0
-        self._tidy_ns = time.monotonic_ns() + int(_TIDY_S * _NS)
+        # Soon after the start: a worker that is restarted every hour must forget, too.
+        self._tidy_ns = time.monotonic_ns() + _NS
         self.ended = False
         #: Endings that could not be said before the end.
         self.unsaid = 0
@@ -107,12 +108,12 @@ class Committer:
         try:
             while not self._over():
                 self._visit()
+                self._tidy()
                 batch = self._batch()
                 renew = self._renewal_due()
                 if batch or renew:
                     self._apply(batch, renew)
                 else:
-                    self._tidy()
                     self._bell.wait(self._pause_s())
             self._leave()
         finally:
@@ -248,8 +249,8 @@ class Committer:
         return 0.0 if self._visits else max(due_ns - now_ns, 0) / _NS
 
     def _tidy(self) -> None:
-        """Forget what is over its time, when nothing else is to be done."""
-        if time.monotonic_ns() < self._tidy_ns:
+        """Forget what is over its time, a piece at a time, between batches."""
+        if time.monotonic_ns() < self._tidy_ns or self.trouble is not None:
             return
         gone = 0
         try:
@@ -257,7 +258,7 @@ class Committer:
         except StoreError as error:
             self.trouble = error
         self.counts.forgotten += gone
-        # More may be there: the next pause goes on, with room for operations in between.
+        # More may be there: it goes on soon, with room for operations in between.
         self._tidy_ns = time.monotonic_ns() + int((_TIDY_S if gone == 0 else 0.05) * _NS)
 
     def _visit(self) -> None:

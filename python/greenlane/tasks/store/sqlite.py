@@ -1,7 +1,8 @@
 """Records in an SQLite file: nothing to run, for the worker processes of one machine.
 
 Write-ahead log, `synchronous = FULL`: what `apply` has written survives a kill at any instant and a loss of power. The
-processes of a machine may share the file (never over a network file system, where SQLite's locks do not hold).
+processes of a machine may share the file (never over a network file system, where SQLite's locks do not hold); they
+take turns, see `turns`.
 
 Owners are known by their process as well as by their lease: one that was killed is seen to be gone at once. Leases run
 on the clock of the boot, so a clock that is set does not end them, and a restart of the machine ends all of them.
@@ -22,6 +23,7 @@ from greenlane.tasks.store.process import Process
 from greenlane.tasks.store.reading import changed, found, readable
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Found, Operation, Outcomes, decide
+from greenlane.tasks.store.turns import Turns
 
 __all__ = ["SQLite"]
 
@@ -88,6 +90,7 @@ class SQLite:
         self._retention = retention
         self._max_mb = max_mb
         self._process = Process.this()
+        self._turns = Turns(f"{path}-turn")
         self._opened: sqlite3.Connection | None = None
 
     def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
@@ -139,6 +142,7 @@ class SQLite:
 
     def close(self) -> None:
         """Close the file; see `Backend`."""
+        self._turns.close()
         opened, self._opened = self._opened, None
         if opened is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -153,15 +157,16 @@ class SQLite:
     @contextlib.contextmanager
     def _transaction(self, attempted: str) -> Iterator[sqlite3.Connection]:
         try:
-            connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # SQLite ends some of them by itself
-                    connection.execute("ROLLBACK")
-                raise
+            with self._turns.mine():
+                connection = self._connection()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # SQLite ends some of them by itself
+                        connection.execute("ROLLBACK")
+                    raise
         except sqlite3.Error as error:
             said = _error(attempted, self.place, error)
             if not isinstance(error, sqlite3.OperationalError) or isinstance(said, StoreRefused):
