@@ -220,3 +220,15 @@ def test_a_lease_is_renewed_while_an_order_runs_and_not_longer(place: Place) -> 
     while time.monotonic() < until:
         time.sleep(0.05)
     assert one.counts.commits == began
+
+
+def test_a_lease_that_ran_out_is_not_brought_back_for_what_had_begun(place: Place) -> None:
+    one = place.open(lease_s=0.2)
+    before = one.begin("before")
+    assert one.holds_since_begin(before.token)
+    one.visit(lambda _: time.sleep(0.3))  # the store's thread stands still, and with it the renewal
+    after = one.begin("after")
+    assert not one.holds_since_begin(before.token)
+    assert one.holds_since_begin(after.token)
+    one.done("after", b"")
+    assert not one.holds_since_begin(after.token)

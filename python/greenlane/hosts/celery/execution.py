@@ -108,6 +108,8 @@ class Execution:
                 return result
         # This attempt's own: a thread that was given up may speak when the next attempt has begun.
         token = order.token
+        if self._store is not None:
+            self._hold(order, token)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
@@ -116,6 +118,14 @@ class Execution:
         if self._store is not None:
             self._store.done(_store_key(order), _packed(result), token=token)
         return result
+
+    def _hold(self, order: Order, token: str) -> None:
+        """Raise Again when the lease ran out between begin and call: this process stood still, another may have it."""
+        if not self._store.holds_since_begin(token):
+            self.counts.store_waits += 1
+            order.attempts -= 1
+            self._store.failed(_store_key(order), "not called: the lease had run out", token=token)
+            raise self._wait(_AGAIN_S, None)
 
     def in_doubt(self, order: Order, reason: str) -> None:
         """Say, without waiting, that nobody knows how the running attempt ended. For the owner of the channel."""

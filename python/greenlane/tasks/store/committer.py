@@ -66,7 +66,9 @@ class Committer:
         self._lock = RLock()
         self._queue: deque[Item] = deque()
         self._visits: deque[Visit] = deque()
-        self._running: set[str] = set()
+        # Attempts that run here, each with the number of lapses that the lease had had when it began.
+        self._running: dict[str, int] = {}
+        self._lapses = 0
         self._until_ns: int | None = None
         self._failed_in_turn = 0
         # Soon after the start: a worker that is restarted every hour must forget, too.
@@ -159,6 +161,10 @@ class Committer:
             self._queue.extendleft(reversed(kept))
         return taken
 
+    def holds(self, token: str) -> bool:
+        """Whether the lease surely held from this attempt's begin until now. From any thread."""
+        return self._running.get(token) == self._lapses and time.monotonic_ns() < self.lease_until_ns
+
     def _apply(self, batch: list[Item], renew: bool) -> None:
         began_ns = time.monotonic_ns()
         renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
@@ -176,6 +182,8 @@ class Committer:
         self.counts.operations += len(batch)
         self.counts.commits += 1
         if renewed_ns:
+            # Others may have taken over what had begun before: a renewal does not bring it back.
+            self._lapses += 0 < self.lease_until_ns <= time.monotonic_ns()
             self.lease_until_ns = renewed_ns + int(self._owner.lease_s * _NS)
         for item, outcome in zip(batch, outcomes, strict=True):
             self._note(item, outcome)
@@ -186,9 +194,9 @@ class Committer:
     def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
         """Keep count of what runs here: the lease is renewed as long as something does."""
         if _claims(item, outcome):
-            self._running.add(item.operation.token)
+            self._running[item.operation.token] = self._lapses
         elif item.operation.kind not in (Kind.BEGIN, Kind.ABSENT):
-            self._running.discard(item.operation.token)
+            self._running.pop(item.operation.token, None)
 
     def _failed(self, batch: list[Item], error: StoreError) -> None:
         """Put a batch back, tell those who wait no longer, and wait a little."""

@@ -94,6 +94,14 @@ class Store:
         """Whether this process's lease surely holds now. Look right before the call: if not, `begin` again."""
         return time.monotonic_ns() < self._committer.lease_until_ns
 
+    def holds_since_begin(self, token: str) -> bool:
+        """Whether the lease surely held ever since the attempt with this token began, so that nobody has taken it over.
+
+        Look right before the call, which may have waited for its turn, or for a process that was stopped: if not, say
+        `failed` and `begin` again. True of running attempts of this process only.
+        """
+        return self._committer.holds(token)
+
     @property
     def trouble(self) -> StoreError | None:
         """Why the store failed the last time that it was tried; None = it works."""

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Final
 
 _APPLICATION: Final = "pos.conservation.orders:app"
-# As many tries as the stock tasks have; times as short as a run is. What a worker that was killed had begun waits for
-# a lease.
+# As many tries as the stock tasks have; times as short as a run is.
 _OURS: Final = (
     *("--task-attempts", "10", "--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1"),
-    *("--task-store-lease-s", "5", "--task-shutdown-s", "10"),
+    *("--task-shutdown-s", "10"),
 )
 _STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")
 
@@ -36,19 +35,21 @@ class Contender:
     acks: str = "late"
     options: tuple[str, ...] = ()
 
-    def command(self, queue: str, name: str, store: str) -> list[str]:
+    def command(self, queue: str, name: str, store: str, lease_s: float) -> list[str]:
         """The argument vector of one worker.
 
         Args:
             queue: what it takes orders from.
             name: its own.
             store: URL of the store that all workers share; stock ones have none.
+            lease_s: of that store.
         """
         if self.pool:
             celery = [sys.executable, "-m", "celery", "-A", _APPLICATION, "worker"]
             return [*celery, *self.pool, "-Q", queue, "-n", f"{name}@%h", *_STOCK]
         greenlane = str(Path(sys.executable).with_name("greenlane"))
         options = [*self.options, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store]
+        options += ["--task-store-lease-s", f"{lease_s:g}"]
         return [greenlane, "work", _APPLICATION, *options, *_OURS, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
 
 

@@ -41,6 +41,8 @@ class Fault:
         what: one line of what happens.
         strike: the generator.
         before: it begins before the first order is published.
+        lease_s: the workers' setting `task_store_lease_s`; short, since what a dead worker had begun waits so long.
+        beyond: why books may be uneven here; "" = they must not.
         deaths: at how many orders the process that made the call kills itself before it could acknowledge.
     """
 
@@ -48,6 +50,8 @@ class Fault:
     what: str
     strike: Strike
     before: bool = False
+    lease_s: float = 5.0
+    beyond: str = ""
     deaths: int = 0
 
 
@@ -240,7 +244,13 @@ FAULTS: Final = {
         Fault("worker-kill-idle", "SIGKILL of workers that have nothing to do", _worker_kill_idle, before=True),
         Fault("worker-kill-ack", "a worker dies after the call and before the ack, three times", _none, deaths=3),
         Fault("worker-kill-start", "SIGKILL of workers that are starting, five times", _worker_kill_start),
-        Fault("worker-freeze", "SIGSTOP of one worker for 14 s, SIGCONT", _worker_freeze),
+        Fault("worker-freeze", "SIGSTOP of a worker for 14 s; its lease is 30 s", _worker_freeze, lease_s=30.0),
+        Fault(
+            "worker-freeze-long",
+            "the same with a lease of 5 s",
+            _worker_freeze,
+            beyond="who stands still between the last look at his lease and the call sends what another has sent since",
+        ),
         Fault("deploy", "SIGTERM and a new start of one worker after the other, twice", _deploys),
         Fault("divert", "a second version takes 50, 100, 30, 0 % of the orders; SIGKILL, SIGTERM", _divert),
         Fault("broker-kill", "SIGKILL of RabbitMQ, back after 5 s", _broker_kill),

@@ -105,12 +105,13 @@ class Site:
         workers: how many processes of the contender, on the old queue.
         kinds: kinds of the merchants, in turn.
         usual: how merchants behave when all is well.
+        lease_s: of the store, for what a worker has begun.
         die_at: orders at which a worker kills itself, see `orders.Setup`.
     """
 
     def __init__(
         self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
-        kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (),
+        kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (), lease_s: float = 5.0,
     ) -> None:  # fmt: skip
         if folder.exists():
             shutil.rmtree(folder)
@@ -126,6 +127,7 @@ class Site:
         self.ports = {name: free_port() for name in names}
         self.kinds = {name: kinds[number % len(kinds)] for number, name in enumerate(names)}
         self.usual = usual
+        self._lease_s = lease_s
         self._wanted_workers, self._die_at = workers, die_at
         self.workers: list[Worker] = []
         self._closed = contextlib.ExitStack()
@@ -168,7 +170,7 @@ class Site:
         environment = {**_added(), **self.setup(queue).environment()}
         worker = Worker(
             name,
-            self.contender.command(queue, name, f"sqlite:///{self.store_file}"),
+            self.contender.command(queue, name, f"sqlite:///{self.store_file}", self._lease_s),
             environment,
             self.folder / f"{name}.log",
         )
