@@ -19,8 +19,8 @@ from pos.conservation.node import Node
 from pos.conservation.table import table
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.flaky(reruns=2, only_rerun=["StartFailed"])]
-#: A soak's orders for each fault; all together are over 20,000.
-SOAKED = 800
+#: A soak's orders for each fault and each kind of worker; all together are over 20,000.
+SOAKED = 400
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +57,17 @@ def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: Node,
 
 @pytest.mark.system
 def test_every_order_ends_once_and_is_seen_once_under_mixed_faults(node: Node, tmp_path: Path) -> None:
-    outcome = ran(node, tmp_path, "greenlane", "mixed", Plan(orders=2_000, rate_per_s=250))
+    outcome = ran(node, tmp_path, "greenlane-green", "mixed", Plan(orders=2_000, rate_per_s=250))
     assert even(outcome), table([outcome])
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("contender", ["greenlane", "greenlane-green"])
 @pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if not fault.beyond])
-def test_every_order_ends_once_and_is_seen_once_under(fault: str, node: Node, tmp_path: Path) -> None:
-    outcome = ran(node, tmp_path, "greenlane", fault, Plan(orders=SOAKED, rate_per_s=100))
+def test_every_order_ends_once_and_is_seen_once_under(fault: str, contender: str, node: Node, tmp_path: Path) -> None:
+    outcome = ran(node, tmp_path, contender, fault, Plan(orders=SOAKED, rate_per_s=100))
     assert even(outcome), table([outcome])
 
 
 def test_a_soak_is_over_20_000_orders() -> None:
-    assert SOAKED * len(FAULTS) > 20_000
+    assert SOAKED * 2 * len(FAULTS) > 20_000

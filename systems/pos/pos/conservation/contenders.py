@@ -63,7 +63,7 @@ CONTENDERS: Final = {
     for one in (
         *(Contender(name, pool) for name, pool in _POOLS.items()),
         *(Contender(f"{name}-early", pool, "early") for name, pool in _POOLS.items()),
-        Contender("greenlane", options=("--green",)),
-        Contender("greenlane-threads", options=("--threads",)),
+        Contender("greenlane", options=("--threads",)),
+        Contender("greenlane-green", options=("--green",)),
     )
 }

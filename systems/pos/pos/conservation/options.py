@@ -15,7 +15,7 @@ from .contenders import CONTENDERS, Contender
 from .faults import FAULTS, Fault
 
 ATTEMPTED: Final = "run pos.conservation"
-_DEFAULT: Final = ("gevent-200-early", "gevent-200", "greenlane")
+_DEFAULT: Final = ("gevent-200-early", "gevent-200", "greenlane", "greenlane-green")
 
 
 @dataclass(frozen=True)
