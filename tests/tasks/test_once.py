@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,3 +119,23 @@ def test_any_text_can_be_fitted_to_be_a_key() -> None:
     assert len(set(keys)) == len(long)
     assert all(checked_key(key) == key and len(key) <= KEY_CHARACTERS for key in keys)
     assert fitted_key("send/1") == "send/1"
+
+
+def test_a_process_that_stood_still_for_longer_than_its_lease_calls_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/orders.db"
+    slow, quick = open_store(url, lease_s=0.2), open_store(url)
+    slow.begin("send/1")
+    slow.unknown("send/1", "timed out")
+
+    def taken(_: object) -> dict[str, int]:
+        time.sleep(0.3)
+        found: dict[str, int] = once(quick, "send/1", Merchant().post)
+        return found
+
+    def taken_meanwhile() -> None:  # asked for longer than the lease, while the store's thread stands still
+        assert slow.visit(taken) == {"number": 1}
+
+    with pytest.raises(OrderWaits, match="the lease had run out"):
+        once(slow, "send/1", pytest.fail, ask=taken_meanwhile)
+    assert once(slow, "send/1", pytest.fail) == {"number": 1}
+    slow.close(), quick.close()

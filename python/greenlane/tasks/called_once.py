@@ -63,6 +63,10 @@ def once(
         if known is not None:
             store.done(key, packed(known), token=begun.token)
             return known
+    if not store.holds_since_begin(begun.token):
+        # This process stood still for longer than its lease: another one may have the order by now.
+        store.failed(key, "not called: the lease had run out", token=begun.token)
+        raise OrderWaits(key, 0.1, "the lease had run out")
     try:
         result = call()
     except BaseException as error:

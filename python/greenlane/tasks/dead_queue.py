@@ -115,7 +115,7 @@ def _channel(broker: str, attempted: str) -> Iterator[Any]:
     options = {"confirm_publish": True} if broker.startswith(("amqp", "pyamqp")) else {}
     try:
         with kombu.Connection(broker, connect_timeout=_TIMEOUT_S, transport_options=options) as connection:
-            connection.ensure_connection(max_retries=1, timeout=_TIMEOUT_S)
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
             # Closing it puts back what was taken out and not acknowledged.
             with connection.channel() as channel:
                 yield channel

@@ -33,7 +33,7 @@ def depths(broker: str, queues: Iterable[str]) -> list[Depth]:
 
     try:
         with kombu.Connection(broker, connect_timeout=_TIMEOUT_S) as connection:
-            connection.ensure_connection(max_retries=1, timeout=_TIMEOUT_S)
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
             return [_depth(connection, queue) for queue in queues]
     except Exception as error:  # what a transport raises has no common base
         rule = f"a broker that answers ({type(error).__name__}: {error})"

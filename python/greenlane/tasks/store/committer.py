@@ -1,6 +1,7 @@
 """The store's thread: what has come in since the last commit is the next batch, and one commit serves all of it.
 
-No batch is waited for: under little load an operation is alone in its commit, under much of it many share one.
+Under little load an operation is alone in its commit and waits for nothing; under more of it a commit begins at the
+earliest 5 ms after the one before, so that several share one; under much of it many share one anyway.
 
 A store that fails is tried again, in the order in which things were asked, until it works. Endings (`done` and its
 like) stay until then, however long; a question whose caller has left is taken back: out of the queue, or by a
@@ -28,6 +29,10 @@ __all__ = ["Committer", "Counts", "closed"]
 
 #: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
 _MOST: Final = 256
+#: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
+#: 250 orders/s a commit then serves some three operations instead of one, for as many ms of latency: less CPU an order.
+_SPACING_NS: Final = 5_000_000
+_ENOUGH: Final = 16
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)
 _TIDY_S: Final = 60.0
@@ -71,6 +76,8 @@ class Committer:
         self._lapses = 0
         self._until_ns: int | None = None
         self._failed_in_turn = 0
+        # Monotonic: before that no commit begins for a few operations.
+        self._next_ns = 0
         # Soon after the start: a worker that is restarted every hour must forget, too.
         self._tidy_ns = time.monotonic_ns() + _NS
         self.ended = False
@@ -111,6 +118,7 @@ class Committer:
             while not self._over():
                 self._visit()
                 self._tidy()
+                self._gather()
                 batch = self._batch()
                 renew = self._renewal_due()
                 if batch or renew:
@@ -137,6 +145,12 @@ class Committer:
         if self._until_ns is None:
             return False
         return not (self._queue or self._visits) or time.monotonic_ns() >= self._until_ns
+
+    def _gather(self) -> None:
+        """Let more come in where commits would follow one another closely."""
+        left_ns = self._next_ns - time.monotonic_ns()
+        if left_ns > 0 and 0 < len(self._queue) < _ENOUGH:
+            self._bell.pause(left_ns / _NS)
 
     def _batch(self) -> list[Item]:
         """Take the next operations, less the questions that nobody waits for any more.
@@ -167,6 +181,7 @@ class Committer:
 
     def _apply(self, batch: list[Item], renew: bool) -> None:
         began_ns = time.monotonic_ns()
+        self._next_ns = began_ns + _SPACING_NS
         renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
         try:
             outcomes = self._backend.apply([item.operation for item in batch], self._owner, renew)

@@ -91,7 +91,10 @@ class Store:
 
     @property
     def holds(self) -> bool:
-        """Whether this process's lease surely holds now. Look right before the call: if not, `begin` again."""
+        """Whether this process's lease surely holds now.
+
+        What had begun before a lapse may be another one's all the same: before a call look at `holds_since_begin`.
+        """
         return time.monotonic_ns() < self._committer.lease_until_ns
 
     def holds_since_begin(self, token: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from greenlane.lanes.placed.here import hub, in_hub
 from greenlane.lanes.placed.on_hub import Waker
-from greenlane.real import allocate_lock, get_native_id, threads_are_green
+from greenlane.real import allocate_lock, get_native_id, sleep, threads_are_green
 
 __all__ = ["Bell", "GreenBell", "RealBell", "Waiter", "waiter"]
 
@@ -92,6 +92,9 @@ class Bell(Protocol):
     def wait(self, timeout_s: float) -> None:
         """Sleep until it rings, or for that long."""
 
+    def pause(self, seconds: float) -> None:
+        """Sleep for that long, whatever rings."""
+
 
 class RealBell:
     """For a thread of the operating system."""
@@ -108,6 +111,10 @@ class RealBell:
     def wait(self, timeout_s: float) -> None:
         """Sleep; see `Bell`."""
         self._lock.acquire(timeout=max(timeout_s, 0.0))
+
+    def pause(self, seconds: float) -> None:
+        """Sleep; see `Bell`."""
+        sleep(seconds)
 
 
 class GreenBell:
@@ -128,3 +135,7 @@ class GreenBell:
         """Sleep; see `Bell`."""
         self._event.wait(timeout=max(timeout_s, 0.0))
         self._event.clear()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep; see `Bell`."""
+        sys.modules["gevent"].sleep(seconds)
