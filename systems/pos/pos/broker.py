@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Final, Self
 
 from greenlane.errors import PlatformError
-from greenlane.lab.processes import free_port
 
-from .children import Process
+from .children import Process, free_port
 
 # disk_free_limit: its default (50 MB free) would block publishers on a small disk without a word.
 _CONFIGURATION: Final = """\
@@ -29,6 +29,8 @@ vm_memory_high_watermark.absolute = 1GB
 """
 # Two schedulers that do not spin: the broker shall not take what is measured beside it.
 _NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+#: Where Debian's package has the scripts that do as they are told.
+DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 _READY: Final = "Server startup complete"
 # A node that still has to write its queues gets so long to do it.
 _END_S: Final = 10.0
@@ -100,6 +102,15 @@ class RabbitMQ:
         node = self._running()
         node.wait_until(lambda: _READY in node.log.read_text(errors="replace"), "the broker to be ready")
 
+    def queues(self) -> list[str]:
+        """The names of all queues. Costs a second of CPU: Erlang starts for it."""
+        command = [_installed("rabbitmqctl"), "list_queues", "--quiet", "--no-table-headers", "name"]
+        asked = subprocess.run(
+            command, env={**os.environ, **self._environment()}, cwd=self.folder, timeout=60, check=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return asked.stdout.split()
+
     def kill(self) -> None:
         """It crashes."""
         self._running().kill()
@@ -143,8 +154,8 @@ class RabbitMQ:
 
 def _installed(program: str) -> str:
     # Debian's own wrapper changes user and folder: the script below it does what it is told.
-    if program == "rabbitmq-server":
-        found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server"))
+    if program.startswith("rabbitmq"):
+        found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{program}"))
         if found:
             return str(found[-1])
     path = shutil.which(program, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")

@@ -74,30 +74,33 @@ class Merchants:
                 timeout=(_CONNECT_S, self._around.call_s),
             )  # fmt: skip
         except requests.ConnectTimeout as error:
-            raise Failed(f"no connection: {error}") from None
+            raise Failed(f"no connection: {error}") from error
         except requests.ConnectionError as error:
             # A refused connection has carried nothing; a lost one may have.
-            raise (Failed if "refused" in str(error) else Unknown)(f"connection: {error}") from None
+            raise (Failed if "refused" in str(error) else Unknown)(f"connection: {error}") from error
         except requests.RequestException as error:
-            raise Unknown(f"{type(error).__name__}: {error}") from None
+            raise Unknown(f"{type(error).__name__}: {error}") from error
         if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Unknown(f"status {answer.status_code}")
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             raise Refused(f"status {answer.status_code}")
 
     def has(self, merchant: str, order: str) -> bool | None:
-        """Whether the merchant has carried the order out; None = it does not tell, or nobody is reached."""
+        """Whether the merchant has carried the order out; None = it does not tell.
+
+        Raises:
+            Failed, Unknown: nobody was reached, or there was no answer.
+        """
         if merchant in self._around.over_grpc:
-            try:
-                known: bool | None = self._rpc(merchant, ASK, order, _ASK_S)["known"]
-            except CallError:
-                return None
+            known: bool | None = self._rpc(merchant, ASK, order, _ASK_S)["known"]
             return known
         url = f"{self._around.merchants[merchant]}/orders/{order}"
         try:
             status = self._session.get(url, timeout=(_CONNECT_S, _ASK_S)).status_code
-        except requests.RequestException:
-            return None
+        except requests.RequestException as error:
+            raise Unknown(f"asking: {type(error).__name__}: {error}") from error
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
+            raise Unknown(f"asking: status {status}")
         return {HTTPStatus.OK: True, HTTPStatus.NOT_FOUND: False}.get(HTTPStatus(status))
 
     def _rpc(self, merchant: str, method: str, order: str, seconds: float) -> dict[str, Any]:
@@ -109,7 +112,7 @@ class Merchants:
         except grpc.RpcError as error:
             # Where nobody listens gRPC says the same as where a connection was lost.
             refused = error.code() is grpc.StatusCode.UNAVAILABLE and "onnection refused" in str(error.details())
-            raise (Failed if refused else Unknown)(f"{error.code().name}: {error.details()}") from None
+            raise (Failed if refused else Unknown)(f"{error.code().name}: {error.details()}") from error
         return answer
 
     def _channel(self, merchant: str) -> Any:

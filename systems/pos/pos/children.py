@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.processes import descendants
 
 from .interpreter import environment
 
 _PR_SET_PDEATHSIG: Final = 1
 _LAST_WORDS: Final = 2_000
+# From 32768 on Linux takes ports for connections that go out.
+_PORTS: Final = range(20_000, 32_000)
+_given: Final[set[int]] = set()
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -126,6 +129,32 @@ class Process:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         return self._process.returncode
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens now; another one at each call. It is not reserved.
+
+    Raises:
+        StartFailed: all are in use.
+    """
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
+    raise StartFailed("find a port", name="range", value=_PORTS, rule="one that is not in use")
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it and its children have started, as of now; empty when it is gone."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{one}/task"):
+                found += map(int, Path(f"/proc/{one}/task/{thread}/children").read_text().split())
+    return found if os.path.exists(f"/proc/{pid}") else []
 
 
 def _ours(pid: int, family: Sequence[int]) -> bool:

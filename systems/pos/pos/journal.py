@@ -88,7 +88,7 @@ class Follower:
 
     def __init__(self, path: str | Path, *, from_end: bool = False) -> None:
         Path(path).touch()
-        self._file = Path(path).open("rb")  # noqa: SIM115 (closed by close)
+        self._file = Path(path).open("rb")
         self._rest = b""
         if from_end:
             self._file.seek(0, os.SEEK_END)

@@ -27,15 +27,14 @@ from typing import Any, Final, Self
 from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.interruption import ended_by_signals
-from greenlane.lab.processes import free_port
 
 from .broker import RabbitMQ
-from .children import Process
-from .contenders import CONTENDERS, start
+from .children import Process, free_port
+from .contenders import CONTENDERS, OURS, start, store_url
 from .interpreter import command
+from .looking import FOLDER, look
 from .merchants.names import MERCHANTS, OVER_GRPC
-from .queueing import DIVERTED, QUEUE, application, declare
+from .queueing import DIVERTED, QUEUE, application, declare, publish
 from .surroundings import VARIABLE, QueueKind, Surroundings
 
 _ANSWER_S: Final = 10.0
@@ -55,6 +54,7 @@ class Plan:
         work_ms: CPU of an order.
         call_s: a merchant's answer is waited for so long.
         queue_kind: of RabbitMQ's queues.
+        diverts: producers look how many orders are to be diverted, and both sides share a store.
     """
 
     merchants: Sequence[str] = MERCHANTS
@@ -63,6 +63,7 @@ class Plan:
     work_ms: float = 3.0
     call_s: float = 60.0
     queue_kind: QueueKind = "classic"
+    diverts: bool = False
 
 
 class Site:
@@ -123,6 +124,8 @@ class Site:
             over_grpc={name: f"127.0.0.1:{port}" for name, (_, port) in self._ports.items() if port},
             journal=str(self.folder / "journal"),
             work_ms=self._plan.work_ms, call_s=self._plan.call_s, queue_kind=self._plan.queue_kind,
+            store=store_url(self.folder) if self._plan.diverts else "",
+            diversion=(self.folder.absolute() / "diversion").as_uri() if self._plan.diverts else "",
         )  # fmt: skip
 
     @property
@@ -174,10 +177,20 @@ class Site:
         self.workers[label] = worker
         return worker
 
+    def publish(self, order: str, merchant: str, **options: Any) -> None:
+        """Gives the broker an order, as `queueing.publish`."""
+        publish(self.app, order, merchant, **options)
+
+    def parked(self, label: str) -> int | None:
+        """The most orders that a worker has held without a slot for them; None when it has no such thing."""
+        worker = self.workers.get(label)
+        found = worker and look(self.folder / FOLDER / f"{worker.pid}.sock")
+        return found["most_parked"] if found else None
+
     def start_backend(self, port: int = 0, per_s: float = 0.0) -> int:
         """Starts the backend, and comes back when it listens; its port."""
         port = port or free_port()
-        flags = ["--port", str(port), "--per-s", str(per_s), "--site", str(self.folder)]
+        flags = ["--port", str(port), "--per-s", str(per_s), "--workers", str(self.folder / FOLDER)]
         self._backend = Process(
             [*command("pos.backend"), *flags], self.folder / "backend.log", {VARIABLE: str(self.file)}
         )  # fmt: skip
@@ -208,27 +221,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--folder", type=Path, help="where logs, journal and queues are kept (a temporary one)")
     add("--port", type=int, default=0, help="of the backend and its page (a free one)")
     add("--worker", default="gevent-200", choices=[_NO_WORKER, *CONTENDERS], help="takes orders (gevent-200)")
-    add("--divert-to", default=_NO_WORKER, choices=[_NO_WORKER, *CONTENDERS], help="takes orders that are diverted")
+    add("--divert-to", default=OURS, choices=[_NO_WORKER, *CONTENDERS], help="takes what is diverted (greenlane)")
+    add("--merchants", default=",".join(MERCHANTS), help="some of them, with commas (all ten)")
     add("--per-s", type=float, default=10.0, help="orders that the backend makes up; 0 = none (10)")
     add("--queues", default="classic", choices=("classic", "quorum"), help="RabbitMQ's kind of queue (classic)")
     given = parser.parse_args(argv)
     try:
-        with contextlib.suppress(KeyboardInterrupt), ended_by_signals():
+        # Asked to end in whatever way, it ends what it has started.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
             if not 0 <= given.per_s <= 1_000:
                 raise SettingsError("--per-s", given.per_s, "0 to 1000", attempted="start the site")
-            _stay(given)
+            merchants = given.merchants.split(",")
+            if not set(merchants) <= set(MERCHANTS):
+                rule = f"some of {', '.join(MERCHANTS)}, with commas"
+                raise SettingsError("--merchants", given.merchants, rule, attempted="start the site")
+            _stay(given, merchants)
     except GreenlaneError as error:
         _said(str(error))
         return error.exit_code
     return 0
 
 
-def _stay(given: argparse.Namespace) -> None:
+def _stay(given: argparse.Namespace, merchants: Sequence[str]) -> None:
     _said("starting the broker and the merchants …")
-    with Site(Plan(queue_kind=given.queues), given.folder) as site:
+    diverts = given.divert_to != _NO_WORKER
+    with Site(Plan(merchants, queue_kind=given.queues, diverts=diverts), given.folder) as site:
         if given.worker != _NO_WORKER:
             site.start_worker(given.worker)
-        if given.divert_to != _NO_WORKER:
+        if diverts:
             site.start_worker(given.divert_to, DIVERTED, f"{given.divert_to}-diverted")
         port = site.start_backend(given.port, given.per_s)
         sys.stdout.write(f"http://127.0.0.1:{port}/\n")

@@ -29,6 +29,8 @@ class Surroundings:
         work_ms: CPU that an order costs beside its call: it is turned into the merchant's own form.
         call_s: a merchant's answer is waited for so long.
         queue_kind: of RabbitMQ's queues.
+        store: URL of the store that all workers share of what was called; "" = stock workers have none.
+        diversion: URL of the place that says how many orders are diverted; "" = none are.
     """
 
     broker: str
@@ -38,6 +40,8 @@ class Surroundings:
     work_ms: float = 3.0
     call_s: float = 60.0
     queue_kind: QueueKind = "classic"
+    store: str = ""
+    diversion: str = ""
 
     def write(self, path: Path) -> None:
         """As a JSON file."""

@@ -12,7 +12,7 @@ import time
 from functools import cache
 from typing import Any, Final
 
-from .calls import CallError, Merchants, Refused
+from .calls import CallError, Failed, Merchants, Refused
 from .journal import Event, Journal
 from .queueing import TASK, application
 from .surroundings import Surroundings
@@ -21,6 +21,7 @@ from .surroundings import Surroundings
 RETRIES: Final = 8
 #: The first wait is up to so long, each further one up to twice as long as the one before, none over the most.
 _FIRST_S, _MOST_S = 0.5, 30.0
+_HAD_IT: Final = "the merchant had it"
 
 around: Final = Surroundings.here()
 app: Final = application(around)
@@ -38,27 +39,76 @@ def journal() -> Journal:
     return Journal(around.journal)
 
 
-@app.task(name=TASK, bind=True, max_retries=RETRIES)
+def asked(*, order: str, merchant: str) -> str | None:
+    """Whether a call whose end nobody knows has reached the merchant, on behalf of a store; None = it is to be made.
+
+    A merchant that does not tell is called again, with the same idempotency key.
+
+    Raises:
+        CallError: nobody was reached: ask later.
+    """
+    if not merchants().has(merchant, order):
+        return None
+    journal().tell(Event.DONE, order, merchant, _HAD_IT)
+    return merchant
+
+
+@app.task(name=TASK, bind=True, max_retries=RETRIES, ask=asked)  # type: ignore[untyped-decorator]
 def send_order(self: Any, *, order: str, merchant: str) -> None:
     """Places an order at its merchant."""
-    tell = journal().tell
     if merchant not in around.merchants:
-        tell(Event.DEAD, order, merchant, "nobody knows this merchant")
+        journal().tell(Event.DEAD, order, merchant, "nobody knows this merchant")
         raise LookupError(f"send an order: merchant={merchant!r}, expected one of {', '.join(around.names())}")
+    try:
+        if around.store:
+            _sent_once(self, order, merchant)
+        else:
+            _sent(self, order, merchant)
+    except CallError as error:
+        _later(self, order, merchant, error)
+
+
+def _sent_once(task: Any, order: str, merchant: str) -> None:
+    """Where a stock worker shares a store with Greenlane's: an order that both are given is called by one."""
+    # Only here: what is measured of a stock worker has nothing of ours in it.
+    from greenlane.errors import OrderWaits
+    from greenlane.tasks import current, once
+
+    if current() is not None:
+        # Greenlane's worker has asked the store.
+        _sent(task, order, merchant)
+        return
+    try:
+        once(
+            _store(), f"{TASK}/{order}", lambda: _sent(task, order, merchant),
+            ask=lambda: asked(order=order, merchant=merchant), no_effect=(Failed,),
+        )  # fmt: skip
+    except OrderWaits as wait:
+        raise task.retry(exc=wait, countdown=wait.wait_s, max_retries=None) from None
+
+
+def _sent(task: Any, order: str, merchant: str) -> None:
+    tell = journal().tell
     tell(Event.BEGAN, order, merchant)
     prepared(order, around.work_ms)
-    if _again(self.request) and merchants().has(merchant, order):
-        tell(Event.DONE, order, merchant, "the merchant had it")
+    if _again(task.request) and merchants().has(merchant, order):
+        tell(Event.DONE, order, merchant, _HAD_IT)
         return
     tell(Event.CALLED, order, merchant)
     try:
         merchants().place(merchant, order)
     except Refused as error:
         tell(Event.REFUSED, order, merchant, str(error))
-    except CallError as error:
-        _later(self, order, merchant, error)
     else:
         tell(Event.DONE, order, merchant)
+
+
+@cache
+def _store() -> Any:
+    """This process's store."""
+    from greenlane.tasks.store import open_store
+
+    return open_store(around.store)
 
 
 def prepared(order: str, work_ms: float) -> str:

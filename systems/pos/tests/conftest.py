@@ -1,4 +1,4 @@
-"""One small site for all system tests: a real RabbitMQ, three real merchants, a stock worker, the backend."""
+"""One small site for all system tests: a real RabbitMQ, three real merchants, a stock worker and ours, the backend."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pos.broker import DEBIAN
+from pos.queueing import DIVERTED
 from pos.site import Plan, Site
 
 MERCHANTS = ("bento", "sushi", "taco")
@@ -37,11 +38,12 @@ class Backend:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    if not list(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")) or shutil.which("epmd") is None:
+    if not list(DEBIAN.glob("rabbitmq_server-*")) or shutil.which("epmd") is None:
         pytest.skip("no rabbitmq-server")
-    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0)
+    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0, diverts=True)
     with Site(plan, tmp_path_factory.mktemp("pos")) as running:
         running.start_worker("gevent-200")
+        running.start_worker("greenlane", DIVERTED)
         yield running
 
 

@@ -2,5 +2,7 @@
 
 - orders: what is known of each order, and of each merchant's flow
 - publisher: orders to the broker, off the loop
-- application: the HTTP service; demand: orders that it makes up itself
+- demand: orders that it makes up itself
+- rollout: how many orders are diverted; watch: what Greenlane's workers tell of themselves
+- application: the HTTP service
 """

@@ -20,14 +20,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m pos.backend", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--per-s", type=float, default=0.0, help="orders that it makes up (none)")
-    parser.add_argument("--site", type=Path, help="folder of the site, where workers' control sockets are")
+    parser.add_argument("--workers", type=Path, help="folder of the sockets on which workers tell of themselves")
     given = parser.parse_args()
     try:
         around = Surroundings.here()
     except GreenlaneError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    app = Backend(around, given.per_s, Publisher(around)).application()
+    app = Backend(around, given.per_s, Publisher(around), given.workers).application()
     web.run_app(app, host="127.0.0.1", port=given.port, print=None, access_log=None)
     return 0
 

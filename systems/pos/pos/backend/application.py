@@ -5,6 +5,7 @@ POST /orders             {"merchant": "taco", "order": "A-17"} -> 202 as soon as
 GET  /orders/<order>     its state: waiting, running, retrying, done, refused, dead
 GET  /live?after=0       what flows to each merchant, and what happened since (for the page)
 POST /load               {"per_s": 20}: orders that the backend makes up from now on
+POST /diversion          {"share": 0.3}: so many of the orders go to the other worker from now on
 POST /merchants/<name>   a merchant's law, handed to it
 GET  /                   the page
 """
@@ -18,12 +19,14 @@ import os
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 from aiohttp import web
 
+from greenlane.errors import GreenlaneError
 from pos.journal import Event, Follower
 from pos.pages.page import POLICY, page
 from pos.surroundings import Surroundings
@@ -31,6 +34,8 @@ from pos.surroundings import Surroundings
 from .demand import MOST_PER_S, Demand
 from .orders import Orders
 from .publisher import NotTaken, Publisher
+from .rollout import Rollout
+from .watch import Watch
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FOLLOW_S: Final = 0.05
@@ -43,12 +48,15 @@ class Backend:
         around: where everything is.
         per_s: orders that it makes up at first.
         publisher: gives orders to the broker.
+        workers: folder of the sockets on which workers tell of themselves; None = they tell nothing.
     """
 
-    def __init__(self, around: Surroundings, per_s: float, publisher: Publisher) -> None:
+    def __init__(self, around: Surroundings, per_s: float, publisher: Publisher, workers: Path | None) -> None:
         self._around = around
         self._publisher = publisher
         self._orders = Orders()
+        self._rollout = Rollout(around.diversion)
+        self._watch = Watch(workers)
         self._laws: dict[str, Any] = {}
         self._placing: dict[str, asyncio.Future[None]] = {}
         self._demand = Demand(self._accepted, around.names(), per_s, f"made-{uuid.uuid4().hex[:6]}")
@@ -60,6 +68,7 @@ class Backend:
         app.router.add_get("/orders/{order}", self._state)
         app.router.add_get("/live", self._live)
         app.router.add_post("/load", self._load)
+        app.router.add_post("/diversion", self._divert)
         app.router.add_post("/merchants/{name}", self._law)
         app.router.add_get("/", self._page)
         app.cleanup_ctx.append(self._running)
@@ -67,12 +76,15 @@ class Backend:
 
     async def _running(self, app: web.Application) -> AsyncIterator[None]:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(5)) as self._client:
-            tasks = [asyncio.create_task(one) for one in (self._follow(), self._demand.run(), self._learn_laws())]
+            tasks = [asyncio.create_task(one) for one in self._always()]
             yield
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         self._publisher.close()
+
+    def _always(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._follow(), self._demand.run(), self._learn_laws(), self._watch.run(), self._rollout.run()]
 
     async def _follow(self) -> None:
         follower, own = Follower(self._around.journal), os.getpid()
@@ -128,9 +140,8 @@ class Backend:
         name = request.match_info["order"]
         order = self._orders.known(name)
         if order is None:
-            return web.json_response(
-                {"error": f"look at an order: order={name[:64]!r}, expected a known id"}, status=404
-            )
+            said = {"error": f"look at an order: order={name[:64]!r}, expected a known id"}
+            return web.json_response(said, status=404)
         took_ms = (order.ended_ns - order.published_ns) / 1e6 if order.ended_ns and order.published_ns else None
         return web.json_response(
             {"order": name, "merchant": order.merchant, "state": order.state, "attempts": order.attempts,
@@ -144,12 +155,13 @@ class Backend:
         now_ns = time.monotonic_ns()
         merchants = {
             name: {**self._orders.flow(name, now_ns), "over_grpc": name in self._around.over_grpc,
-                   "law": self._laws.get(name), "upstream": None}
+                   "law": self._laws.get(name), "upstream": self._watch.upstream(name)}
             for name in self._around.names()
         }  # fmt: skip
         return web.json_response(
             {"number": self._orders.number, "events": self._orders.since(int(after)), "merchants": merchants,
-             "per_s": self._demand.per_s, "refused": self._demand.refused, "diversion": None, "workers": ""}
+             "per_s": self._demand.per_s, "refused": self._demand.refused, "diversion": self._rollout.shown(),
+             "workers": self._watch.said()}
         )  # fmt: skip
 
     async def _load(self, request: web.Request) -> web.Response:
@@ -158,6 +170,18 @@ class Backend:
             raise Wrong("change the load", "per_s", per_s, f"a number from 0 to {MOST_PER_S:g}")
         self._demand.per_s = float(per_s)
         return web.json_response({"per_s": per_s})
+
+    async def _divert(self, request: web.Request) -> web.Response:
+        share = (await _object(request, "divert orders")).get("share")
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise Wrong("divert orders", "share", share, "a number from 0 to 1")
+        if not self._around.diversion:
+            raise Wrong("divert orders", "diversion", "", "a worker to divert them to: python -m pos.site --divert-to")
+        try:
+            await self._rollout.set(float(share))
+        except GreenlaneError as error:
+            return web.json_response({"error": str(error)}, status=502)
+        return web.json_response(self._rollout.shown())
 
     async def _law(self, request: web.Request) -> web.Response:
         url = self._around.merchants.get(request.match_info["name"])

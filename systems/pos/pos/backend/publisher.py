@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from celery import Celery
 from kombu.exceptions import OperationalError
 
+from greenlane.tasks.diversion import divert
 from pos.journal import Entry, Event, Journal
 from pos.queueing import QUEUE, application, publish
 from pos.surroundings import Surroundings
@@ -29,17 +29,16 @@ class Publisher:
     """Publishes for a loop.
 
     Args:
-        around: where the broker and the journal are.
-        queue_of: order, merchant -> the queue it goes to; None = the stock workers'.
+        around: where the broker and the journal are, and whether orders are diverted.
     """
 
-    def __init__(self, around: Surroundings, queue_of: Callable[[str, str], str] | None = None) -> None:
+    def __init__(self, around: Surroundings) -> None:
         self._app: Celery = application(
             around, broker_pool_limit=_THREADS, broker_connection_timeout=2.0,
             task_publish_retry_policy={"max_retries": 2, "interval_start": 0.0, "interval_step": 0.2},
         )  # fmt: skip
         self._journal = Journal(around.journal)
-        self._queue_of = queue_of
+        self._diversion = around.diversion
         self._threads = ThreadPoolExecutor(_THREADS, "publisher")
 
     async def publish(self, order: str, merchant: str) -> Entry:
@@ -51,7 +50,7 @@ class Publisher:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._publish, order, merchant)
 
     def _publish(self, order: str, merchant: str) -> Entry:
-        queue = self._queue_of(order, merchant) if self._queue_of else QUEUE
+        queue = divert(QUEUE, order, at=self._diversion) if self._diversion else QUEUE
         at_ns = time.monotonic_ns()
         try:
             publish(self._app, order, merchant, queue=queue, confirm_timeout=_CONFIRM_S)

@@ -131,9 +131,8 @@ async def serve(name: str, port: int, grpc_port: int, law: Law) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Serves until it is ended."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pos.merchants.serve", description=(__doc__ or "").partition("\n")[0]
-    )
+    said = (__doc__ or "").partition(":")[0]
+    parser = argparse.ArgumentParser(prog="python -m pos.merchants.serve", description=said)
     parser.add_argument("--name", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--grpc-port", type=int, default=0, help="0 = none")
