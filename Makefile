@@ -71,7 +71,7 @@ test-system: feed-native ## tests with real servers and a browser (installs miss
 	scripts/servers
 	FEED_PROFILE=quick $(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
 
-soak: build ## a minute each: a service with client aborts and thread deaths; process workers that are killed
+soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
 test-all: test ## the tests on each supported CPython of this machine (3.11, 3.12, 3.13), each in its own .venv-3.x
