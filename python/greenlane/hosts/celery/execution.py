@@ -155,7 +155,7 @@ class Execution:
         order.waits = 0
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt)
-        if order.attempts > self._most:
+        if order.attempts > self._most_of(task):
             order.history = tried_of(self._store.history(key)) or order.history
             said = self._store.unknown if begun.state is State.UNKNOWN else self._store.failed
             said(key, "given up", token=begun.token)
@@ -163,6 +163,12 @@ class Execution:
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
         return False, None
+
+    def _most_of(self, task: Any) -> float:
+        """Attempts that there may be. A task that tries again by itself has its own say, where that is more."""
+        if not task.request.retries:
+            return self._most
+        return float("inf") if task.max_retries is None else max(self._most, task.max_retries + 1)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Nobody knows how the last attempt ended: ask whoever can know."""
@@ -201,7 +207,10 @@ class Execution:
         self._again(order, task, error)
 
     def _again(self, order: Order, task: Any, error: BaseException) -> None:
-        if not isinstance(error, Exception) or isinstance(error, (Ignore, Reject, Retry, Dead, *_expected(task))):
+        # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
+        if not isinstance(error, Exception | SystemExit) or isinstance(
+            error, (Ignore, Reject, Retry, Dead, *_expected(task))
+        ):
             return
         at_ns = self._plan.again_ns(order)
         if at_ns is not None:
@@ -213,8 +222,10 @@ class Execution:
 
 
 def _store_key(order: Order) -> str:
-    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer.
-    return f"{order.name}/{order.id}"
+    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer. A task that
+    # replaces itself (`self.replace`) keeps name and id.
+    nesting = order.identity[3]
+    return f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else "")
 
 
 def _expected(task: Any) -> tuple[type[BaseException], ...]:

@@ -73,6 +73,7 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     ):
         setattr(c, name, _burying(host, reason))
     c.on_unknown_task = _unknown(c, host)
+    c.create_task_handler = _guarded(c, host, c.create_task_handler)
     update = c.update_strategies
 
     def update_strategies() -> None:
@@ -84,6 +85,28 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     c.update_strategies = update_strategies
     if c.hub is None:
         c.loop = loop_of(host.owner)
+
+
+def _guarded(c: Any, host: Host, create: Any) -> Any:
+    """Celery lets some malformed messages (no id, a body that is no list) end the worker, and then the next one."""
+
+    def create_task_handler(*arguments: Any, **options: Any) -> Any:
+        received = create(*arguments, **options)
+
+        def on_task_received(message: Any) -> Any:
+            try:
+                return received(message)
+            except (*c.connection_errors, *c.channel_errors):
+                raise
+            except Exception as error:
+                if host.taken is message:
+                    raise  # it is an order by now: this is no fault of the message
+                host.bury_message(message, f"it cannot be read: {error!r}")
+                return None
+
+        return on_task_received
+
+    return create_task_handler
 
 
 def _burying(host: Host, reason: str) -> Any:
