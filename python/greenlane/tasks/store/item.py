@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from greenlane.errors import GreenlaneError, StoreError
@@ -9,6 +10,8 @@ from greenlane.real import allocate_lock
 from greenlane.tasks.store.rules import Answer, Operation
 
 __all__ = ["Item", "Told"]
+
+_log = logging.getLogger("greenlane.store")
 
 #: Called on the store's thread, once: an answer, or why there is none.
 Told = Callable[["Answer | GreenlaneError"], object]
@@ -25,7 +28,7 @@ class Item:
         Args:
             operation: what is asked.
             told: called with the answer, on the store's thread; it must not block.
-            patience_until_ns: monotonic; then a question is withdrawn when the store has failed; 0 = never.
+            patience_until_ns: by `now_ns`; then a question is withdrawn when the store has failed; 0 = never.
         """
         self.operation = operation
         self.patience_until_ns = patience_until_ns
@@ -54,7 +57,10 @@ class Item:
             taken = not (self._settled or self._left)
             self._settled = True
         if taken:
-            self._told(answer)
+            try:
+                self._told(answer)
+            except Exception:  # the store's thread serves everybody
+                _log.exception("what was to be told of order %r failed", self.operation.key)
         return taken
 
     def leave(self) -> bool:

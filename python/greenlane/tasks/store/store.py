@@ -16,13 +16,13 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
 from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
 from greenlane.tasks.store.backend import Backend, Owner
+from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.committer import Committer, Counts, closed
 from greenlane.tasks.store.item import Item, Told
 from greenlane.tasks.store.keys import checked_key, checked_reason
@@ -39,7 +39,6 @@ PATIENCE_S: Final = 5.0
 #: A longer result is not kept: the order is done all the same, with an empty one.
 RESULT_BYTES: Final = 65_536
 
-_NS: Final = 1_000_000_000
 T = TypeVar("T")
 
 
@@ -95,7 +94,7 @@ class Store:
 
         What had begun before a lapse may be another one's all the same: before a call look at `holds_since_begin`.
         """
-        return time.monotonic_ns() < self._committer.lease_until_ns
+        return now_ns() < self._committer.lease_until_ns
 
     def holds_since_begin(self, token: str) -> bool:
         """Whether the lease surely held ever since the attempt with this token began, so that nobody has taken it over.
@@ -176,7 +175,7 @@ class Store:
             token: of the attempt, as `begin` gave it; "" = the one that was begun here last.
         """
         operation = self._operation(kind, key, result, reason, token)
-        patience_ns = time.monotonic_ns() + int(self._patience_s * _NS) if kind is Kind.BEGIN else 0
+        patience_ns = now_ns() + int(self._patience_s * NS) if kind is Kind.BEGIN else 0
 
         def noted(answer: Answer | GreenlaneError) -> None:
             self._note(operation, answer)
