@@ -23,7 +23,7 @@ from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.item import Item
 from greenlane.tasks.store.record import State
 from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
-from greenlane.tasks.store.waiting import Bell
+from greenlane.tasks.store.waiting import Bell, RealBell
 
 __all__ = ["Committer", "Counts", "closed"]
 
@@ -56,8 +56,10 @@ class Counts:
 class Committer:
     """Applies operations in batches on one thread. `submit` and `visit` from any thread; `run` is the thread."""
 
-    def __init__(self, backend: Backend, owner: Owner, bell: Bell) -> None:
+    def __init__(self, backend: Backend, owner: Owner) -> None:
         """Make it; nothing runs before `run`."""
+        #: Set before `run` where the thread is a greenlet.
+        self.bell: Bell = RealBell()
         self.counts = Counts()
         #: Why the store failed the last time; None = it works.
         self.trouble: StoreError | None = None
@@ -65,7 +67,6 @@ class Committer:
         self.lease_until_ns = 0
         self._backend = backend
         self._owner = owner
-        self._bell = bell
         # Reentrant: a signal's handler may close the store in the middle of anything.
         self._lock = RLock()
         self._queue: deque[Item] = deque()
@@ -96,20 +97,20 @@ class Committer:
                 self._queue.append(item)
         if ended:
             item.settle(closed())
-        self._bell.ring()
+        self.bell.ring()
 
     def visit(self, visit: Visit) -> bool:
         """Have something else done with the backend, on the thread, between two batches; False = it has ended."""
         with self._lock:
             if not self.ended:
                 self._visits.append(visit)
-        self._bell.ring()
+        self.bell.ring()
         return not self.ended
 
     def finish(self, within_s: float) -> None:
         """Apply what is there and end, after this many seconds at the latest."""
         self._until_ns = now_ns() + int(within_s * NS)
-        self._bell.ring()
+        self.bell.ring()
 
     def run(self) -> None:
         """Serve until `finish`."""
@@ -123,7 +124,7 @@ class Committer:
                 if batch or renew:
                     self._apply(batch, renew)
                 else:
-                    self._bell.wait(self._pause_s())
+                    self.bell.wait(self._pause_s())
             self._leave()
         finally:
             self.end()
@@ -149,7 +150,7 @@ class Committer:
         """Let more come in where commits would follow one another closely."""
         left_ns = self._next_ns - now_ns()
         if left_ns > 0 and 0 < len(self._queue) < _ENOUGH:
-            self._bell.pause(left_ns / NS)
+            self.bell.pause(left_ns / NS)
 
     def _batch(self) -> list[Item]:
         """Take the next operations, less the questions that nobody waits for any more.
@@ -252,7 +253,7 @@ class Committer:
         """Sleep between two attempts; new operations do not hurry it."""
         until_ns = now_ns() + int(seconds * NS)
         while (left_ns := until_ns - now_ns()) > 0 and not self._over():
-            self._bell.wait(left_ns / NS)
+            self.bell.wait(left_ns / NS)
 
     def _third_over(self) -> bool:
         lease_ns = int(self._owner.lease_s * NS)

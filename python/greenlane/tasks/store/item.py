@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable
 
 from greenlane.errors import GreenlaneError, StoreError
@@ -10,8 +10,6 @@ from greenlane.real import allocate_lock
 from greenlane.tasks.store.rules import Answer, Operation
 
 __all__ = ["Item", "Told"]
-
-_log = logging.getLogger("greenlane.store")
 
 #: Called on the store's thread, once: an answer, or why there is none.
 Told = Callable[["Answer | GreenlaneError"], object]
@@ -59,8 +57,8 @@ class Item:
         if taken:
             try:
                 self._told(answer)
-            except Exception:  # the store's thread serves everybody
-                _log.exception("what was to be told of order %r failed", self.operation.key)
+            except Exception:  # the store's thread serves everybody; `logging` may have green locks
+                sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         return taken
 
     def leave(self) -> bool:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import threading
+import sys
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
 from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
@@ -28,7 +28,7 @@ from greenlane.tasks.store.item import Item, Told
 from greenlane.tasks.store.keys import checked_key, checked_reason
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Answer, Kind, Operation
-from greenlane.tasks.store.waiting import Bell, GreenBell, RealBell, waiter
+from greenlane.tasks.store.waiting import GreenBell, home, waiter
 
 __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
 
@@ -79,9 +79,10 @@ class Store:
         self._owner = Owner(f"{name}:{secrets.token_hex(4)}", self._lease_s)
         backend = self._make()
         self._place = backend.place
-        # Sockets are cooperative there, and a driver on a thread of the operating system would give it a hub.
-        self._green = threads_are_green() and not backend.blocks
-        self._committer = Committer(backend, self._owner, self._bell())
+        self._blocks = backend.blocks
+        # A pool's thread may be the first that asks: its own hub turns only while it waits.
+        self._hub = home()
+        self._committer = Committer(backend, self._owner)
 
     @property
     def owner(self) -> str:
@@ -293,8 +294,12 @@ class Store:
 
     def _start(self) -> None:
         committer = self._committer
-        if self._green:
-            threading.Thread(target=self._run, args=(committer,), name="greenlane-store", daemon=True).start()
+        if threads_are_green() and not self._blocks:
+            # Sockets are cooperative here, and a driver on a thread of the operating system would give it a hub.
+            gevent: Any = sys.modules["gevent"]
+            hub = self._hub or gevent.get_hub()
+            committer.bell = GreenBell(hub)
+            hub.loop.run_callback_threadsafe(gevent.spawn, self._run, committer)
         else:
             start_new_thread(self._run, (committer,))
         self._started = True
@@ -305,10 +310,3 @@ class Store:
         finally:
             for wake in self._ended:
                 wake()
-
-    def _bell(self) -> Bell:
-        if not self._green:
-            return RealBell()
-        import gevent
-
-        return GreenBell(gevent.get_hub())
