@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,8 +121,9 @@ class Both:
         )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(slots=st.sampled_from([1, 2, 10, 60]), rule=RULES, stretches=st.lists(STRETCH, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
     both = Both(slots, rule)
     for stretch in stretches:
@@ -138,3 +140,51 @@ def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
         both.ask("wake_ns", both.now)
         both.compare()
         both.now += stretch["pause"]
+
+
+#: How four upstreams behave for a while: what a call takes, and what each other call in progress adds to that.
+WEATHER = st.fixed_dictionaries(
+    {
+        "took": st.tuples(*[st.sampled_from([50 * MS, 100 * MS, 100 * MS, 170 * MS, 400 * MS, 3 * SECOND])] * 4),
+        "all": st.sampled_from([1, 1, 1, 4]),
+        "load": st.tuples(*[st.sampled_from([0, 0, 0, 30 * MS])] * 4),
+        "calls": st.integers(10, 250),
+        "backlog": st.sampled_from([0, 3, 40]),
+        "times_out": st.sampled_from([0, 0, 0, 9]),
+    }
+)
+
+
+@pytest.mark.slow
+@given(
+    rule=st.builds(
+        UpstreamRule,
+        first_limit=st.sampled_from([1, 4, 12]),
+        least=st.sampled_from([1, 2]),
+        most_frac=st.sampled_from([0.5, 1.0]),
+        slow_call_rate=st.sampled_from([0.0, 0.0, 0.8]),
+        failure_rate=st.sampled_from([0.0, 0.6]),
+        open_ns=st.just(SECOND),
+    ),
+    weathers=st.lists(WEATHER, min_size=2, max_size=6),
+)
+@settings(max_examples=25, deadline=None)
+def test_both_learn_the_same_limits_from_the_same_latencies(rule, weathers):
+    both = Both(60, rule)
+    for weather in weathers:
+        took = dict(zip("abcd", (ns * weather["all"] for ns in weather["took"]), strict=True))
+        load = dict(zip("abcd", weather["load"], strict=True))
+        for number in range(weather["calls"]):
+            waiting = {look.key: look.parked for look in both.native.look()}
+            for key in took:
+                for _ in range(max(weather["backlog"], 1) - waiting.get(key, 0)):
+                    both.arrive(key, 1, 0)
+            both.begin_all()
+            if not both.calls:
+                both.now = both.ask("wake_ns", both.now)
+                continue
+            running = {key: sum(of == key for of, _ in both.calls.values()) for key in took}
+            now_take = {key: took[key] + load[key] * running[key] for key in took}
+            times_out = weather["times_out"] and number % weather["times_out"] == 0
+            both.end_next(now_take, Outcome.TIMED_OUT if times_out else Outcome.OK)
+        both.compare()

@@ -10,8 +10,8 @@ a placed function is one with "placement" and "reason" besides.
 
 `show` of a process that works off orders has a field "tasks": {"mode", "slots", "running", "parked", "most_parked",
 "abandoned", "totals": {name: count}, "keys": [{"key", "running", "parked", "oldest_s", "limit", "breaker", "usual_ms",
-"failed_frac", "slow_frac", "started", "ok", "failed", "timed_out", "refused"}]}; `breaker` opens or closes the breaker of
-one key by hand.
+"failed_frac", "slow_frac", "started", "ok", "failed", "timed_out", "refused"}]}; `breaker` opens or closes the breaker
+of one key by hand.
 
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
@@ -19,7 +19,7 @@ request and one answer, a line of JSON each:
     {"do": "show"}                                        -> {"ok": true, "pid", "mode", "counters", "learned": [...]}
     {"do": "mode", "mode": "off", "route": null or text}  -> {"ok": true, "pid", "mode"}
     {"do": "record", "on": true, "end": false}            -> {"ok": true, "pid", "mode", "record"}
-    {"do": "breaker", "key": text, "state": "open"}       -> {"ok": true, "pid", "mode"}      ("closed" = by itself again)
+    {"do": "breaker", "key": text, "state": "open"}       -> {"ok": true, "pid", "mode"}
     anything else                                         -> {"ok": false, "error", "hint"}
 
 One daemon thread serves one connection after the other, each bounded in size and time; idle, it costs nothing. Nothing

@@ -191,7 +191,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "body_timeouts": Counter(_SLOW, labels={"part": "body"}),
     # Of the worker of orders.
     "orders_received": Counter(_counter("orders_received", "Messages taken from the broker.")),
-    "orders_started": Counter(_counter("orders_started", "Runs of orders begun; an order that is tried again has more.")),
+    "orders_started": Counter(_counter("orders_started", "Runs of orders begun; one that is tried again has more.")),
     "orders_done": Counter(_ORDERS, labels={"end": "done"}),
     "orders_failed": Counter(_ORDERS, labels={"end": "failed"}),
     "orders_dead": Counter(_ORDERS, labels={"end": "dead"}),
@@ -199,6 +199,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was to be tried again.")),
     "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
     "orders_returned": Counter(_counter("orders_returned", "Orders returned to the broker for want of room.")),
+    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published anew, with their count.")),
     "orders_given_back": Counter(_counter("orders_given_back", "Orders given back unbegun when the worker ended.")),
     "orders_acked_again": Counter(_counter("orders_acked_again", "Second deliveries of what was done: acknowledged.")),
     "orders_soft_limits": Counter(_LIMITS, labels={"limit": "soft"}),
@@ -207,11 +208,11 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "orders_acked": Counter(_counter("orders_acked", "Acknowledgements that the broker was sent.")),
     "orders_stale": Counter(_counter("orders_stale", "Acknowledgements that came after their connection was lost.")),
     "calls_repeated": Counter(
-        _counter("calls_repeated", "Calls made again although the last one's end was unknown and nobody could be asked.")
+        _counter("calls_repeated", "Calls made again although nobody could be asked how the last one had ended.")
     ),
     "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store, or whoever was asked, had the result.")),
     "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
-    "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another worker's attempt.")),
+    "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
     "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
 }
 

@@ -42,6 +42,11 @@ _TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
+_TASK_RULE_WORD: Final = r"((limit|least):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+_TASK_RULE: Final[Pattern] = (
+    rf"{_TASK_RULE_WORD}( {_TASK_RULE_WORD})*",
+    "one or more of limit:N least:N weight:N most_frac:0.N, with spaces",
+)
 _TASK_ALLOW: Final[Pattern] = (
     "early-ack|no-confirms|transient|broker", "one of early-ack, no-confirms, transient, broker"
 )
@@ -293,11 +298,11 @@ class Settings:
         low=1, high=4096, reason="What a loop of 3 ms of CPU a task and 300 ms of waiting can use, twice over.",
     )  # fmt: skip
     task_key: str = declare(
-        "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one for all.",
+        "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one.",
         pattern=_TASK_KEY, reason="Only the application knows which argument names whom it calls.",
     )  # fmt: skip
     task_order: str = declare(
-        "", "Where the business's name of an order is read, as `task_key`; '' = the header greenlane-order, or task id.",
+        "", "Where the business's name of an order is read, as `task_key`; '' = header greenlane-order, or task id.",
         pattern=_TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
     )  # fmt: skip
     task_store: str = declare(
@@ -325,7 +330,7 @@ class Settings:
         low=1, high=100_000, reason="Each restart of a worker counts as one; no service restarts so often in an hour.",
     )  # fmt: skip
     task_retry_s: float = declare(
-        1.0, "Longest wait before the second attempt; it doubles with each further one. The wait is drawn evenly from 0.",
+        1.0, "Longest wait before the second attempt; it doubles with each further one; drawn evenly from 0.",
         unit="s", low=0.001, high=3600, reason="Arbitrary; a connection that was reset is worth a second try at once.",
     )  # fmt: skip
     task_retry_most_s: float = declare(
@@ -334,7 +339,7 @@ class Settings:
     )  # fmt: skip
     task_retry_budget_frac: float = declare(
         0.2, "Retries for each first attempt; what is over waits longer, it is not dropped.",
-        unit="frac", low=0, high=10, reason="An upstream that fails gets a fifth more calls from us, not five times as many.",
+        unit="frac", low=0, high=10, reason="An upstream that fails gets a fifth more calls, not five times as many.",
     )  # fmt: skip
     task_soft_limit_s: float = declare(
         0.0, "Soft time limit of tasks that have none: SoftTimeLimitExceeded is raised in them; 0 = none.",
@@ -358,7 +363,7 @@ class Settings:
     )  # fmt: skip
     task_parked_most_s: float = declare(
         600.0, "Time that an order may wait in the worker; then it goes back to the broker for a while.",
-        unit="s", low=1, high=1500, reason="RabbitMQ closes the channel when a message is unacknowledged for 30 minutes.",
+        unit="s", low=1, high=1500, reason="RabbitMQ closes a channel whose message is unacknowledged for 30 minutes.",
     )  # fmt: skip
     task_key_parked_frac: float = declare(
         0.5, "Largest share of the parked orders, and of their memory, that one key may have.",
@@ -375,6 +380,10 @@ class Settings:
     task_most_frac: float = declare(
         0.5, "Largest share of the slots of one key alone; two such keys get a third each, and so on. 1 = no bound.",
         unit="frac", low=0.001, high=1, reason="However many upstreams hang, slots stay free for the others.",
+    )  # fmt: skip
+    task_rules: Mapping[str, str] = declare(
+        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2`, or some of these.",
+        pattern=_TASK_RULE, reason="One rule for all keys until somebody knows more about one of them.",
     )  # fmt: skip
     task_failure_frac: float = declare(
         0.5, "Share of failed calls of a key from which its breaker opens; 0 = never.",
@@ -418,7 +427,7 @@ class Settings:
     )  # fmt: skip
     task_return_s: float = declare(
         5.0, "Time that a returned order waits at the broker; it doubles up to four times when it is returned again.",
-        unit="s", low=0.1, high=3600, reason="Arbitrary; long enough that returning costs little, short beside its wait.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; returning costs little then, and it is short beside its wait.",
     )  # fmt: skip
     task_shutdown_s: float = declare(
         30.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",

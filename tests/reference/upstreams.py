@@ -36,6 +36,7 @@ class Key:
         self.by_slow, self.late = False, []
         self.strange = True
         self.limit, self.usual, self.young = max(min(max(rule.first_limit, 1), slots), rule.least), 0, True
+        self.anchor, self.rounds = 0, 0
         self.opened, self.samples, self.peak, self.held, self.trial, self.slow_round = now, [], 0, 0, None, False
         self.turn = Turn(*turn, rule.weight)
         self.running, self.probed, self.answered, self.idle_since = 0, [], None, None
@@ -171,7 +172,7 @@ class Upstreams:
         key.running -= 1
         key.counts[NAMES[outcome]] += 1
         self.charge(self.strangers if call["strange"] else key.turn, took - call["charged"], place, key)
-        if outcome == CANCELLED:
+        if outcome == CANCELLED or (outcome == TIMED_OUT and took < key.usual):
             if call["probe"] == key.turn_of_breaker and key.state == "half":
                 key.given -= 1
         else:
@@ -368,7 +369,8 @@ class Upstreams:
         if probe:
             key.counts["probes"] += 1
             key.given += 1
-            limit = 0 if key.by_slow else self.grown(rule.probe_limit_ns, 2**64 - 1, key.times, rule)
+            if rule.probe_limit_ns and not key.by_slow:
+                limit = max(self.grown(rule.probe_limit_ns, 2**64 - 1, key.times, rule), 2 * key.usual)
         else:
             key.peak = max(key.peak, key.running)
         known["call"] = {
@@ -496,7 +498,7 @@ class Upstreams:
     def probed(self, key, now, latencies):
         median = sorted(latencies)[len(latencies) // 2] if latencies else 0
         if key.usual == 0 or median > 2 * key.usual + SLACK:
-            key.usual = median
+            learn(key, median)
         key.limit = max(key.limit // 2, max(self.rule_of(key).least, 1))
         key.young, key.trial, key.held, key.slow_round = True, None, 0, False
         self.open_round(key, now, 0)
@@ -520,7 +522,7 @@ class Upstreams:
         if began < key.opened:
             return
         key.samples.append(max(now - began, 0) // 1000)
-        wanted = min(max(key.limit, 3), 16) if key.usual else 3
+        wanted = min(max(key.limit, 3), 32) if key.usual else 3
         if len(key.samples) >= wanted:
             median = sorted(key.samples)[len(key.samples) // 2] * 1000
             self.conclude(key, median, key.peak * 2 >= key.limit, common)
@@ -529,7 +531,7 @@ class Upstreams:
     def conclude(self, key, median, used, common):
         least, usual = max(self.rule_of(key).least, 1), key.usual
         if not usual:
-            key.usual = median
+            learn(key, median)
             return
         near = median <= usual + usual // 4 + SLACK
         key.slow_round = median > usual * 2 + SLACK
@@ -537,24 +539,30 @@ class Upstreams:
             if key.trial:
                 key.limit, key.trial = key.trial[1], None
             key.held = 0
-            key.usual += (median - usual) // 16
+            key.usual += max(median - usual, 0) // 16
+            key.anchor = key.usual
         elif key.trial:
             before, start = key.trial
             floor = max(least, start // 4)
-            if near or median < before // 2:
+            if median <= before // 5 * 3:
                 key.trial, key.young = None, False
             elif key.limit <= floor:
-                key.usual, key.limit, key.trial, key.slow_round = median, start, None, False
+                learn(key, median)
+                key.limit, key.trial, key.slow_round = start, None, False
             else:
                 key.limit = max(key.limit // 2, floor)
         elif not used:
-            key.held, key.usual = 0, follow(usual, median)
-        elif near:
-            key.held, key.usual = 0, follow(usual, min(median, usual))
-            key.limit = min(key.limit + (key.limit if key.young else max(math.isqrt(key.limit), 1)), self.slots)
+            key.held = 0
+            follow(key, median)
+            key.anchor = key.usual
         else:
-            key.held += 1
-            if key.slow_round or key.held >= 8:
+            follow(key, min(median, 2 * usual))
+            key.usual = min(key.usual, key.anchor + key.anchor // 4)
+            key.anchor = min(key.anchor, key.usual)
+            key.held = 0 if near else key.held + (4 if key.slow_round else 1)
+            if near:
+                key.limit = min(key.limit + (key.limit if key.young else max(math.isqrt(key.limit), 1)), self.slots)
+            elif key.held >= 8:
                 key.trial, key.held = (median, key.limit), 0
                 key.limit = max(key.limit // 2, least)
 
@@ -569,7 +577,13 @@ def needed(running, least, most_frac):
     return math.floor(running / (most_frac / (1 - most_frac))) + 1
 
 
-def follow(usual, median):
-    if median < usual // 2:
-        return usual // 2
-    return usual - (usual - median) // 8 if median < usual else usual + (median - usual) // 8
+def learn(key, median):
+    key.usual = key.anchor = median
+    key.rounds = 1
+
+
+def follow(key, median):
+    key.rounds = min(key.rounds + 1, 16)
+    parts = 4 if median < key.usual // 2 else key.rounds
+    way = abs(median - key.usual) // parts
+    key.usual += way if median > key.usual else -way

@@ -62,4 +62,6 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
     return 0
 
 
-COMMAND: Final = Command("work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True)
+COMMAND: Final = Command(
+    "work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True
+)

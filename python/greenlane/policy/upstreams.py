@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Final
+from typing import Any, Final
 
 from greenlane.settings import Settings
 
@@ -110,3 +110,14 @@ class UpstreamRule:
             open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
             keys_most=settings.task_keys,
         )
+
+    @classmethod
+    def of_keys(cls, settings: Settings) -> dict[str, UpstreamRule]:
+        """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
+        general = cls.of(settings)
+        return {key: dataclasses.replace(general, **_words(words)) for key, words in settings.task_rules.items()}
+
+
+def _words(words: str) -> dict[str, Any]:
+    pairs = (word.split(":") for word in words.split())
+    return {name: float(value) if name == "most_frac" else int(value) for name, value in pairs}

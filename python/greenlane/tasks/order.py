@@ -14,11 +14,29 @@ from typing import Any, Final
 
 from greenlane.tasks.dead_letters import ATTEMPTS, HISTORY, ORDER, RETURNS, Tried
 
-__all__ = ["ATTEMPTS", "DEADLINE", "HISTORY", "ORDER", "RETURNS", "Current", "NotSent", "Order", "State", "current"]
+__all__ = [
+    # headers of a message
+    "ATTEMPTS",
+    "DEADLINE",
+    "DELIVERIES",
+    "HISTORY",
+    "ORDER",
+    "RETURNS",
+    # an order
+    "Order",
+    "State",
+    "running",
+    # for tasks
+    "Current",
+    "NotSent",
+    "current",
+]
 
 #: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
 #: often it was begun, how often it was handed back for want of room, and what happened to it.
 DEADLINE: Final = "greenlane-deadline"
+#: Header: deliveries of which no broker and no store keeps count.
+DELIVERIES: Final = "greenlane-deliveries"
 
 #: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
@@ -49,6 +67,7 @@ class Order:
         "began_s",
         "copies",
         "deadline_at",
+        "deliveries",
         "delivery",
         "due_ns",
         "generation",
@@ -89,6 +108,7 @@ class Order:
         # Begun so far, here and elsewhere.
         self.attempts = 0
         self.returns = 0
+        self.deliveries = 0
         self.history: tuple[Tried, ...] = ()
         # When the latest attempt began, seconds since 1970; 0 = not begun here.
         self.began_s = 0.0
@@ -115,6 +135,7 @@ class Order:
         """Take over what the message's headers say; what they say wrongly counts as not said."""
         self.attempts = _number(headers.get(ATTEMPTS))
         self.returns = _number(headers.get(RETURNS))
+        self.deliveries = _number(headers.get(DELIVERIES))
         deadline = headers.get(DEADLINE)
         try:
             self.deadline_at = float(deadline) if deadline is not None else 0.0
@@ -134,6 +155,7 @@ class Order:
             ORDER: self.id,
             ATTEMPTS: self.attempts,
             RETURNS: self.returns,
+            DELIVERIES: self.deliveries,
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
 

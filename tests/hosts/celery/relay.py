@@ -28,7 +28,9 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
         self.cut()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.hosts.celery.site import Site, eventually, told
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 MODES = ["--threads", "--green"]
+#: One mode in each run of the tests, the other with the long ones.
+MOSTLY_THREADS = ["--threads", pytest.param("--green", marks=pytest.mark.soak)]
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
     assert [tried["attempt"] for tried in json.loads(headers["greenlane-history"])] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MOSTLY_THREADS)
 def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> None:
     site.worker(mode, "--task-slots", "4", "--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8")
     site.publish("hang", "h", seconds=3)
@@ -83,6 +86,7 @@ def test_what_a_killed_worker_had_is_asked_about_and_sent_once(site: Site) -> No
     assert (written["begin d"], written["effect d"], written["begin quick"], written["begin slow"]) == (1, 1, 1, 2)
 
 
+@pytest.mark.soak
 def test_an_order_that_kills_its_workers_goes_to_the_dead_letters(site: Site) -> None:
     options = ("--task-store", f"sqlite:///{site.folder}/orders.db", "--task-attempts", "1")
     first = site.worker(*options)
@@ -95,6 +99,22 @@ def test_an_order_that_kills_its_workers_goes_to_the_dead_letters(site: Site) ->
     assert site.written()["begin p"] == 1
     ((_, headers),) = site.dead()
     assert told(headers)["reason"] == "attempts"
+
+
+@pytest.mark.soak
+def test_without_a_store_too_the_worker_counts_how_often_an_order_ended_it(site: Site) -> None:
+    for _ in range(2):
+        worker = site.worker("--task-deliveries", "2")
+        if not site.written():
+            site.publish("poison", "p")
+        assert worker.wait_exit(timeout_s=30) == -signal.SIGKILL
+    last = site.worker("--task-deliveries", "2")
+    last.wait_output("delivered 3 times", timeout_s=30)
+    last.signal(signal.SIGTERM)
+    assert last.wait_exit() == 0
+    assert site.written()["begin p"] == 2
+    ((_, headers),) = site.dead()
+    assert told(headers)["reason"] == "deliveries"
 
 
 def test_messages_that_are_none_go_to_the_dead_letters(site: Site) -> None:
@@ -117,6 +137,7 @@ def test_messages_that_are_none_go_to_the_dead_letters(site: Site) -> None:
     assert any(body == b"no json at all" for body, _ in dead)
 
 
+@pytest.mark.soak
 def test_what_has_no_room_waits_at_the_broker_and_comes_back(site: Site) -> None:
     room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.3")
     worker = site.worker(*room)
@@ -137,7 +158,7 @@ def test_what_runs_too_long_is_cut_off_and_the_exit_code_says_so(site: Site) -> 
     assert site.left() == 1
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MOSTLY_THREADS)
 def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_call(
     tmp_path: Path, rabbitmq_url: str, start_process: StartProcess, mode: str
 ) -> None:
@@ -162,3 +183,32 @@ def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_cal
     assert direct.left() == 0
     assert "Couldn't ack" not in worker.output
     assert worker.output.count("the connection to the broker was lost") <= 1
+
+
+def test_celerys_own_command_takes_the_pool_and_its_step(site: Site, start_process: StartProcess) -> None:
+    environment = site.environment | {
+        "CELERY_CUSTOM_WORKER_POOL": "greenlane.hosts.celery:Pool",
+        "GREENLANE_TASK_KEY": "kwargs.merchant",
+        "GREENLANE_TASK_RETRY_S": "0.05",
+    }
+    celery = [sys.executable, "-m", "celery", "-A", "tests.hosts.celery.shop", "worker", "-P", "custom", "-c", "3"]
+    worker = start_process([*celery, "-Q", site.queue, "-l", "INFO"], env=environment, cwd=site.folder)
+    worker.wait_output(r"ready\.", timeout_s=40)
+    site.publish("send", *orders(12), seconds=0.05)
+    site.publish("flaky", "f", failures=1)
+    eventually(lambda: {*orders(12), "f"} <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert [site.written()[f"begin {name}"] for name in orders(12)] == [1] * 12
+    assert site.left() == 0
+
+
+@pytest.mark.soak
+def test_a_login_that_the_broker_refuses_is_said_at_the_start(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url.replace("guest:guest", "guest:wrong"), start_process)
+    worker = site.worker(ready=False)
+    assert worker.wait_exit() == 2
+    assert "connect to the broker: broker_url='amqp://guest:**@" in worker.output
+    assert "wrong" not in worker.output.replace("hint", "")

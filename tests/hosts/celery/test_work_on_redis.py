@@ -21,12 +21,12 @@ def test_orders_on_redis_are_done_returned_and_given_back(
     tmp_path: Path, redis_url: str, start_process: StartProcess
 ) -> None:
     site = Site(tmp_path, redis_url, start_process)
-    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.3")
+    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.2")
     worker = site.worker(*room)
-    site.publish("send", *orders(20), merchant="slow", seconds=0.05)
+    site.publish("send", *orders(10), merchant="slow", seconds=0.05)
     site.publish("flaky", "f", failures=1)
-    eventually(lambda: {*orders(20), "f"} <= site.ended(), timeout_s=40)
-    assert [site.written()[f"begin {name}"] for name in orders(20)] == [1] * 20
+    eventually(lambda: {*orders(10), "f"} <= site.ended(), timeout_s=40)
+    assert [site.written()[f"begin {name}"] for name in orders(10)] == [1] * 10
     site.publish("send", *orders(6, "late"), seconds=0.5)
     eventually(lambda: any(line.startswith("begin late") for line in site.written()))
     worker.signal(signal.SIGTERM)

@@ -251,12 +251,13 @@ impl Breaker {
     /// Time limit of the next probe, ns; 0 = none.
     ///
     /// None while nothing but slowness speaks against the upstream: to cut such a call off would leave open whether it
-    /// was done, and teach nothing.
-    pub fn probe_limit_ns(&self, rule: &Rule) -> u64 {
-        if self.by_slow {
+    /// was done, and teach nothing. Never below twice what calls usually take: no probe of an upstream that is slow by
+    /// nature would end well.
+    pub fn probe_limit_ns(&self, usual_ns: u64, rule: &Rule) -> u64 {
+        if self.by_slow || rule.probe_limit_ns == 0 {
             return 0;
         }
-        grown(rule.probe_limit_ns, u64::MAX, self.times, rule)
+        grown(rule.probe_limit_ns, u64::MAX, self.times, rule).max(2 * usual_ns)
     }
 
     fn trip(&mut self, now_ns: u64, grows: bool, rule: &Rule) {

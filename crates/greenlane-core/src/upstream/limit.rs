@@ -1,12 +1,13 @@
 //! How many calls of one key may be in progress: by latency relative to the key's own usual one.
 //!
-//! Calls are looked at in rounds: a round is the first few successful calls *begun* since the last decision, and their
-//! median. Near the usual latency the limit grows (doubling until latency first rose, then by its root), but only if at
-//! least half of it was used. Well above it, the limit is halved, and once more; what happens then decides:
+//! Calls are looked at in rounds: a round is the first successful calls *begun* since the last decision, up to 32, and
+//! their median. Near the usual latency the limit grows (doubling until load was first the reason for more, then by its
+//! root), but only if at least half of it was used. Rounds in a row above it halve the limit, and once more; what the
+//! latency does then decides:
 //!
-//! - Latency came down with the load: the load was the reason, and the limit stays low.
-//! - At a quarter of the load latency is what it was: the load is not the reason. That latency is the usual one from
-//!   now on, and the limit is what it was before.
+//! - It came down with the load: the load was the reason, and the limit stays low.
+//! - At a quarter of the load it is what it was: the load is not the reason. This latency is the usual one from now on,
+//!   and the limit is what it was before.
 //!
 //! So a merchant that is slow by nature, or has become so, is not punished for it. Why not Gradient2 or Vegas: a moving
 //! average as the usual latency takes queueing for nature under long overload (limit 27, then 59 and 70 after an hour),
@@ -18,11 +19,15 @@ use super::rule::Rule;
 /// Latency that a busy process of ours adds by itself, ns: below this difference nothing is concluded.
 pub const SLACK_NS: u64 = 10_000_000;
 /// Calls of a round at most.
-const ROUND: usize = 16;
+const ROUND: usize = 32;
 /// Calls of the first round, and of any round at a very small limit.
 const ROUND_LEAST: u32 = 3;
-/// Rounds above the usual latency, but not far above, after which the load is lowered to learn why.
+/// Rounds in a row above the usual latency after which the load is lowered to learn why; one far above counts as four,
+/// so that the median of one round of widely spread latencies is no reason yet.
 const HELD: u32 = 8;
+const FAR: u32 = 4;
+/// The usual latency follows by the part of the way that makes it the mean of so many rounds.
+const ROUNDS: u32 = 16;
 
 /// Lowering the load to learn whether it is the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,10 @@ pub struct Limiter {
     limit: u32,
     /// Median latency at a load that is not the reason for it, ns; 0 = unknown.
     usual_ns: u64,
+    /// The usual latency when the load was last seen not to be the reason for it, or less, ns.
+    anchor_ns: u64,
+    /// Rounds that the usual latency is the mean of.
+    rounds: u32,
     /// Latency has never risen with the limit: it doubles.
     young: bool,
     /// When the present round was opened.
@@ -127,7 +136,7 @@ impl Limiter {
     /// The breaker closed after probes of this median latency, ns: they are the usual one, since nothing else ran.
     pub fn probed(&mut self, now_ns: u64, median_ns: u64, rule: &Rule) {
         if self.usual_ns == 0 || median_ns > 2 * self.usual_ns + SLACK_NS {
-            self.usual_ns = median_ns;
+            self.learn(median_ns);
         }
         self.limit = (self.limit / 2).max(least(rule));
         self.young = true;
@@ -153,7 +162,7 @@ impl Limiter {
 
     fn conclude(&mut self, median_ns: u64, used: bool, common: bool, rule: &Rule, slots: u32) {
         if self.usual_ns == 0 {
-            self.usual_ns = median_ns;
+            self.learn(median_ns);
             return;
         }
         let usual = self.usual_ns;
@@ -165,20 +174,27 @@ impl Limiter {
                 self.limit = trial.from;
             }
             self.held = 0;
-            self.usual_ns += (median_ns - usual) / 16;
+            self.learn_slowly(median_ns);
         } else if let Some(trial) = self.trial {
-            self.tried(trial, median_ns, near, rule);
+            self.tried(trial, median_ns, rule);
         } else if !used {
             // So many calls have been borne before at the usual latency: the load is not the reason.
             self.held = 0;
             self.follow(median_ns);
-        } else if near {
-            self.held = 0;
-            self.follow(median_ns.min(usual));
-            self.grow(slots);
+            self.anchor_ns = self.usual_ns;
         } else {
-            self.held += 1;
-            if self.slow || self.held >= HELD {
+            self.follow(median_ns.min(2 * usual));
+            // Growing with the latency that it brings about, a limit would take that for usual in the long run.
+            self.usual_ns = self.usual_ns.min(self.anchor_ns + self.anchor_ns / 4);
+            self.anchor_ns = self.anchor_ns.min(self.usual_ns);
+            self.held = match (near, self.slow) {
+                (true, _) => 0,
+                (_, true) => self.held + FAR,
+                _ => self.held + 1,
+            };
+            if near {
+                self.grow(slots);
+            } else if self.held >= HELD {
                 self.trial = Some(Trial {
                     before_ns: median_ns,
                     from: self.limit,
@@ -189,13 +205,13 @@ impl Limiter {
         }
     }
 
-    fn tried(&mut self, trial: Trial, median_ns: u64, near: bool, rule: &Rule) {
+    fn tried(&mut self, trial: Trial, median_ns: u64, rule: &Rule) {
         let floor = least(rule).max(trial.from / 4);
-        if near || median_ns < trial.before_ns / 2 {
+        if median_ns <= trial.before_ns / 5 * 3 {
             self.trial = None;
             self.young = false;
         } else if self.limit <= floor {
-            self.usual_ns = median_ns;
+            self.learn(median_ns);
             self.limit = trial.from;
             self.trial = None;
             self.slow = false;
@@ -204,16 +220,31 @@ impl Limiter {
         }
     }
 
-    /// Follows what is usual by an eighth of the way, and at once to half. Never up while the limit is used: growing with
-    /// the latency that it brings about, a limit would take that for usual in the long run.
+    /// This is the usual latency.
+    fn learn(&mut self, median_ns: u64) {
+        self.usual_ns = median_ns;
+        self.anchor_ns = median_ns;
+        self.rounds = 1;
+    }
+
+    fn learn_slowly(&mut self, median_ns: u64) {
+        self.usual_ns += median_ns.saturating_sub(self.usual_ns) / u64::from(ROUNDS);
+        self.anchor_ns = self.usual_ns;
+    }
+
+    /// Follows what is usual, up and down alike; faster to less than half, which no load makes.
     fn follow(&mut self, median_ns: u64) {
+        self.rounds = (self.rounds + 1).min(ROUNDS);
         let usual = self.usual_ns;
-        self.usual_ns = if median_ns < usual / 2 {
-            usual / 2
-        } else if median_ns < usual {
-            usual - (usual - median_ns) / 8
+        let parts = if median_ns < usual / 2 {
+            4
         } else {
-            usual + (median_ns - usual) / 8
+            u64::from(self.rounds)
+        };
+        self.usual_ns = if median_ns < usual {
+            usual - (usual - median_ns) / parts
+        } else {
+            usual + (median_ns - usual) / parts
         };
     }
 

@@ -246,7 +246,9 @@ impl Upstreams {
             key.turn
                 .charge(took - call.charged_ns, round, place, weight);
         }
-        if outcome == Outcome::Cancelled {
+        // Cut off sooner than it usually answers: that is about the order's deadline, not about the upstream.
+        let hasty = outcome == Outcome::TimedOut && took_ns < key.limiter.usual_ns();
+        if outcome == Outcome::Cancelled || hasty {
             if let Some(turn) = call.probe {
                 key.breaker.probe_cancelled(turn);
             }
@@ -459,7 +461,7 @@ impl Upstreams {
         let mut time_limit_ns = 0;
         if probe {
             key.breaker.probe_begins();
-            time_limit_ns = key.breaker.probe_limit_ns(rule);
+            time_limit_ns = key.breaker.probe_limit_ns(key.limiter.usual_ns(), rule);
         } else {
             key.limiter.began(key.running);
             key.unjudged.insert((now_ns, order));

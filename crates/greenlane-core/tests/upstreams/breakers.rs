@@ -133,6 +133,45 @@ fn a_merchant_that_hangs_keeps_few_slots_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn one_that_is_slow_by_nature_and_fails_for_a_while_is_probed_with_time_enough() {
+    let mut world = World::new(200, Rule::default());
+    world.merchant("slow", |now, _| {
+        if (200 * S..260 * S).contains(&now) {
+            (MS, Outcome::Failed)
+        } else {
+            (30 * S, Outcome::Ok)
+        }
+    });
+    world.stream("slow", 1, 0, 400 * S);
+    world.run(360 * S);
+    let slow = world.look("slow");
+    assert_eq!(
+        (slow.breaker, slow.counts.ended[2]),
+        ("closed", 0),
+        "no probe was cut off"
+    );
+    assert!(world.bad < 60, "{}", world.bad);
+}
+
+#[test]
+fn calls_that_a_deadline_cuts_off_early_say_nothing_about_the_upstream() {
+    let mut world = World::new(200, Rule::default());
+    let mut calls = 0;
+    world.merchant("m", move |_, _| {
+        calls += 1;
+        if calls > 20 && calls % 4 > 0 {
+            (50 * MS, Outcome::TimedOut)
+        } else {
+            (300 * MS, Outcome::Ok)
+        }
+    });
+    world.stream("m", 10, 0, 100 * S);
+    world.run(100 * S);
+    let m = world.look("m");
+    assert_eq!((m.counts.opened, m.limit), (0, 20));
+}
+
+#[test]
 fn by_hand_it_is_open_until_it_is_closed_by_hand() {
     let mut world = World::new(200, Rule::default());
     world.steady("m", 300 * MS);

@@ -1,4 +1,4 @@
-"""What the owner does at a time: time limits, retries that are due, breakers that half-open. One timer for all of it."""
+"""What the owner does at a time: limits, retries that are due, breakers that half-open. One timer for all of it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _AGAIN_S: Final = 0.05
 _AGAIN_MOST_S: Final = 5.0
 
 
-class Again(Retry):
+class Again(Retry):  # type: ignore[misc] # Celery has no types
     """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
 
     def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:

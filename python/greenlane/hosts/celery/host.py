@@ -15,7 +15,7 @@ import random
 import time
 from _thread import allocate_lock
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
@@ -68,6 +68,7 @@ class Totals:
         self.keyless = 0
         self.given_back = 0
         self.retries_held = 0
+        self.counted = 0
 
 
 class Host:
@@ -98,6 +99,8 @@ class Host:
         self._jobs = jobs
         self._numbers = 0
         self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
+        self._leaving: dict[tuple[str, int], list[Order]] = {}
         self._alarm = Alarm(owner)
         self._wake: Entry | None = None
         self._wake_ns = 0
@@ -117,6 +120,14 @@ class Host:
         """Take over what Celery's strategy would send to the pool."""
         self.totals.received += 1
         order = self._order(request)
+        waiting = self._leaving.get(order.identity)
+        if waiting is not None:
+            # Its copy is here before the original is acknowledged: begun now, it could end this worker with both.
+            waiting.append(order)
+        else:
+            self._admit(order)
+
+    def _admit(self, order: Order) -> None:
         known = self.parked.known(order.identity)
         if known is not None:
             self._again(known, order)
@@ -124,12 +135,10 @@ class Host:
         if order.identity in self._ended:
             # Done here, but nobody heard the acknowledgement.
             self.totals.acked_again += 1
-            task_ready(request)
+            task_ready(order.request)
             order.delivery.ack()
             return
-        count = request.request_dict.get(_DELIVERY_COUNT)
-        if isinstance(count, int) and count >= self.settings.task_deliveries:
-            self._bury(order, "deliveries", f"delivered {count + 1} times")
+        if self._too_often(order):
             return
         self.parked.arrive(order)
         self.turn()
@@ -145,6 +154,26 @@ class Host:
             self._turning = False
         self._call_at(at_ns)
 
+    def _too_often(self, order: Order) -> bool:
+        """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
+
+        Quorum queues count deliveries and the store counts attempts. Where nobody counts, a message that comes again is
+        published anew with its count, and the old one acknowledged.
+        """
+        headers = order.request.request_dict
+        count = headers.get(_DELIVERY_COUNT)
+        counted = isinstance(count, int) or self.store is not None
+        deliveries = count if isinstance(count, int) else order.deliveries
+        if deliveries >= self.settings.task_deliveries:
+            self._bury(order, "deliveries", f"delivered {deliveries + 1} times")
+            return True
+        if counted or not (order.request.delivery_info or {}).get("redelivered"):
+            return False
+        order.deliveries += 1
+        self.totals.counted += 1
+        self._publish(order, self.queues_now.own, {})
+        return True
+
     def _order(self, request: Any) -> Order:
         headers = request.request_dict
         arguments = (request.name, request.args or (), request.kwargs or {}, headers)
@@ -154,7 +183,9 @@ class Host:
         named = headers.get(ORDER)
         order_id = named if isinstance(named, str) and named else self._read(self._order_of, arguments) or request.id
         self._numbers += 1
-        order = Order(self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b""))
+        order = Order(
+            self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
+        )
         order.identity = (request.id, int(headers.get("retries") or 0))
         order.read(headers)
         order.request = request
@@ -396,25 +427,41 @@ class Host:
 
     def _send(self, order: Order, dead: str = "", said: str = "") -> None:
         """Publish a copy: to the dead letters for the reason `dead`, or back to the queue after a while."""
-        assert self.queues is not None
-        order.state = State.LEAVING
-        delivery = order.delivery
-        headers = order.headers()
+        queues = self.queues_now
         if dead:
-            queue = self.queues.name(delivery.message)
-            death = Death(dead, said, queue, round(time.time(), 3), order.id, order.name, order.history)
-            headers |= death.headers()
+            name = queues.name(order.delivery.message)
+            death = Death(dead, said, name, round(time.time(), 3), order.id, order.name, order.history)
+            self._publish(order, queues.dead, death.headers())
+        else:
+            self._publish(order, functools.partial(queues.later, returns=order.returns), {})
+
+    def _publish(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
+        """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
+        order.state = State.LEAVING
+        self._leaving.setdefault(order.identity, [])
+        delivery = order.delivery
 
         def arrived(published: bool) -> None:
             self.owner.post(lambda: self._left(order, published))
 
-        self.queues.send(delivery.message, headers, dead=bool(dead), returns=order.returns,
-                         still=lambda: not delivery.stale, done=arrived)  # fmt: skip
+        self.queues_now.send(
+            delivery.message, {**order.headers(), **more}, queue, still=lambda: not delivery.stale, done=arrived
+        )
+
+    @property
+    def queues_now(self) -> Queues:
+        """The queues of the present connection."""
+        assert self.queues is not None, "a delivery came before its connection"
+        return self.queues
 
     def _left(self, order: Order, published: bool) -> None:
+        waiting = self._leaving.pop(order.identity, [])
         # Not remembered as done: it comes again by its copy.
         if published:
             self._acknowledge(order)
+        for copy in waiting:
+            if not copy.delivery.stale:
+                self._admit(copy)
 
     def bury_message(self, message: Any, reason: str) -> None:
         """To the dead letters, what never became an order."""

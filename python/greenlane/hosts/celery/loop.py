@@ -30,7 +30,9 @@ def loop_of(owner: Owner) -> Any:
     """Give a loop as Celery's consumer has one."""
     step_s = _STEP_S if isinstance(owner, ThreadOwner) else _GREEN_STEP_S
 
-    def loop(c: Any, connection: Any, consumer: Any, blueprint: Any, _hub: Any, qos: Any, *rest: Any, **more: Any) -> None:
+    def loop(
+        c: Any, connection: Any, consumer: Any, blueprint: Any, _hub: Any, qos: Any, *rest: Any, **more: Any
+    ) -> None:
         beats = [
             _enable_amqheartbeats(c.timer, each, rate=c.amqheartbeat_rate)
             for each in (connection, c.event_dispatcher and c.event_dispatcher.connection)
@@ -69,7 +71,7 @@ def _drain(connection: Any, blueprint: Any, step_s: float) -> None:
 
 
 def _read_events(c: Any) -> None:
-    """Let the broker's heartbeats on the events' connection be read. Never waits: those who publish events read there too."""
+    """Let the broker's heartbeats be read on the events' connection. Never waits: its publishers read there."""
     connection = c.event_dispatcher and c.event_dispatcher.connection
     if c.pool.is_green and connection and connection.supports_heartbeats:
         with contextlib.suppress(OSError):

@@ -159,4 +159,3 @@ class GreenOwner:
         while self._posted:
             self._posted.popleft()()
         self._turned.set()
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ class Pool(BasePool):  # type: ignore[misc]
             owner,
             key_of=key_function("task_key", settings.task_key),
             order_of=key_function("task_order", settings.task_order),
-            upstreams=Upstreams(settings.task_slots, UpstreamRule.of(settings)),
+            upstreams=_upstreams(settings),
             make_runner=self._runner,
             store=_store(settings),
             jobs=self._jobs(settings),
@@ -169,7 +170,7 @@ class GreenPool(Pool):
                 name="pool",
                 value="greenlane.hosts.celery:GreenPool",
                 rule="a process whose modules gevent has patched before anything else",
-                hint="greenlane work --green APP does it; else put gevent.monkey.patch_all() on top of the app's module",
+                hint="greenlane work --green APP does it; or gevent.monkey.patch_all() on top of the app's module",
             )
 
 
@@ -181,8 +182,17 @@ def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
     return dataclasses.replace(settings, task_slots=limit)
 
 
+def _upstreams(settings: Settings) -> Upstreams:
+    upstreams = Upstreams(settings.task_slots, UpstreamRule.of(settings))
+    for key, rule in UpstreamRule.of_keys(settings).items():
+        upstreams.set(key, time.monotonic_ns(), rule)
+    return upstreams
+
+
 def _longest_s(settings: Settings) -> float:
-    return settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+    return (
+        settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+    )
 
 
 def _store(settings: Settings) -> Any:

@@ -128,7 +128,9 @@ class Publisher:
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
         properties = dict(message.properties or {})
-        options = {name: properties[name] for name in ("correlation_id", "reply_to", "priority") if properties.get(name)}
+        options = {
+            name: properties[name] for name in ("correlation_id", "reply_to", "priority") if properties.get(name)
+        }
         if self._confirms:
             options["confirm_timeout"] = _CONFIRM_S
         self._producer.publish(

@@ -95,16 +95,18 @@ class Queues:
         self,
         message: Any,
         headers: Mapping[str, object],
+        queue: Callable[[str], Queue],
         *,
-        dead: bool,
-        returns: int,
         still: Callable[[], bool],
         done: Callable[[bool], object],
     ) -> None:
-        """Publish a copy, confirmed; `done` is called on another thread."""
+        """Publish a copy, confirmed, to `queue` (`dead`, `later`, `own`); `done` is called on another thread."""
         name = self._queue_of(message)
-        queue = self.dead(name) if dead else self.later(name, returns)
-        self._publisher.publish(Letter(message, queue, {**headers, QUEUE: name}, still, done))
+        self._publisher.publish(Letter(message, queue(name), {**headers, QUEUE: name}, still, done))
+
+    def own(self, name: str) -> Queue:
+        """Give the queue itself."""
+        return Queue(name, durable=True)
 
     def dead(self, name: str) -> Queue:
         """Give the queue of the dead letters of a queue."""

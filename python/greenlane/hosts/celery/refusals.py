@@ -19,7 +19,14 @@ _DO: Final = "start the worker"
 #: Brokers of kombu that give a message back when its worker dies.
 _SAFE: Final = ("amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel", "sqs", "librabbitmq")
 #: What brokers say to a wrong login.
-_LOGIN: Final = ("AccessRefused", "NOAUTH", "WRONGPASS", "invalid username-password", "NotAllowed", "AuthenticationError")
+_LOGIN: Final = (
+    "AccessRefused",
+    "NOAUTH",
+    "WRONGPASS",
+    "invalid username-password",
+    "NotAllowed",
+    "AuthenticationError",
+)
 _KNOCK_S: Final = 4.0
 _AMQP: Final = ("amqp", "amqps", "pyamqp")
 _REDIS: Final = ("redis", "rediss", "sentinel")
@@ -73,47 +80,63 @@ def _found(app: Any, longest_s: float, autoscale: bool) -> Iterator[tuple[str, H
     options = conf.broker_transport_options or {}
     yield from _acks(app)
     if transport in _AMQP and not options.get("confirm_publish"):
-        yield "no-confirms", _refused(
-            "broker_transport_options['confirm_publish']",
-            options.get("confirm_publish"),
-            "True: without publisher confirms a retry or the next task of a chain can be lost",
-            "app.conf.broker_transport_options = {'confirm_publish': True}",
+        yield (
+            "no-confirms",
+            _refused(
+                "broker_transport_options['confirm_publish']",
+                options.get("confirm_publish"),
+                "True: without publisher confirms a retry or the next task of a chain can be lost",
+                "app.conf.broker_transport_options = {'confirm_publish': True}",
+            ),
         )
     if str(conf.task_default_delivery_mode) in ("1", "transient"):
-        yield "transient", _refused(
-            "task_default_delivery_mode",
-            conf.task_default_delivery_mode,
-            "2 or 'persistent': a restart of the broker forgets what is transient",
-            "leave it out: persistent is Celery's default",
+        yield (
+            "transient",
+            _refused(
+                "task_default_delivery_mode",
+                conf.task_default_delivery_mode,
+                "2 or 'persistent': a restart of the broker forgets what is transient",
+                "leave it out: persistent is Celery's default",
+            ),
         )
     for queue in app.amqp.queues.consume_from.values():
         yield from _queue(queue)
     if transport not in _SAFE:
-        yield "broker", _refused(
-            "broker_url",
-            app.connection_for_read().as_uri(),
-            "RabbitMQ or Redis: this one does not give back what a killed worker had taken",
-            'for a demonstration: task_allow = ["broker"] in greenlane.toml, or --task-allow broker',
+        yield (
+            "broker",
+            _refused(
+                "broker_url",
+                app.connection_for_read().as_uri(),
+                "RabbitMQ or Redis: this one does not give back what a killed worker had taken",
+                'for a demonstration: task_allow = ["broker"] in greenlane.toml, or --task-allow broker',
+            ),
         )
     if transport in _REDIS:
         visible_s = float(options.get("visibility_timeout", _VISIBILITY_S))
         if visible_s < longest_s:
-            yield "", _refused(
-                "broker_transport_options['visibility_timeout']",
-                options.get("visibility_timeout", _VISIBILITY_S),
-                f"at least {longest_s:g} s, the longest that an order stays here: Redis gives it to others before",
-                f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
+            yield (
+                "",
+                _refused(
+                    "broker_transport_options['visibility_timeout']",
+                    options.get("visibility_timeout", _VISIBILITY_S),
+                    f"at least {longest_s:g} s, the longest that an order stays here: Redis gives it to others before",
+                    f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
+                ),
             )
     if conf.worker_cancel_long_running_tasks_on_connection_loss:
-        yield "", _refused(
-            "worker_cancel_long_running_tasks_on_connection_loss",
-            True,
-            "False: calls that are cut off with a connection are all made again",
-            "leave it out; what ended meanwhile is acknowledged when it is delivered again",
+        yield (
+            "",
+            _refused(
+                "worker_cancel_long_running_tasks_on_connection_loss",
+                True,
+                "False: calls that are cut off with a connection are all made again",
+                "leave it out; what ended meanwhile is acknowledged when it is delivered again",
+            ),
         )
     if autoscale:
-        yield "", _refused(
-            "autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"
+        yield (
+            "",
+            _refused("autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"),
         )
 
 
