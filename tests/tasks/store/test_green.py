@@ -132,3 +132,38 @@ def test_a_store_serves_whoever_asks_first_and_the_hub_itself_only_without_waiti
         'wait for the store: greenlet="gevent\'s hub", expected one that may wait\nhint: use Store.submit'
     )
     assert said.endswith(" True\n")
+
+
+KILLED = """
+import sys
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from greenlane.tasks.store import Kind, State, open_store
+
+store, other = open_store(sys.argv[1]), open_store(sys.argv[1])
+hub, cut = gevent.get_hub(), 0
+def ask(key):
+    store.begin(key)
+    store.failed(key, "not called")
+
+for number in range(60):
+    key = f"k{number}"
+    # Told in the same commit as the question, before it: the kill and the answer are on their way at once.
+    kill = lambda _: hub.loop.run_callback_threadsafe(lambda: asking.kill(block=False))
+    asking = gevent.spawn(ask, key)
+    store.submit(Kind.BEGIN, f"other-{number}", kill)
+    asking.join(10)
+    cut += isinstance(asking.value, gevent.GreenletExit)
+    while store.waiting:
+        gevent.sleep(0.001)
+    assert other.begin(key).state is State.NEW, key
+print(cut > 0, store.close())
+"""
+
+
+@pytest.mark.slow
+def test_a_greenlet_killed_with_its_answer_on_the_way_leaves_the_order_free(
+    place: Place, run_python: Callable[..., Any]
+) -> None:
+    assert run_python(KILLED, place.url).stdout == "True True\n"

@@ -20,7 +20,7 @@ from greenlane.errors import GreenlaneError, StoreError, StoreRefused
 from greenlane.real import RLock
 from greenlane.tasks.store.backend import Backend, Owner
 from greenlane.tasks.store.clock import NS, now_ns
-from greenlane.tasks.store.item import Item
+from greenlane.tasks.store.item import Item, withdrawal
 from greenlane.tasks.store.record import State
 from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
 from greenlane.tasks.store.waiting import Bell, RealBell
@@ -167,7 +167,7 @@ class Committer:
                 if is_question and (item.left or item.settled):
                     self.counts.withdrawn += 1
                     if item.tried:
-                        taken.append(_withdrawal(item.operation))
+                        taken.append(withdrawal(item.operation))
                 elif is_question and self.trouble is not None and not item.tried:
                     kept.append(item)
                 else:
@@ -204,7 +204,7 @@ class Committer:
             self._note(item, outcome)
             if not item.settle(outcome) and _claims(item, outcome):
                 self.counts.withdrawn += 1
-                self._again([_withdrawal(item.operation)])
+                self._again([withdrawal(item.operation)])
 
     def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
         """Keep count of what runs here: the lease is renewed as long as something does."""
@@ -302,11 +302,6 @@ class Committer:
 def _claims(item: Item, outcome: Answer | StoreRefused) -> bool:
     began = item.operation.kind is Kind.BEGIN and isinstance(outcome, Answer)
     return began and outcome.state in (State.NEW, State.UNKNOWN)  # type: ignore[union-attr]
-
-
-def _withdrawal(operation: Operation) -> Item:
-    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="whoever asked had left")
-    return Item(taken_back, lambda _: None, 0)
 
 
 def closed() -> StoreError:

@@ -24,7 +24,7 @@ from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are
 from greenlane.tasks.store.backend import Backend, Owner
 from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.committer import Committer, Counts, closed
-from greenlane.tasks.store.item import Item, Told
+from greenlane.tasks.store.item import Item, Told, withdrawal
 from greenlane.tasks.store.keys import checked_key, checked_reason
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Answer, Kind, Operation
@@ -267,10 +267,14 @@ class Store:
         try:
             self._serve().submit(item)
             waits.wait(patience_s)
+        except BaseException:
+            # Killed, or interrupted, with the answer on its way: nobody is there to make the call.
+            if not item.leave() and operation.kind is Kind.BEGIN:
+                self._committer.submit(withdrawal(operation))
+            raise
         finally:
-            gone = item.leave()
             waits.close()
-        if gone:
+        if item.leave():
             raise self._no_answer(operation.kind.value, item.why or self.trouble, patience_s)
         if isinstance(answers[0], GreenlaneError):
             raise answers[0]
