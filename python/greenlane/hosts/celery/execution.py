@@ -206,14 +206,20 @@ class Execution:
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        unpublished = isinstance(error, Reject) and isinstance(error.reason, Exception)
         if self._store is not None:
             key = _store_key(order)
-            if isinstance(error, Ignore):
+            if unpublished:
+                self._store.unknown(key, repr(error), token=token)
+            elif isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
             elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
                 self._store.failed(key, repr(error), token=token)
             else:
                 self._store.unknown(key, repr(error), token=token)
+        if unpublished:
+            # `self.retry` could not publish its copy, which Celery answers by throwing the order away.
+            raise self._wait(_STORE_PAUSE_S, error) from error
         self._again(order, task, error)
 
     def _again(self, order: Order, task: Any, error: BaseException) -> None:
@@ -227,7 +233,7 @@ class Execution:
             raise Again(at_ns, error, why=repr(error)) from error
 
     def _wait(self, seconds: float, error: BaseException | None) -> Again:
-        why = "the order is being done elsewhere" if error is None else f"the store: {error!r}"
+        why = "the order is being done elsewhere" if error is None else repr(error)
         return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
 
 
