@@ -390,7 +390,7 @@ class Host:
         self._later(order, again.at_ns)
 
     def _later(self, order: Order, at_ns: int) -> None:
-        """Keep it until its next attempt. Where too many wait for theirs, none would be received any more: return it."""
+        """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
         if self.parked.between * 2 < self.settings.task_parked_most:
             self.parked.later(order, at_ns)
         else:
