@@ -28,12 +28,14 @@ class Contender:
         pool: what follows `celery worker`; empty = `greenlane work`.
         acks: "late" or "early".
         options: of `greenlane work`.
+        store: which kind of store its workers share, of `stores.KINDS`; stock ones have none.
     """
 
     name: str
     pool: tuple[str, ...] = ()
     acks: str = "late"
     options: tuple[str, ...] = ()
+    store: str = ""
 
     def command(self, queue: str, name: str, store: str, lease_s: float) -> list[str]:
         """The argument vector of one worker.
@@ -41,7 +43,7 @@ class Contender:
         Args:
             queue: what it takes orders from.
             name: its own.
-            store: URL of the store that all workers share; stock ones have none.
+            store: URL of the store.
             lease_s: of that store.
         """
         if self.pool:
@@ -63,7 +65,9 @@ CONTENDERS: Final = {
     for one in (
         *(Contender(name, pool) for name, pool in _POOLS.items()),
         *(Contender(f"{name}-early", pool, "early") for name, pool in _POOLS.items()),
-        Contender("greenlane", options=("--threads",)),
-        Contender("greenlane-green", options=("--green",)),
+        Contender("greenlane", options=("--threads",), store="sqlite"),
+        Contender("greenlane-green", options=("--green",), store="sqlite"),
+        Contender("greenlane-redis", options=("--threads",), store="redis"),
+        Contender("greenlane-green-redis", options=("--green",), store="redis"),
     )
 }

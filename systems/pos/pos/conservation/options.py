@@ -47,7 +47,7 @@ def parse(argv: Sequence[str]) -> Options:
     return Options(
         contenders=tuple(CONTENDERS[name] for name in _names("--contenders", said.contenders, CONTENDERS)),
         faults=tuple(FAULTS[name] for name in _names("--faults", said.faults, FAULTS)),
-        plan=Plan(orders=said.orders, rate_per_s=said.rate, kinds=kinds, latency_ms=said.latency_ms),
+        plan=Plan(said.orders, said.rate, kinds=kinds, latency_ms=said.latency_ms, queues=said.queues),
         json=said.json,
         out=said.out,
     )
