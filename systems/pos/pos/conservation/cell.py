@@ -89,7 +89,8 @@ class Cell:
         at = [len(orders) * (number + 1) // (fault.deaths + 2) for number in range(fault.deaths)]
         self._site = Site(
             folder, broker, contender, orders, workers=plan.workers, kinds=plan.kinds, queue_kind=plan.queues,
-            usual=Law(plan.latency_ms), lease_s=fault.lease_s, die_at=tuple(orders[one] for one in at),
+            usual=Law(plan.latency_ms), lease_s=fault.lease_s, tries=fault.tries,
+            die_at=tuple(orders[one] for one in at),
         )  # fmt: skip
 
     def run(self) -> Outcome:

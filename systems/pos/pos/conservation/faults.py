@@ -43,6 +43,7 @@ class Fault:
         strike: the generator.
         before: it begins before the first order is published.
         lease_s: the workers' setting `task_store_lease_s`; short, since what a dead worker had begun waits so long.
+        tries: calls of an order until it is given up.
         store: it strikes stores of this kind, of `stores.KINDS`; "" = it strikes something else.
         beyond: why books may be uneven here; "" = they must not.
         deaths: at how many orders the process that made the call kills itself before it could acknowledge.
@@ -56,6 +57,7 @@ class Fault:
     beyond: str = ""
     deaths: int = 0
     store: str = ""
+    tries: int = 10
 
     def meets(self, contender: Contender) -> bool:
         """Whether this contender has what it strikes."""
@@ -229,6 +231,19 @@ def _store_kill(site: Site, publisher: Publisher) -> Steps:
     site.store.start()
 
 
+def _dead_letters(site: Site, publisher: Publisher) -> Steps:
+    """Below the share of failures at which a breaker opens, or the letters would wait for its probes."""
+    site.law(replace(site.usual, answer="error", frac=0.4), "m0", "m1", "m2", "m3")
+    for begin in (0.4, 0.8):
+        yield Share(begin)
+        site.to_broker.set(Cable.CUT)
+        yield 0.5
+        site.to_broker.set(Cable.WELL)
+    yield Share(1.0)
+    yield 3.0
+    site.law(site.usual)
+
+
 def _mixed(site: Site, publisher: Publisher) -> Steps:
     """One after the other, while some merchants lie all the time."""
     yield Share(0.1)
@@ -285,6 +300,8 @@ FAULTS: Final = {
         Fault("merchant-lie-500", "4 of 10 say 500 to half the orders, done", _answers("done_but_error")),
         Fault("merchant-lie-200", "4 of 10 say 200 to half the orders, undone", _answers("ok_but_nothing")),
         Fault("merchant-twice", "4 of 10 answer each call two times", _answers("twice", 1.0)),
+        Fault("dead-letters", "4 of 10 say 500 to 40 % of the calls, two tries; network to the broker reset twice",
+              _dead_letters, tries=2),
         Fault("store-locked", "another process has the store locked for 4 s", _store_locked, store="sqlite"),
         Fault("store-full", "the store's disk is full for 4 s", _store_full, store="sqlite"),
         Fault("store-kill", "SIGKILL of the Redis that is the store, back after 3 s", _store_kill, store="redis"),

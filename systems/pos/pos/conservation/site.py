@@ -50,13 +50,14 @@ class Site:
         usual: how merchants behave when all is well.
         lease_s: of the store, for what a worker has begun.
         queue_kind: "classic" or "quorum".
+        tries: calls of an order until it is given up.
         die_at: orders at which a worker kills itself, see `orders.Setup`.
     """
 
     def __init__(
         self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (), lease_s: float = 5.0,
-        queue_kind: str = "classic",
+        queue_kind: str = "classic", tries: int = 10,
     ) -> None:  # fmt: skip
         if folder.exists():
             shutil.rmtree(folder)
@@ -71,7 +72,7 @@ class Site:
         self.ports = {name: free_port() for name in names}
         self.kinds = {name: kinds[number % len(kinds)] for number, name in enumerate(names)}
         self.usual = usual
-        self._lease_s, self._queue_kind = lease_s, queue_kind
+        self._lease_s, self._queue_kind, self._tries = lease_s, queue_kind, tries
         self._wanted_workers, self._die_at = workers, die_at
         self.workers: list[Worker] = []
         self._closed = contextlib.ExitStack()
@@ -105,7 +106,7 @@ class Site:
         merchants = {name: f"http://127.0.0.1:{relay.port}" for name, relay in self.to_merchants.items()}
         return Setup(
             self.broker.url_at(self.to_broker.port), queue, merchants, self.contender.acks, self._queue_kind,
-            die_at=self._die_at, folder=str(self.folder),
+            tries=self._tries, die_at=self._die_at, folder=str(self.folder),
         )  # fmt: skip
 
     def add_worker(self, *, new: bool = False) -> Worker:
@@ -113,7 +114,7 @@ class Site:
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
         environment = {**_added(), **self.setup(queue).environment()}
-        command = self.contender.command(queue, name, self.store.url if self.store else "", self._lease_s)
+        command = self.contender.command(queue, name, self.store.url if self.store else "", self._lease_s, self._tries)
         worker = Worker(command, environment, self.folder / f"{name}.log")
         self.workers.append(worker)
         return worker
