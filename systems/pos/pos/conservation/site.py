@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -182,7 +182,7 @@ class Site:
                     for headers in _read(connection.default_channel, name):
                         order = str(headers.get(ORDER) or headers.get("id"))
                         if name.endswith(".dead"):
-                            dead.append(Letter(order, bool(headers.get("greenlane-history") or headers.get("x-death"))))
+                            dead.append(_letter(order, headers))
                         else:
                             waiting.append(order)
         return waiting, dead
@@ -210,6 +210,13 @@ class Site:
         for worker in self.workers:
             worker.wanted = False
             worker.kill()
+
+
+def _letter(order: str, headers: Mapping[str, Any]) -> Letter:
+    """Ours tell it in their own headers; of stock workers' letters the broker tells what it knows."""
+    history = json.loads(headers.get("greenlane-history") or "[]") or headers.get("x-death")
+    said = json.loads(headers.get("greenlane-dead") or "{}")
+    return Letter(order, bool(history), str(said.get("reason", "rejected")))
 
 
 def _of_orders(name: str) -> bool:
