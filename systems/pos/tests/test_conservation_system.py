@@ -19,7 +19,7 @@ from pos.conservation.node import Node
 from pos.conservation.table import table
 
 pytestmark = pytest.mark.timeout(300)
-#: Made anew when a process did not start, and only then. On each test: a module's mark would be further away than theirs.
+#: Made anew when a process did not start, and only then. On each test: a module's mark comes after tests.disturbed's.
 ONLY_WHEN_NOT_STARTED = pytest.mark.flaky(reruns=2, only_rerun=["StartFailed"])
 #: What a soak runs: all that may strike these, but what nobody withstands; and a store that is a server.
 CELLS = [
