@@ -58,31 +58,27 @@ def once(
         return unpacked(begun.result)
     if begun.state is State.RUNNING:
         raise OrderWaits(key, max(begun.wait_s, 0.05), f"{begun.owner} is at it")
-    if begun.state is State.UNKNOWN and ask is not None:
-        known = _asked(store, key, begun, ask)
-        if known is not None:
-            store.done(key, packed(known), token=begun.token)
-            return known
-    if not store.holds_since_begin(begun.token):
-        # This process stood still for longer than its lease: another one may have the order by now.
-        store.failed(key, "not called: the lease had run out", token=begun.token)
-        raise OrderWaits(key, 0.1, "the lease had run out")
+    sent = False
     try:
-        result = call()
+        known = _asked(store, key, begun, ask) if begun.state is State.UNKNOWN and ask is not None else None
+        if known is None:
+            if not store.holds_since_begin(begun.token):
+                # This process stood still for longer than its lease: another one may have the order by now.
+                raise OrderWaits(key, 0.1, "the lease had run out")
+            sent = True
+            known = call()
     except BaseException as error:
-        said = store.failed if isinstance(error, (NotSent, *no_effect)) else store.unknown
-        said(key, repr(error), token=begun.token)
+        # An attempt that sent nothing had no effect; what was in doubt before it still is.
+        certain = not sent or isinstance(error, (NotSent, *no_effect))
+        (store.failed if certain else store.unknown)(key, repr(error), token=begun.token)
         raise
-    store.done(key, packed(result), token=begun.token)
-    return result
+    store.done(key, packed(known), token=begun.token)
+    return known
 
 
 def _asked(store: Store, key: str, begun: Answer, ask: Callable[[], Any]) -> Any:
-    try:
-        known = ask()
-    except BaseException as error:
-        store.unknown(key, f"asked: {error!r}", token=begun.token)
-        raise
+    """What the upstream says: None = it has not seen the order, which takes the doubt away."""
+    known = ask()
     if known is None:
         store.absent(key, token=begun.token)
     return known

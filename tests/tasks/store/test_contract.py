@@ -232,3 +232,14 @@ def test_a_lease_that_ran_out_is_not_brought_back_for_what_had_begun(place: Plac
     assert one.holds_since_begin(after.token)
     one.done("after", b"")
     assert not one.holds_since_begin(after.token)
+
+
+def test_a_callback_that_fails_stops_nobody(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    store = place.open()
+
+    def fails(_: object) -> None:
+        raise ArithmeticError("of the callback")
+
+    store.submit(Kind.BEGIN, "k", fails)
+    assert store.begin("k").state is State.RUNNING
+    assert "ArithmeticError: of the callback" in capsys.readouterr().err

@@ -93,3 +93,77 @@ print(sum(gevent.pool.Pool(100).imap_unordered(order, range(400))), store.close(
 def test_a_hundred_greenlets_share_a_store(place: Place, run_python: Callable[..., Any]) -> None:
     assert run_python(MANY, place.url).stdout == "400 True\n"
     assert len(place.open().find(None, 1000)) == 400
+
+
+FIRST = """
+import sys
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from greenlane.errors import StoreRefused
+from greenlane.tasks.store import Kind, State, open_store
+
+store = open_store(sys.argv[1])
+# The first to ask is a real thread; then the main greenlet, whose hub serves the store.
+assert gevent.get_hub().threadpool.apply(store.begin, ("a",)).state is State.NEW
+assert store.done("a", b"r").state is State.DONE
+
+refused, told = [], []
+def in_the_hub():
+    try:
+        store.begin("b")
+    except StoreRefused as error:
+        refused.append(str(error))
+    store.submit(Kind.BEGIN, "b", told.append)
+gevent.get_hub().loop.run_callback(in_the_hub)
+while not told:
+    gevent.sleep(0.001)
+assert told[0].state is State.NEW
+print(*refused, store.close())
+"""
+
+
+@pytest.mark.slow
+def test_a_store_serves_whoever_asks_first_and_the_hub_itself_only_without_waiting(
+    place: Place, run_python: Callable[..., Any]
+) -> None:
+    said = run_python(FIRST, place.url).stdout
+    assert said.startswith(
+        'wait for the store: greenlet="gevent\'s hub", expected one that may wait\nhint: use Store.submit'
+    )
+    assert said.endswith(" True\n")
+
+
+KILLED = """
+import sys
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from greenlane.tasks.store import Kind, State, open_store
+
+store, other = open_store(sys.argv[1]), open_store(sys.argv[1])
+hub, cut = gevent.get_hub(), 0
+def ask(key):
+    store.begin(key)
+    store.failed(key, "not called")
+
+for number in range(60):
+    key = f"k{number}"
+    # Told in the same commit as the question, before it: the kill and the answer are on their way at once.
+    kill = lambda _: hub.loop.run_callback_threadsafe(lambda: asking.kill(block=False))
+    asking = gevent.spawn(ask, key)
+    store.submit(Kind.BEGIN, f"other-{number}", kill)
+    asking.join(10)
+    cut += isinstance(asking.value, gevent.GreenletExit)
+    while store.waiting:
+        gevent.sleep(0.001)
+    assert other.begin(key).state is State.NEW, key
+print(cut > 0, store.close())
+"""
+
+
+@pytest.mark.slow
+def test_a_greenlet_killed_with_its_answer_on_the_way_leaves_the_order_free(
+    place: Place, run_python: Callable[..., Any]
+) -> None:
+    assert run_python(KILLED, place.url).stdout == "True True\n"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from greenlane.errors import DiversionError
-from greenlane.real import sleep
 from greenlane.tasks.diversion.place import Place, Sighting
 from greenlane.tasks.diversion.share import Share, checked_name
 
@@ -61,7 +60,7 @@ def set_share(place: Place, flow: str, share_frac: float, to: str = "") -> Share
 
 
 def wait_seen(place: Place, share: Share, within_s: float, *, clock: Callable[[], float] = time.monotonic) -> Effect:
-    """Wait until every producer that lives has seen a change."""
+    """Wait until every producer that lives has seen a change. Blocks; a greenlet under `monkey.patch_all()` lets go."""
     began = clock()
     while True:
         producers = [each for each in place.sightings(share.flow) if not _gone(each)]
@@ -69,7 +68,7 @@ def wait_seen(place: Place, share: Share, within_s: float, *, clock: Callable[[]
         waited = clock() - began
         if not unseen or waited >= within_s:
             return Effect(waited, [each for each in producers if each not in unseen], unseen)
-        sleep(_LOOK_S)
+        time.sleep(_LOOK_S)
 
 
 def _gone(sighting: Sighting) -> bool:

@@ -6,7 +6,6 @@ import urllib.parse
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.real import RLock
 from greenlane.settings import load
 from greenlane.tasks.diversion.file import Folder
 from greenlane.tasks.diversion.place import Place
@@ -18,8 +17,8 @@ from greenlane.tasks.store.driver import without_password
 __all__ = ["divert", "open_place", "watch"]
 
 _RULE: Final = "file:///FOLDER (all producers on one machine) or redis://…"
-_watches: dict[tuple[str, str], Watch] = {}
-_lock = RLock()
+# None = nothing is diverted: no place is named.
+_watches: dict[tuple[str, str], Watch | None] = {}
 
 
 def divert(flow: str, key: str, *, at: str = "") -> str:
@@ -42,14 +41,11 @@ def divert(flow: str, key: str, *, at: str = "") -> str:
 
 def watch(flow: str, at: str = "") -> Watch | None:
     """Give this process's view of a flow; None = no place is named. Raises SettingsError."""
-    found = _watches.get((flow, at))
-    if found is not None:
-        return found
-    with _lock:
+    if (flow, at) not in _watches:
         url = at or load().diversion
-        if url and (flow, at) not in _watches:
-            _watches[flow, at] = Watch(open_place(url), checked_name("flow", flow))
-    return _watches.get((flow, at))
+        # Who comes second throws its own away: nothing has been read by it yet.
+        _watches.setdefault((flow, at), Watch(open_place(url), checked_name("flow", flow)) if url else None)
+    return _watches[flow, at]
 
 
 def open_place(url: str) -> Place:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -20,10 +19,11 @@ from typing import Final
 from greenlane.errors import GreenlaneError, StoreError, StoreRefused
 from greenlane.real import RLock
 from greenlane.tasks.store.backend import Backend, Owner
-from greenlane.tasks.store.item import Item
+from greenlane.tasks.store.clock import NS, now_ns
+from greenlane.tasks.store.item import Item, withdrawal
 from greenlane.tasks.store.record import State
 from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
-from greenlane.tasks.store.waiting import Bell
+from greenlane.tasks.store.waiting import Bell, RealBell
 
 __all__ = ["Committer", "Counts", "closed"]
 
@@ -38,7 +38,6 @@ _RETRY_S: Final = (0.02, 1.0)
 _TIDY_S: Final = 60.0
 #: A lease is renewed when a third of it is over: two renewals may fail.
 _RENEW_FRAC: Final = 1 / 3
-_NS: Final = 1_000_000_000
 
 Visit = Callable[[Backend], object]
 
@@ -57,16 +56,17 @@ class Counts:
 class Committer:
     """Applies operations in batches on one thread. `submit` and `visit` from any thread; `run` is the thread."""
 
-    def __init__(self, backend: Backend, owner: Owner, bell: Bell) -> None:
+    def __init__(self, backend: Backend, owner: Owner) -> None:
         """Make it; nothing runs before `run`."""
+        #: Set before `run` where the thread is a greenlet.
+        self.bell: Bell = RealBell()
         self.counts = Counts()
         #: Why the store failed the last time; None = it works.
         self.trouble: StoreError | None = None
-        #: Monotonic: until then the lease surely holds; 0 = it does not.
+        #: By `now_ns`: until then the lease surely holds; 0 = it does not.
         self.lease_until_ns = 0
         self._backend = backend
         self._owner = owner
-        self._bell = bell
         # Reentrant: a signal's handler may close the store in the middle of anything.
         self._lock = RLock()
         self._queue: deque[Item] = deque()
@@ -76,10 +76,10 @@ class Committer:
         self._lapses = 0
         self._until_ns: int | None = None
         self._failed_in_turn = 0
-        # Monotonic: before that no commit begins for a few operations.
+        # By `now_ns`: before that no commit begins for a few operations.
         self._next_ns = 0
         # Soon after the start: a worker that is restarted every hour must forget, too.
-        self._tidy_ns = time.monotonic_ns() + _NS
+        self._tidy_ns = now_ns() + NS
         self.ended = False
         #: Endings that could not be said before the end.
         self.unsaid = 0
@@ -97,20 +97,20 @@ class Committer:
                 self._queue.append(item)
         if ended:
             item.settle(closed())
-        self._bell.ring()
+        self.bell.ring()
 
     def visit(self, visit: Visit) -> bool:
         """Have something else done with the backend, on the thread, between two batches; False = it has ended."""
         with self._lock:
             if not self.ended:
                 self._visits.append(visit)
-        self._bell.ring()
+        self.bell.ring()
         return not self.ended
 
     def finish(self, within_s: float) -> None:
         """Apply what is there and end, after this many seconds at the latest."""
-        self._until_ns = time.monotonic_ns() + int(within_s * _NS)
-        self._bell.ring()
+        self._until_ns = now_ns() + int(within_s * NS)
+        self.bell.ring()
 
     def run(self) -> None:
         """Serve until `finish`."""
@@ -124,7 +124,7 @@ class Committer:
                 if batch or renew:
                     self._apply(batch, renew)
                 else:
-                    self._bell.wait(self._pause_s())
+                    self.bell.wait(self._pause_s())
             self._leave()
         finally:
             self.end()
@@ -144,13 +144,13 @@ class Committer:
     def _over(self) -> bool:
         if self._until_ns is None:
             return False
-        return not (self._queue or self._visits) or time.monotonic_ns() >= self._until_ns
+        return not (self._queue or self._visits) or now_ns() >= self._until_ns
 
     def _gather(self) -> None:
         """Let more come in where commits would follow one another closely."""
-        left_ns = self._next_ns - time.monotonic_ns()
+        left_ns = self._next_ns - now_ns()
         if left_ns > 0 and 0 < len(self._queue) < _ENOUGH:
-            self._bell.pause(left_ns / _NS)
+            self.bell.pause(left_ns / NS)
 
     def _batch(self) -> list[Item]:
         """Take the next operations, less the questions that nobody waits for any more.
@@ -167,7 +167,7 @@ class Committer:
                 if is_question and (item.left or item.settled):
                     self.counts.withdrawn += 1
                     if item.tried:
-                        taken.append(_withdrawal(item.operation))
+                        taken.append(withdrawal(item.operation))
                 elif is_question and self.trouble is not None and not item.tried:
                     kept.append(item)
                 else:
@@ -177,10 +177,10 @@ class Committer:
 
     def holds(self, token: str) -> bool:
         """Whether the lease surely held from this attempt's begin until now. From any thread."""
-        return self._running.get(token) == self._lapses and time.monotonic_ns() < self.lease_until_ns
+        return self._running.get(token) == self._lapses and now_ns() < self.lease_until_ns
 
     def _apply(self, batch: list[Item], renew: bool) -> None:
-        began_ns = time.monotonic_ns()
+        began_ns = now_ns()
         self._next_ns = began_ns + _SPACING_NS
         renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
         try:
@@ -198,13 +198,13 @@ class Committer:
         self.counts.commits += 1
         if renewed_ns:
             # Others may have taken over what had begun before: a renewal does not bring it back.
-            self._lapses += 0 < self.lease_until_ns <= time.monotonic_ns()
-            self.lease_until_ns = renewed_ns + int(self._owner.lease_s * _NS)
+            self._lapses += 0 < self.lease_until_ns <= now_ns()
+            self.lease_until_ns = renewed_ns + int(self._owner.lease_s * NS)
         for item, outcome in zip(batch, outcomes, strict=True):
             self._note(item, outcome)
             if not item.settle(outcome) and _claims(item, outcome):
                 self.counts.withdrawn += 1
-                self._again([_withdrawal(item.operation)])
+                self._again([withdrawal(item.operation)])
 
     def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
         """Keep count of what runs here: the lease is renewed as long as something does."""
@@ -228,12 +228,12 @@ class Committer:
 
     def _give_up(self, error: StoreError) -> None:
         """Answer the questions that have waited long enough for a store that fails."""
-        now_ns = time.monotonic_ns()
+        at_ns = now_ns()
         with self._lock:
             questions = [item for item in self._queue if item.operation.kind is Kind.BEGIN]
         for item in questions:
             item.why = error
-            if isinstance(error, StoreRefused) or 0 < item.patience_until_ns <= now_ns:
+            if isinstance(error, StoreRefused) or 0 < item.patience_until_ns <= at_ns:
                 item.settle(error)
 
     def _one_by_one(self, batch: list[Item], error: Exception) -> None:
@@ -251,29 +251,29 @@ class Committer:
 
     def _sleep(self, seconds: float) -> None:
         """Sleep between two attempts; new operations do not hurry it."""
-        until_ns = time.monotonic_ns() + int(seconds * _NS)
-        while (left_ns := until_ns - time.monotonic_ns()) > 0 and not self._over():
-            self._bell.wait(left_ns / _NS)
+        until_ns = now_ns() + int(seconds * NS)
+        while (left_ns := until_ns - now_ns()) > 0 and not self._over():
+            self.bell.wait(left_ns / NS)
 
     def _third_over(self) -> bool:
-        lease_ns = int(self._owner.lease_s * _NS)
-        return time.monotonic_ns() >= self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC))
+        lease_ns = int(self._owner.lease_s * NS)
+        return now_ns() >= self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC))
 
     def _renewal_due(self) -> bool:
         """Also where the store has failed: a renewal is how it is tried again when nothing else may be."""
         return self.trouble is not None or (bool(self._running) and self._third_over())
 
     def _pause_s(self) -> float:
-        now_ns = time.monotonic_ns()
+        at_ns = now_ns()
         due_ns = self._tidy_ns
         if self._running:
-            lease_ns = int(self._owner.lease_s * _NS)
+            lease_ns = int(self._owner.lease_s * NS)
             due_ns = min(due_ns, self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC)))
-        return 0.0 if self._visits else max(due_ns - now_ns, 0) / _NS
+        return 0.0 if self._visits else max(due_ns - at_ns, 0) / NS
 
     def _tidy(self) -> None:
         """Forget what is over its time, a piece at a time, between batches."""
-        if time.monotonic_ns() < self._tidy_ns or self.trouble is not None:
+        if now_ns() < self._tidy_ns or self.trouble is not None:
             return
         gone = 0
         try:
@@ -282,7 +282,7 @@ class Committer:
             self.trouble = error
         self.counts.forgotten += gone
         # More may be there: it goes on soon, with room for operations in between.
-        self._tidy_ns = time.monotonic_ns() + int((_TIDY_S if gone == 0 else 0.05) * _NS)
+        self._tidy_ns = now_ns() + int((_TIDY_S if gone == 0 else 0.05) * NS)
 
     def _visit(self) -> None:
         while self._visits:
@@ -302,11 +302,6 @@ class Committer:
 def _claims(item: Item, outcome: Answer | StoreRefused) -> bool:
     began = item.operation.kind is Kind.BEGIN and isinstance(outcome, Answer)
     return began and outcome.state in (State.NEW, State.UNKNOWN)  # type: ignore[union-attr]
-
-
-def _withdrawal(operation: Operation) -> Item:
-    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="whoever asked had left")
-    return Item(taken_back, lambda _: None, 0)
 
 
 def closed() -> StoreError:

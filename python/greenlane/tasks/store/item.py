@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Callable
 
 from greenlane.errors import GreenlaneError, StoreError
 from greenlane.real import allocate_lock
-from greenlane.tasks.store.rules import Answer, Operation
+from greenlane.tasks.store.rules import Answer, Kind, Operation
 
-__all__ = ["Item", "Told"]
+__all__ = ["Item", "Told", "withdrawal"]
 
 #: Called on the store's thread, once: an answer, or why there is none.
 Told = Callable[["Answer | GreenlaneError"], object]
@@ -25,7 +27,7 @@ class Item:
         Args:
             operation: what is asked.
             told: called with the answer, on the store's thread; it must not block.
-            patience_until_ns: monotonic; then a question is withdrawn when the store has failed; 0 = never.
+            patience_until_ns: by `now_ns`; then a question is withdrawn when the store has failed; 0 = never.
         """
         self.operation = operation
         self.patience_until_ns = patience_until_ns
@@ -49,12 +51,12 @@ class Item:
         return self._settled
 
     def settle(self, answer: Answer | GreenlaneError) -> bool:
-        """Give the answer; False = nobody was there to take it."""
+        """Give the answer; False = nobody was there to take it. Who finds that it cannot leave has been told."""
         with self._lock:
             taken = not (self._settled or self._left)
             self._settled = True
-        if taken:
-            self._told(answer)
+            if taken:
+                self._tell(answer)
         return taken
 
     def leave(self) -> bool:
@@ -62,3 +64,15 @@ class Item:
         with self._lock:
             self._left = not self._settled
             return self._left
+
+    def _tell(self, answer: Answer | GreenlaneError) -> None:
+        try:
+            self._told(answer)
+        except Exception:  # the store's thread serves everybody; `logging` may have green locks
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+
+
+def withdrawal(operation: Operation) -> Item:
+    """Give the item that takes a question back: nothing was called, and nobody waits to hear it."""
+    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="whoever asked had left")
+    return Item(taken_back, lambda _: None, 0)

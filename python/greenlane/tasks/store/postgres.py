@@ -177,7 +177,7 @@ class Postgres:
 
     def _connection(self) -> Any:
         if self._opened is None or self._opened.closed:
-            connection = self._psycopg.connect(self._url, autocommit=True)
+            connection = self._psycopg.connect(self._url, autocommit=True, prepare_threshold=None)
             try:
                 self._set_up(connection)
             except BaseException:

@@ -15,20 +15,20 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import threading
-import time
+import sys
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
 from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
 from greenlane.tasks.store.backend import Backend, Owner
+from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.committer import Committer, Counts, closed
-from greenlane.tasks.store.item import Item, Told
+from greenlane.tasks.store.item import Item, Told, withdrawal
 from greenlane.tasks.store.keys import checked_key, checked_reason
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Answer, Kind, Operation
-from greenlane.tasks.store.waiting import Bell, GreenBell, RealBell, waiter
+from greenlane.tasks.store.waiting import GreenBell, home, waiter
 
 __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
 
@@ -39,7 +39,6 @@ PATIENCE_S: Final = 5.0
 #: A longer result is not kept: the order is done all the same, with an empty one.
 RESULT_BYTES: Final = 65_536
 
-_NS: Final = 1_000_000_000
 T = TypeVar("T")
 
 
@@ -80,9 +79,10 @@ class Store:
         self._owner = Owner(f"{name}:{secrets.token_hex(4)}", self._lease_s)
         backend = self._make()
         self._place = backend.place
-        # Sockets are cooperative there, and a driver on a thread of the operating system would give it a hub.
-        self._green = threads_are_green() and not backend.blocks
-        self._committer = Committer(backend, self._owner, self._bell())
+        self._blocks = backend.blocks
+        # A pool's thread may be the first that asks: its own hub turns only while it waits.
+        self._hub = home()
+        self._committer = Committer(backend, self._owner)
 
     @property
     def owner(self) -> str:
@@ -95,7 +95,7 @@ class Store:
 
         What had begun before a lapse may be another one's all the same: before a call look at `holds_since_begin`.
         """
-        return time.monotonic_ns() < self._committer.lease_until_ns
+        return now_ns() < self._committer.lease_until_ns
 
     def holds_since_begin(self, token: str) -> bool:
         """Whether the lease surely held ever since the attempt with this token began, so that nobody has taken it over.
@@ -176,7 +176,7 @@ class Store:
             token: of the attempt, as `begin` gave it; "" = the one that was begun here last.
         """
         operation = self._operation(kind, key, result, reason, token)
-        patience_ns = time.monotonic_ns() + int(self._patience_s * _NS) if kind is Kind.BEGIN else 0
+        patience_ns = now_ns() + int(self._patience_s * NS) if kind is Kind.BEGIN else 0
 
         def noted(answer: Answer | GreenlaneError) -> None:
             self._note(operation, answer)
@@ -267,10 +267,14 @@ class Store:
         try:
             self._serve().submit(item)
             waits.wait(patience_s)
+        except BaseException:
+            # Killed, or interrupted, with the answer on its way: nobody is there to make the call.
+            if not item.leave() and operation.kind is Kind.BEGIN:
+                self._committer.submit(withdrawal(operation))
+            raise
         finally:
-            gone = item.leave()
             waits.close()
-        if gone:
+        if item.leave():
             raise self._no_answer(operation.kind.value, item.why or self.trouble, patience_s)
         if isinstance(answers[0], GreenlaneError):
             raise answers[0]
@@ -294,8 +298,12 @@ class Store:
 
     def _start(self) -> None:
         committer = self._committer
-        if self._green:
-            threading.Thread(target=self._run, args=(committer,), name="greenlane-store", daemon=True).start()
+        if threads_are_green() and not self._blocks:
+            # Sockets are cooperative here, and a driver on a thread of the operating system would give it a hub.
+            gevent: Any = sys.modules["gevent"]
+            hub = self._hub or gevent.get_hub()
+            committer.bell = GreenBell(hub)
+            hub.loop.run_callback_threadsafe(gevent.spawn, self._run, committer)
         else:
             start_new_thread(self._run, (committer,))
         self._started = True
@@ -306,10 +314,3 @@ class Store:
         finally:
             for wake in self._ended:
                 wake()
-
-    def _bell(self) -> Bell:
-        if not self._green:
-            return RealBell()
-        import gevent
-
-        return GreenBell(gevent.get_hub())

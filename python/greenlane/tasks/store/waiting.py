@@ -11,11 +11,12 @@ import os
 import sys
 from typing import Any, Protocol
 
+from greenlane.errors import StoreRefused
 from greenlane.lanes.placed.here import hub, in_hub
 from greenlane.lanes.placed.on_hub import Waker
 from greenlane.real import allocate_lock, get_native_id, sleep, threads_are_green
 
-__all__ = ["Bell", "GreenBell", "RealBell", "Waiter", "waiter"]
+__all__ = ["Bell", "GreenBell", "RealBell", "Waiter", "home", "waiter"]
 
 
 class Waiter(Protocol):
@@ -32,15 +33,23 @@ class Waiter(Protocol):
 
 
 def waiter() -> Waiter:
-    """Give what the caller must wait with."""
-    found = hub()
-    if (
-        found is None and threads_are_green() and get_native_id() == os.getpid()
-    ):  # Linux: the first thread has the process's number
-        found = sys.modules["gevent"].get_hub()  # a green program whose main greenlet has not waited yet
-    if found is None or in_hub(found):
+    """Give what the caller must wait with. Raises StoreRefused in gevent's hub itself."""
+    found = home()
+    if found is None:
         return _Thread()
+    if in_hub(found):
+        hint = "use Store.submit in a callback of the hub, or spawn a greenlet"
+        rule = "one that may wait"
+        raise StoreRefused("wait for the store", name="greenlet", value="gevent's hub", rule=rule, hint=hint)
     return _Greenlet(found)
+
+
+def home() -> Any:
+    """Give the hub of this thread, also that of a green program which has not waited yet; None = it has none."""
+    found = hub()
+    if found is None and threads_are_green() and get_native_id() == os.getpid():  # the process's first thread
+        found = sys.modules["gevent"].get_hub()
+    return found
 
 
 class _Thread:
@@ -121,19 +130,24 @@ class GreenBell:
     """For a greenlet, rung from any thread."""
 
     def __init__(self, hub: Any) -> None:
+        """`hub`: of the greenlet that waits. May be made on any thread."""
         from gevent.event import Event
 
+        self._loop = hub.loop
         self._event = Event()
-        self._watcher = hub.loop.async_(ref=False)
-        self._watcher.start(self._event.set)
+        self._rung = False
 
     def ring(self) -> None:
         """Wake it; see `Bell`."""
-        self._watcher.send()
+        if not self._rung:
+            self._rung = True
+            self._loop.run_callback_threadsafe(self._event.set)
 
     def wait(self, timeout_s: float) -> None:
         """Sleep; see `Bell`."""
         self._event.wait(timeout=max(timeout_s, 0.0))
+        # Who rings from here on rings again: at worst it wakes for nothing.
+        self._rung = False
         self._event.clear()
 
     def pause(self, seconds: float) -> None:
