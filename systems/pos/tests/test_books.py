@@ -25,6 +25,10 @@ def balance(
     return balanced(published, [Merchant(kind, book)], waiting, dead)
 
 
+#: What is told of a balance and is nothing wrong.
+TOLD = ("published", "done", "dead", "examples", "reasons")
+
+
 def wrong(of: Balance) -> dict[str, Any]:
     """Its counts that are not zero, without those of orders that ended."""
     return {
@@ -71,7 +75,8 @@ def test_an_order_that_was_done_and_waits_to_be_done_again_has_not_ended() -> No
 
 
 def test_a_dead_letter_is_an_end_when_it_tells_its_history() -> None:
-    assert balance(a=NOTHING, dead=(Letter("a", history=True),)).even
+    got = balance(a=NOTHING, dead=(Letter("a", history=True, reason="attempts"),))
+    assert got.even and got.reasons == (("attempts", 1),)
     got = balance(a=NOTHING, dead=(Letter("a", history=False),))
     assert wrong(got) == {"dead_without_history": 1} and not got.even
 

@@ -4,10 +4,9 @@
 
 - `books`: the balance, pure: done, dead, waiting, lost, doubled, by what merchants and queues say
 - `merchant`: merchants that write down every call and behave as they are told
-- `orders`: the Celery application of every contender
-- `contenders`: how each worker is started
+- `orders`: the Celery application of every contender; `contenders`: how each is started
 - `publisher`: N orders at a bounded rate, each confirmed by the broker
-- `relay`: cables that can be cut; `disk`: a disk that can be full; `node`: a broker that can be paused
+- `node`, `relay`, `stores`, `disk`, `worker`: what is struck: broker, cables, stores, a small disk, processes
 - `site`: all of it running; `faults`: what is done to it; `cell`: one contender under one fault
 - `table`, `options`, `command`: the command line
 """

@@ -47,10 +47,17 @@ class Merchant:
 
 @dataclass(frozen=True)
 class Letter:
-    """A message found in a dead-letter queue. `history`: it says what was tried."""
+    """A message found in a dead-letter queue.
+
+    Args:
+        order: whose.
+        history: it says what was tried.
+        reason: a word or two for why it is there.
+    """
 
     order: str
     history: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class Balance:
     dead_without_history: int
     # In a merchant's book and never published.
     strangers: int
+    # How many letters for which reason.
+    reasons: tuple[tuple[str, int], ...] = ()
     # Some of those that are lost or doubled, for whoever looks into the logs.
     examples: tuple[str, ...] = ()
 
@@ -115,6 +124,7 @@ def balanced(
         deceived=len(gone & (told - has)),
         dead_but_done=len(in_letters.keys() & has),
         dead_without_history=sum(1 for letter in letters if not letter.history),
+        reasons=tuple(Counter(letter.reason for letter in letters).most_common()),
         examples=tuple(sorted([*(gone - has - told), *doubled])[:_EXAMPLES]),
         strangers=len({order for one in merchants for order in one.orders} - orders),
     )

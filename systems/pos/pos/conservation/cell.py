@@ -36,6 +36,7 @@ class Plan:
         kinds: kinds of the merchants, in turn.
         latency_ms: how long merchants take when all is well; a call's time limit is 2 s.
         workers: processes of the contender.
+        queues: RabbitMQ's kind of queue, "classic" or "quorum".
     """
 
     orders: int = 2_000
@@ -45,6 +46,7 @@ class Plan:
     kinds: tuple[str, ...] = ("asked", "keyed")
     latency_ms: float = 50.0
     workers: int = 2
+    queues: str = "classic"
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class Cell:
         # In the middle of the run, apart from each other.
         at = [len(orders) * (number + 1) // (fault.deaths + 2) for number in range(fault.deaths)]
         self._site = Site(
-            folder, broker, contender, orders, workers=plan.workers, kinds=plan.kinds,
-            usual=Law(plan.latency_ms), lease_s=fault.lease_s, die_at=tuple(orders[one] for one in at),
+            folder, broker, contender, orders, workers=plan.workers, kinds=plan.kinds, queue_kind=plan.queues,
+            usual=Law(plan.latency_ms), lease_s=fault.lease_s, tries=fault.tries,
+            die_at=tuple(orders[one] for one in at),
         )  # fmt: skip
 
     def run(self) -> Outcome:

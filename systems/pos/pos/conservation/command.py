@@ -6,6 +6,7 @@ main(argv, out, err) -> exit code    0 greenlane's books are even; 1 they are no
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -51,7 +52,8 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 
 
 def _measured(options: Options, err: TextIO) -> list[Outcome]:
-    cells = [(fault, contender) for fault in options.faults for contender in options.contenders]
+    every = itertools.product(options.faults, options.contenders)
+    cells = [(fault, contender) for fault, contender in every if fault.meets(contender)]
     outcomes = []
     with _folder(options.out) as folder, Node(folder / "broker") as broker:
         for number, (fault, contender) in enumerate(cells, 1):

@@ -6,16 +6,17 @@ until that share of the orders is published. When it ends, all is healed.
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from .contenders import Contender
 from .merchant import Law
 from .publisher import Publisher
 from .relay import Cable
-from .site import Site, Worker
+from .site import Site
+from .stores import File, Server
+from .worker import Worker
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Fault:
         strike: the generator.
         before: it begins before the first order is published.
         lease_s: the workers' setting `task_store_lease_s`; short, since what a dead worker had begun waits so long.
+        tries: calls of an order until it is given up.
+        store: it strikes stores of this kind, of `stores.KINDS`; "" = it strikes something else.
         beyond: why books may be uneven here; "" = they must not.
         deaths: at how many orders the process that made the call kills itself before it could acknowledge.
     """
@@ -53,6 +56,12 @@ class Fault:
     lease_s: float = 5.0
     beyond: str = ""
     deaths: int = 0
+    store: str = ""
+    tries: int = 10
+
+    def meets(self, contender: Contender) -> bool:
+        """Whether this contender has what it strikes."""
+        return self.store in ("", contender.store)
 
 
 def _none(site: Site, publisher: Publisher) -> Steps:
@@ -199,20 +208,40 @@ def _divert(site: Site, publisher: Publisher) -> Steps:
 
 
 def _store_locked(site: Site, publisher: Publisher) -> Steps:
-    """Somebody else writes and does not end: a backup, a shell that was left open."""
+    assert isinstance(site.store, File)
     yield _BEGIN
-    with contextlib.closing(sqlite3.connect(site.store_file, isolation_level=None, timeout=10)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with site.store.locked():
         yield 4.0
-        other.execute("ROLLBACK")
 
 
 def _store_full(site: Site, publisher: Publisher) -> Steps:
+    assert isinstance(site.store, File)
     yield _BEGIN
     pids = site.pids()
-    site.disk.fill(pids)
+    site.store.disk.fill(pids)
     yield 4.0
-    site.disk.free(pids)
+    site.store.disk.free(pids)
+
+
+def _store_kill(site: Site, publisher: Publisher) -> Steps:
+    assert isinstance(site.store, Server)
+    yield _BEGIN
+    site.store.kill()
+    yield 3.0
+    site.store.start()
+
+
+def _dead_letters(site: Site, publisher: Publisher) -> Steps:
+    """Below the share of failures at which a breaker opens, or the letters would wait for its probes."""
+    site.law(replace(site.usual, answer="error", frac=0.4), "m0", "m1", "m2", "m3")
+    for begin in (0.4, 0.8):
+        yield Share(begin)
+        site.to_broker.set(Cable.CUT)
+        yield 0.5
+        site.to_broker.set(Cable.WELL)
+    yield Share(1.0)
+    yield 3.0
+    site.law(site.usual)
 
 
 def _mixed(site: Site, publisher: Publisher) -> Steps:
@@ -271,8 +300,11 @@ FAULTS: Final = {
         Fault("merchant-lie-500", "4 of 10 say 500 to half the orders, done", _answers("done_but_error")),
         Fault("merchant-lie-200", "4 of 10 say 200 to half the orders, undone", _answers("ok_but_nothing")),
         Fault("merchant-twice", "4 of 10 answer each call two times", _answers("twice", 1.0)),
-        Fault("store-locked", "another process has the store locked for 4 s", _store_locked),
-        Fault("store-full", "the store's disk is full for 4 s", _store_full),
+        Fault("dead-letters", "4 of 10 say 500 to 40 % of the calls, two tries; network to the broker reset twice",
+              _dead_letters, tries=2),
+        Fault("store-locked", "another process has the store locked for 4 s", _store_locked, store="sqlite"),
+        Fault("store-full", "the store's disk is full for 4 s", _store_full, store="sqlite"),
+        Fault("store-kill", "SIGKILL of the Redis that is the store, back after 3 s", _store_kill, store="redis"),
         Fault(
             "mixed",
             "lying merchants, deaths before the ack, SIGKILL of a worker, a cut network, a deploy, SIGKILL of RabbitMQ",

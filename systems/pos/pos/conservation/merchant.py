@@ -19,6 +19,7 @@ It speaks HTTP/1.1 with keep-alive as far as its callers need it: Content-Length
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import socket
@@ -184,7 +185,8 @@ async def _serve(merchants: dict[str, dict[str, Any]]) -> None:
     loop = asyncio.get_running_loop()
     for merchant in merchants.values():
         book = Book(merchant["kind"])
-        await loop.create_server(lambda book=book: Connection(book), "127.0.0.1", merchant["port"], backlog=4096)
+        answering = functools.partial(Connection, book)
+        await loop.create_server(answering, "127.0.0.1", merchant["port"], backlog=4096)
     await loop.create_future()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,14 +47,13 @@ def parse(argv: Sequence[str]) -> Options:
     return Options(
         contenders=tuple(CONTENDERS[name] for name in _names("--contenders", said.contenders, CONTENDERS)),
         faults=tuple(FAULTS[name] for name in _names("--faults", said.faults, FAULTS)),
-        plan=Plan(orders=said.orders, rate_per_s=said.rate, kinds=kinds, latency_ms=said.latency_ms),
+        plan=Plan(said.orders, said.rate, kinds=kinds, latency_ms=said.latency_ms, queues=said.queues),
         json=said.json,
         out=said.out,
     )
 
 
-def _names(option: str, said: str, known: dict[str, object] | object) -> list[str]:
-    assert isinstance(known, dict)
+def _names(option: str, said: str, known: Mapping[str, object]) -> list[str]:
     names = list(known) if said == "all" else said.split(",")
     for name in names:
         if name not in known:
@@ -77,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--latency-ms", type=float, default=50.0, help="what merchants take when all is well (50)")
     parser.add_argument("--contenders", default=",".join(_DEFAULT), help=f"({','.join(_DEFAULT)})")
     parser.add_argument("--faults", default="all", help="which, by name, separated by commas (all)")
+    parser.add_argument("--queues", choices=("classic", "quorum"), default="classic", help="RabbitMQ's kind (classic)")
     parser.add_argument(
         "--plain", action="store_true", help="a third of the merchants cannot be asked and know no keys"
     )

@@ -34,6 +34,7 @@ class Setup:
         queue: what it takes orders from; `<queue>.dead` gets those that are given up.
         merchants: base URL of each, or of a relay before it.
         acks: "late" or "early".
+        queue_kind: "classic" or "quorum".
         timeout_s: how long a call may take.
         tries: calls of an order until it is given up.
         die_at: orders at which the process that called kills itself once, after the call and before the ack.
@@ -44,6 +45,7 @@ class Setup:
     queue: str
     merchants: dict[str, str]
     acks: str = "late"
+    queue_kind: str = "classic"
     timeout_s: float = 2.0
     tries: int = 10
     die_at: tuple[str, ...] = ()
@@ -54,10 +56,11 @@ class Setup:
         return {_VARIABLE: json.dumps(asdict(self))}
 
 
-def queue_of(name: str) -> Queue:
-    """A durable queue whose rejected messages go to `<name>.dead`."""
+def queue_of(name: str, kind: str) -> Queue:
+    """A durable queue, "classic" or "quorum", whose rejected messages go to `<name>.dead`."""
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}.dead"}
-    return Queue(name, exchange="", routing_key=name, durable=True, queue_arguments=dead)
+    arguments = {"x-queue-type": kind, **dead}
+    return Queue(name, exchange="", routing_key=name, durable=True, queue_arguments=arguments)
 
 
 def application(setup: Setup) -> Celery:
@@ -65,7 +68,7 @@ def application(setup: Setup) -> Celery:
     app = Celery("pos.conservation", broker=setup.broker, set_as_current=False)
     late = setup.acks == "late"
     app.conf.update(
-        task_queues=[queue_of(setup.queue)],
+        task_queues=[queue_of(setup.queue, setup.queue_kind)],
         task_default_queue=setup.queue,
         task_acks_late=late,
         task_reject_on_worker_lost=late,

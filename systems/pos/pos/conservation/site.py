@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
 import time
 import urllib.request
@@ -25,73 +24,17 @@ from pos.children import Process, StartFailed
 
 from .books import Entry, Letter, Merchant
 from .contenders import Contender
-from .disk import SmallDisk
 from .merchant import Law
 from .node import Node
 from .orders import ORDER, Setup, queue_of
 from .relay import Relays
+from .stores import KINDS, Store
+from .worker import Worker
 
-#: A worker that died is started again after this, as a container would be.
-_AGAIN_S: Final = 0.3
 _KINDS: Final = ("asked", "keyed")
 _WELL: Final = Law()
 #: Queues in which no order ever is.
 _NO_ORDERS: Final = ("celeryev", "pidbox", "celery@")
-
-
-class Worker:
-    """A worker that ought to run: the process that does, and those that did before."""
-
-    def __init__(self, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> None:
-        self.name = name
-        self._command, self._environment, self._log = command, environment, log
-        #: Whether it is started again when it ends.
-        self.wanted = True
-        self.restarts = 0
-        self._ended_s: float | None = None
-        self.process = self._started()
-
-    def look(self) -> None:
-        """Starts it again when it ended by itself and is wanted. Called several times a second."""
-        if not self.wanted or self.process.running():
-            return
-        now_s = time.monotonic()
-        if self._ended_s is None:
-            self._ended_s = now_s
-            self.kill()  # what it had started
-        elif now_s - self._ended_s > _AGAIN_S:
-            self.restarts += 1
-            self.start()
-
-    def kill(self) -> None:
-        """SIGKILL to it and all that it started, and wait: what a machine that dies looks like. Idempotent."""
-        self._signal(signal.SIGKILL)
-        self.process.wait(10)
-
-    def pause(self) -> None:
-        """SIGSTOP to it and all that it started."""
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """SIGCONT."""
-        self._signal(signal.SIGCONT)
-
-    def start(self) -> None:
-        """Starts it now."""
-        self.wanted, self._ended_s = True, None
-        self.process = self._started()
-
-    def ask_to_end(self) -> None:
-        """SIGTERM, and it is not started again."""
-        self.wanted = False
-        self.process.signal(signal.SIGTERM)
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
-
-    def _started(self) -> Process:
-        return Process(self._command, self._log, self._environment)
 
 
 class Site:
@@ -106,28 +49,30 @@ class Site:
         kinds: kinds of the merchants, in turn.
         usual: how merchants behave when all is well.
         lease_s: of the store, for what a worker has begun.
+        queue_kind: "classic" or "quorum".
+        tries: calls of an order until it is given up.
         die_at: orders at which a worker kills itself, see `orders.Setup`.
     """
 
     def __init__(
         self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (), lease_s: float = 5.0,
+        queue_kind: str = "classic", tries: int = 10,
     ) -> None:  # fmt: skip
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         self.folder, self.broker, self.contender = folder, broker, contender
         self.queue = folder.name
-        #: Where the store is, a SQLite file that all workers share.
-        self.disk = SmallDisk(folder / "disk")
-        self.store_file = self.disk.folder / "store.db"
+        #: What all workers share; None = stock ones have none.
+        self.store: Store | None = KINDS[contender.store](folder) if contender.store else None
         self.queues = (self.queue, f"{self.queue}-new")
         names = [f"m{number}" for number in range(10)]
         self.orders = {order: names[number % 10] for number, order in enumerate(orders)}
         self.ports = {name: free_port() for name in names}
         self.kinds = {name: kinds[number % len(kinds)] for number, name in enumerate(names)}
         self.usual = usual
-        self._lease_s = lease_s
+        self._lease_s, self._queue_kind, self._tries = lease_s, queue_kind, tries
         self._wanted_workers, self._die_at = workers, die_at
         self.workers: list[Worker] = []
         self._closed = contextlib.ExitStack()
@@ -136,7 +81,8 @@ class Site:
         with contextlib.ExitStack() as undone:
             self._declare()
             undone.callback(self._forget)
-            undone.enter_context(self.disk.mounted())
+            if self.store is not None:
+                undone.enter_context(self.store.running())
             said = {name: {"port": port, "kind": self.kinds[name]} for name, port in self.ports.items()}
             command = [sys.executable, "-m", "pos.conservation.merchant", json.dumps(said)]
             self.merchants = Process(command, self.folder / "merchants.log", _added())
@@ -159,8 +105,8 @@ class Site:
         """What the workers of a queue have to know; the broker and the merchants are behind relays."""
         merchants = {name: f"http://127.0.0.1:{relay.port}" for name, relay in self.to_merchants.items()}
         return Setup(
-            self.broker.url_at(self.to_broker.port), queue, merchants, self.contender.acks,
-            die_at=self._die_at, folder=str(self.folder),
+            self.broker.url_at(self.to_broker.port), queue, merchants, self.contender.acks, self._queue_kind,
+            tries=self._tries, die_at=self._die_at, folder=str(self.folder),
         )  # fmt: skip
 
     def add_worker(self, *, new: bool = False) -> Worker:
@@ -168,12 +114,8 @@ class Site:
         queue = self.queues[new]
         name = f"{queue}-{len(self.workers)}"
         environment = {**_added(), **self.setup(queue).environment()}
-        worker = Worker(
-            name,
-            self.contender.command(queue, name, f"sqlite:///{self.store_file}", self._lease_s),
-            environment,
-            self.folder / f"{name}.log",
-        )
+        command = self.contender.command(queue, name, self.store.url if self.store else "", self._lease_s, self._tries)
+        worker = Worker(command, environment, self.folder / f"{name}.log")
         self.workers.append(worker)
         return worker
 
@@ -240,7 +182,7 @@ class Site:
                     for headers in _read(connection.default_channel, name):
                         order = str(headers.get(ORDER) or headers.get("id"))
                         if name.endswith(".dead"):
-                            dead.append(Letter(order, bool(headers.get("greenlane-history") or headers.get("x-death"))))
+                            dead.append(_letter(order, headers))
                         else:
                             waiting.append(order)
         return waiting, dead
@@ -253,7 +195,7 @@ class Site:
     def _declare(self) -> None:
         with Connection(self.broker.url) as connection:
             for name in self.queues:
-                queue_of(name)(connection.default_channel).declare()
+                queue_of(name, self._queue_kind)(connection.default_channel).declare()
                 connection.default_channel.queue_declare(
                     f"{name}.dead", durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"}
                 )
@@ -268,6 +210,13 @@ class Site:
         for worker in self.workers:
             worker.wanted = False
             worker.kill()
+
+
+def _letter(order: str, headers: Mapping[str, Any]) -> Letter:
+    """Ours tell it in their own headers; of stock workers' letters the broker tells what it knows."""
+    history = json.loads(headers.get("greenlane-history") or "[]") or headers.get("x-death")
+    said = json.loads(headers.get("greenlane-dead") or "{}")
+    return Letter(order, bool(history), str(said.get("reason", "rejected")))
 
 
 def _of_orders(name: str) -> bool:
