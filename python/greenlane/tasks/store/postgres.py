@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane.tasks.store.backend import Owner, Retention
+from greenlane.tasks.store.backend import Owner, Retention, Tidied
 from greenlane.tasks.store.driver import driver, without_password
 from greenlane.tasks.store.reading import changed, found, owners, readable
 from greenlane.tasks.store.record import Record, State
@@ -143,7 +143,7 @@ class Postgres:
             raise record
         return record
 
-    def tidy(self) -> int:
+    def tidy(self) -> Tidied:
         """Forget what is over its time; see `Backend`."""
         gone = 0
         with self._transaction("tidy the store") as (connection, _):
@@ -151,7 +151,7 @@ class Postgres:
                 values = (state.value, self._retention.seconds(state), _MOST_FORGOTTEN)
                 gone += connection.execute(_FORGET, values).rowcount
             connection.execute("DELETE FROM greenlane_owners WHERE until < clock_timestamp() - interval '1 hour'")
-        return gone
+        return Tidied(gone, gone >= _MOST_FORGOTTEN)
 
     def close(self) -> None:
         """Close the connection; see `Backend`."""
