@@ -109,6 +109,9 @@ class Postgres:
             if not keys:
                 return []
             before = {key: found(key, raw, self.place) for key, raw in read}
+            if len(before) < len(keys):  # forgotten between the two statements, after its time: nothing is locked
+                rule = "orders that are not being forgotten"
+                raise StoreUnavailable("write to the store", name="store", value=self.place, rule=rule)
             records: dict[str, Found] = dict(before)
             left = self._left_s(connection, owners(before, owner.name))
             left[owner.name] = owner.lease_s
