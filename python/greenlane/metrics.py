@@ -27,6 +27,7 @@ __all__ = [
     "PROCESS",
     "RECORDER",
     "ROUTES",
+    "UPSTREAMS",
     # how it is said
     "Counter",
     "Kind",
@@ -221,6 +222,15 @@ PROCESS: Final[Mapping[str, Metric]] = {
     "mode": _gauge("mode", "1 for the mode that is in force, by the label mode."),
     "running": _gauge("heavy_phases_running", "Heavy phases that run with a permit."),
     "waiting": _gauge("heavy_phases_waiting", "Heavy phases that wait for a permit."),
+}
+
+# Of a worker of orders as it is now, by the label key.
+UPSTREAMS: Final[Mapping[str, Metric]] = {
+    "running": _gauge("upstream_running", "Calls of the upstream key in progress."),
+    "parked": _gauge("upstream_parked", "Orders that wait for the upstream key, without a thread."),
+    "limit": _gauge("upstream_limit", "Calls of the upstream key that may be in progress."),
+    "open": _gauge("upstream_open", "1 = the breaker of the upstream key is open or half-open, 0 = closed."),
+    "oldest_s": _gauge("upstream_oldest_seconds", "How long its oldest parked order has waited.", "seconds"),
 }
 
 # One sample a (route, phase), by the labels route and phase.

@@ -38,6 +38,7 @@ _AUTO: Final[Pattern] = ("inline|thread|process", "one of inline, thread, proces
 _CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, auto, local, or '' for none")
 _CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
 _ANY_URL: Final[Pattern] = (r"([a-z][a-z0-9+]*://[^\0\s]*)?", "a URL, or '' for none")
+_ADDRESS: Final[Pattern] = (r"(.+:[0-9]{1,5})?", "host:port, or '' for off")
 _TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
@@ -432,6 +433,10 @@ class Settings:
     task_shutdown_s: float = declare(
         30.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
         unit="s", low=0, high=1200, reason="What Kubernetes gives a pod before it kills it.",
+    )  # fmt: skip
+    task_metrics: str = declare(
+        "", "Address at which a worker of orders gives Prometheus metrics, host:port; '' = off.",
+        pattern=_ADDRESS, reason="It would be readable by whoever reaches it; workers of a machine need a port each.",
     )  # fmt: skip
     task_allow: tuple[str, ...] = declare(
         (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from greenlane.metrics import (
     COUNTERS,
@@ -23,6 +23,7 @@ from greenlane.metrics import (
     PROCESS,
     RECORDER,
     ROUTES,
+    UPSTREAMS,
     Histogram,
     Learned,
     Metric,
@@ -47,6 +48,7 @@ def render(
     mode: str = "",
     pressure: tuple[int, int] | None = None,
     recorder: Recorder | None = None,
+    upstreams: Iterable[Mapping[str, Any]] = (),
     labels: Labels | None = None,
 ) -> str:
     """The text of one scrape.
@@ -57,6 +59,7 @@ def render(
         mode: the mode in force; "" = left out.
         pressure: (heavy phases running, waiting); None = left out.
         recorder: of a process that records: `greenlane._native.Recorder()`; one that was never started is left out.
+        upstreams: rows of a worker of orders, as its control socket shows them.
         labels: put on every sample; say there which process it is.
 
     Example:
@@ -75,6 +78,8 @@ def render(
     for metric, own, value in _samples(counters, learned, mode, pressure):
         line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
         families.setdefault(metric, []).append(line)
+    for metric, own, value in _upstreams(upstreams):
+        families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
     for metric, own, told in _recorded(recorder) if recorder is not None else ():
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
     return "".join(_family(metric, lines) for metric, lines in families.items())
@@ -93,6 +98,14 @@ def _samples(
         yield PROCESS["waiting"], {}, pressure[1]
     for row in learned:
         yield from _learned(row)
+
+
+def _upstreams(rows: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
+    for row in rows:
+        labels = {"key": str(row["key"])}
+        for name in ("running", "parked", "limit", "oldest_s"):
+            yield UPSTREAMS[name], labels, row[name]
+        yield UPSTREAMS["open"], labels, int(row["breaker"] != "closed")
 
 
 def _recorded(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Histogram]]:

@@ -23,6 +23,7 @@ __all__ = [
     "ORDER",
     "RETURNS",
     # an order
+    "Identity",
     "Order",
     "State",
     "running",
@@ -41,6 +42,10 @@ DELIVERIES: Final = "greenlane-deliveries"
 #: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
+
+
+#: Task, task id, number of Celery's own retries, and of its replacements.
+Identity = tuple[str, str, int, int]
 
 
 class NotSent(Exception):
@@ -80,6 +85,7 @@ class Order:
         "name",
         "not_before_ns",
         "number",
+        "redelivered",
         "request",
         "returns",
         "runner",
@@ -99,7 +105,9 @@ class Order:
         self.size = size
         self.state = State.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
-        self.identity: tuple[str, int] = (order_id, 0)
+        self.identity: Identity = (name, order_id, 0, 0)
+        # The broker says that somebody had this message before.
+        self.redelivered = False
         # The host's: what it runs, and how the broker is told.
         self.request: Any = None
         self.delivery: Any = None

@@ -16,7 +16,7 @@ from typing import Final
 
 from greenlane._native import Start, Upstreams
 from greenlane.policy import Outcome
-from greenlane.tasks.order import Order, State
+from greenlane.tasks.order import Identity, Order, State
 
 __all__ = ["Parked"]
 
@@ -49,7 +49,7 @@ class Parked:
         self._too_late = too_late
         self._clock_ns = clock_ns
         self._orders: dict[int, Order] = {}
-        self._by_identity: dict[tuple[str, int], Order] = {}
+        self._by_identity: dict[Identity, Order] = {}
         self._later: list[tuple[int, int]] = []
         self.running = 0
         self.most_parked = 0
@@ -64,7 +64,7 @@ class Parked:
         """Orders that wait here, those between two attempts too."""
         return len(self._orders) - self.running
 
-    def known(self, identity: tuple[str, int]) -> Order | None:
+    def known(self, identity: Identity) -> Order | None:
         """Give the order of this identity that is parked or running here."""
         return self._by_identity.get(identity)
 

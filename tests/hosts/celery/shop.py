@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 from celery import Celery
@@ -125,6 +126,24 @@ def own_retry(self, order: str, merchant: str = "m") -> None:  # type: ignore[no
     effect("begin", order)
     if not self.request.retries:
         raise self.retry(countdown=0)
+    effect("end", order)
+
+
+@app.task(bind=True)
+def replaced(self, order: str, merchant: str = "m", left: int = 2) -> None:  # type: ignore[no-untyped-def]
+    """Replaces itself twice: the same task, under the same id."""
+    effect("begin", order)
+    if left:
+        raise self.replace(self.s(order, merchant, left - 1))
+    effect("end", order)
+
+
+@app.task
+def quits(order: str, merchant: str = "m") -> None:
+    """Ends the process, as it thinks; once."""
+    effect("begin", order)
+    if effects("begin", order) == 1:
+        sys.exit(3)
     effect("end", order)
 
 

@@ -39,6 +39,7 @@ def unreachable() -> Exception:
         (answered(404), Outcome.OK),
         (TimeoutError(), Outcome.TIMED_OUT),
         (requests.ReadTimeout(), Outcome.TIMED_OUT),
+        (requests.ConnectTimeout(), Outcome.FAILED),
         (SoftTimeLimitExceeded(), Outcome.TIMED_OUT),
         (Retry(exc=answered(503)), Outcome.REFUSED),
         (ConnectionResetError(), Outcome.FAILED),
@@ -54,6 +55,7 @@ def test_an_error_is_read_for_what_it_says_of_the_upstream(error: Exception | No
 def test_only_what_certainly_reached_nobody_counts_as_not_sent() -> None:
     assert nothing_sent(unreachable())
     assert nothing_sent(NotSent())
+    assert nothing_sent(requests.ConnectTimeout())
     assert nothing_sent(Retry(exc=ConnectionRefusedError()))
     assert not nothing_sent(ConnectionResetError())
     assert not nothing_sent(requests.ReadTimeout())

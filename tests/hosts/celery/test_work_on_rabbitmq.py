@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from greenlane.control import ask, processes
 from tests.conftest import StartProcess
 from tests.hosts.celery.relay import Relay
 from tests.hosts.celery.site import Site, eventually, told
@@ -30,19 +32,35 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str) -> None:
-    worker = site.worker(mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20")
+def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str, free_port: int) -> None:
+    seen = ("--task-metrics", f"127.0.0.1:{free_port}", "--control-dir", str(site.folder / "control"))
+    worker = site.worker(mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20", *seen)
     site.publish("send", *orders(60))
     site.publish("flaky", "f", failures=2, headers={"greenlane-order": "business-7"})
     site.publish("flaky", "never", failures=99)
     site.publish("own_retry", "r")
     site.publish("refused", "n")
-    eventually(lambda: {*orders(60), "f", "r"} <= site.ended() and site.written()["begin never"] == 3)
+    site.publish("replaced", "x")
+    site.publish("quits", "q")
+    eventually(lambda: {*orders(60), "f", "r", "x", "q"} <= site.ended() and site.written()["begin never"] == 3)
     lines = [line.split() for line in site.book.read_text().splitlines()]
     assert [line[2:] for line in lines if line[:2] == ["begin", "f"]] == [[str(n), "business-7"] for n in (1, 2, 3)]
     written = site.written()
     assert [written[f"begin {name}"] for name in orders(60)] == [1] * 60
-    assert (written["begin r"], written["begin n"]) == (2, 1)
+    assert [written[f"begin {name}"] for name in ("r", "n", "x", "q")] == [2, 1, 3, 2]
+    worker.wait_output("goes to the dead letters")
+    text = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=10).read().decode()
+    assert 'greenlane_upstream_parked{key="m"' in text
+    assert f'greenlane_orders_ended_total{{end="dead",pid="{worker.pid}"}} 1\n' in text
+    (process,) = processes(site.folder / "control")
+    tasks = ask(process.socket, {"do": "show"})["tasks"]
+    assert (tasks["slots"], tasks["running"], tasks["parked"], tasks["totals"]["orders_dead"]) == (10, 0, 0, 1)
+    assert [(row["key"], row["breaker"]) for row in tasks["keys"]] == [("m", "closed")]
+    ask(process.socket, {"do": "breaker", "key": "m", "state": "open"})
+    site.publish("send", "held")
+    eventually(lambda: ask(process.socket, {"do": "show"})["tasks"]["parked"] == 1)
+    ask(process.socket, {"do": "breaker", "key": "m", "state": "closed"})
+    eventually(lambda: "held" in site.ended())
     # Ten slots are full, a third of what comes is begun: the rest goes back when the worker is asked to end.
     site.publish("send", *orders(30, "late"), seconds=1)
     eventually(lambda: sum(site.written()[f"begin {name}"] for name in orders(30, "late")) >= 5)
@@ -126,14 +144,16 @@ def test_messages_that_are_none_go_to_the_dead_letters(site: Site) -> None:
         producer.publish({"neither": "task"}, **publish)
         text = {"content_type": "application/json", "content_encoding": "utf-8"}
         producer.publish(b"{", headers={"task": f"{shop.__name__}.send", "id": "x"}, **text, **publish)
+        producer.publish({"a": 1}, headers={"task": f"{shop.__name__}.send", "id": "z"}, **publish)
+        producer.publish([[], {}, {}], headers={"task": f"{shop.__name__}.send"}, **publish)
         producer.publish({"a": 1}, headers={"task": "of.another.version", "id": "y"}, **publish)
     site.publish("send", "after")
     eventually(lambda: "after" in site.ended())
-    eventually(lambda: worker.output.count("goes to the dead letters") == 3)
+    eventually(lambda: worker.output.count("goes to the dead letters") == 5)
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
     dead = site.dead()
-    assert sorted(told(headers)["reason"] for _, headers in dead) == ["malformed"] * 3
+    assert sorted(told(headers)["reason"] for _, headers in dead) == ["malformed"] * 5
     assert any(body == b"no json at all" for body, _ in dead)
 
 

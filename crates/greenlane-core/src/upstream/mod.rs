@@ -11,16 +11,16 @@
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
 mod breaker;
+mod judging;
 mod key;
+mod known;
 mod lately;
 mod limit;
 mod look;
+mod parked;
 mod ready;
 mod rule;
 mod turns;
-
-#[cfg(test)]
-mod tests;
 
 pub use breaker::{Breaker, State, Verdict};
 pub use key::Counts;
@@ -31,7 +31,7 @@ pub use ready::{needed, Ready, Standing};
 pub use rule::{Outcome, Rule};
 pub use turns::{Turn, QUANTUM_NS};
 
-use key::{Key, Places};
+use key::Key;
 use std::collections::{BTreeSet, HashMap};
 
 /// An order to begin.
@@ -276,135 +276,6 @@ impl Upstreams {
             .filter(|&when| when < u64::MAX)
     }
 
-    /// Takes out the orders that must go elsewhere: parked for too long, or too many, of one key or of all.
-    ///
-    /// Of a key the newest go, so that those before them keep their places. For the sum over keys they are taken where
-    /// the last order would wait longest (parked x usual latency / limit, beyond one filling of the limit), for the bytes
-    /// where most are.
-    pub fn surplus(&mut self, now_ns: u64) -> Vec<u64> {
-        self.pass(now_ns);
-        let mut gone = Vec::new();
-        while let Some(&(_, order)) = self.ages.first().filter(|&&(when, _)| when <= now_ns) {
-            self.shed(order, now_ns, &mut gone);
-        }
-        for (number, generation) in std::mem::take(&mut self.over) {
-            if self.keys[number as usize].generation != generation {
-                continue;
-            }
-            self.keys[number as usize].over = false;
-            while let Some(order) = self.beyond(number) {
-                self.shed(order, now_ns, &mut gone);
-            }
-        }
-        while self.parked > self.rule.all_parked_most {
-            let Some(number) = self.longest() else {
-                break;
-            };
-            let Some(order) = self.newest(number) else {
-                break;
-            };
-            self.shed(order, now_ns, &mut gone);
-        }
-        while self.parked > 1 && self.parked_bytes > self.rule.all_parked_most_bytes {
-            let Some(&(_, number)) = self.biggest.last() else {
-                break;
-            };
-            let Some(order) = self.newest(number) else {
-                break;
-            };
-            self.shed(order, now_ns, &mut gone);
-        }
-        gone
-    }
-
-    /// Takes out the orders whose deadline has passed while they were parked: they are never begun.
-    pub fn expired(&mut self, now_ns: u64) -> Vec<u64> {
-        self.pass(now_ns);
-        std::mem::take(&mut self.expired)
-    }
-
-    /// Takes a parked order out. False: it is not parked. Says nothing about its key.
-    pub fn withdraw(&mut self, order: u64, now_ns: u64) -> bool {
-        self.pass(now_ns);
-        self.unpark(order, now_ns).is_some()
-    }
-
-    /// Takes out all parked orders, oldest first.
-    pub fn drain(&mut self, now_ns: u64) -> Vec<u64> {
-        self.pass(now_ns);
-        let mut parked: Vec<(u64, u64)> = self
-            .orders
-            .iter()
-            .filter(|(_, known)| known.call.is_none())
-            .map(|(&order, known)| (known.arrival, order))
-            .collect();
-        parked.sort_unstable();
-        for &(_, order) in &parked {
-            self.unpark(order, now_ns);
-        }
-        parked.into_iter().map(|(_, order)| order).collect()
-    }
-
-    /// Gives a key a rule of its own, from now on; None = the general one. Keys with one are never forgotten.
-    pub fn set(&mut self, key: &str, now_ns: u64, rule: Option<Rule>) {
-        let number = self.number(key, now_ns);
-        self.keys[number as usize].rule = rule.map(Box::new);
-        self.settle(number, now_ns);
-    }
-
-    /// Changes how many calls may be in progress. Fewer take effect as calls end.
-    pub fn set_slots(&mut self, slots: u32) {
-        self.slots = slots.max(1);
-    }
-
-    /// Opens a key's breaker by hand: its orders are parked until it is closed.
-    pub fn open(&mut self, key: &str, now_ns: u64) {
-        let number = self.number(key, now_ns);
-        self.keys[number as usize].breaker.open_by_hand();
-        self.settle(number, now_ns);
-    }
-
-    /// Closes a key's breaker by hand, for whatever reason it is open.
-    pub fn close(&mut self, key: &str, now_ns: u64) {
-        let number = self.number(key, now_ns);
-        self.keys[number as usize].breaker.close_by_hand();
-        self.settle(number, now_ns);
-    }
-
-    /// What a person sees, by name. Cost: O(keys log keys).
-    pub fn look(&self) -> Vec<KeyLook> {
-        let mut numbers: Vec<(&str, u32)> = self
-            .numbers
-            .iter()
-            .map(|(name, &number)| (&**name, number))
-            .collect();
-        numbers.sort_unstable();
-        numbers
-            .into_iter()
-            .map(|(_, number)| {
-                let key = &self.keys[number as usize];
-                let oldest = key
-                    .parked
-                    .first_key_value()
-                    .and_then(|(_, order)| self.orders.get(order));
-                KeyLook::of(key, oldest.map_or(0, |known| known.arrived_ns), &self.rule)
-            })
-            .collect()
-    }
-
-    /// Sums over all keys.
-    pub fn totals(&self) -> Totals {
-        Totals {
-            slots: self.slots,
-            running: self.running,
-            parked: self.parked,
-            parked_bytes: self.parked_bytes,
-            keys: self.numbers.len() as u64,
-            reserved: self.lately.reserved(self.slots),
-            common: self.lately.common(),
-        }
-    }
-
     /// What time alone changes: deadlines, who has answered lately, whom to forget. O(1) amortised.
     fn pass(&mut self, now_ns: u64) {
         while let Some(&(_, order)) = self.deadlines.first().filter(|&&(when, _)| when <= now_ns) {
@@ -498,107 +369,6 @@ impl Upstreams {
         }
     }
 
-    /// Judges the calls in progress that are slow by now. True: that has opened the breaker.
-    fn overtaken(&mut self, number: u32, now_ns: u64) -> bool {
-        let common = self.lately.common();
-        let mut opened = false;
-        let key = &mut self.keys[number as usize];
-        let rule = key.rule.as_deref().unwrap_or(&self.rule);
-        let Some(slow_ns) = key.slow_ns(rule) else {
-            return false;
-        };
-        let mut found = false;
-        while let Some(&(began_ns, order)) = key.unjudged.first() {
-            if now_ns.saturating_sub(began_ns) <= slow_ns {
-                break;
-            }
-            key.unjudged.pop_first();
-            if let Some(call) = self
-                .orders
-                .get_mut(&order)
-                .and_then(|known| known.call.as_mut())
-            {
-                call.slow = true;
-            }
-            found = true;
-            key.counts.slow += 1;
-            key.breaker.noticed(true);
-            opened |= key.breaker.judge(now_ns, false, !common, rule);
-        }
-        if opened {
-            key.counts.opened += 1;
-            key.late.clear();
-        }
-        if found {
-            self.answered(number, now_ns);
-            self.settle(number, now_ns);
-        }
-        opened
-    }
-
-    fn judge(
-        &mut self,
-        number: u32,
-        now_ns: u64,
-        call: Call,
-        took_ns: u64,
-        outcome: Outcome,
-        common: bool,
-    ) {
-        let key = &mut self.keys[number as usize];
-        let rule = key.rule.as_deref().unwrap_or(&self.rule);
-        let failed = outcome != Outcome::Ok;
-        if let Some(turn) = call.probe {
-            if !failed && turn == key.breaker.turn() {
-                key.probed.push(took_ns);
-            }
-            match key
-                .breaker
-                .probe_ended(now_ns, turn, outcome, !common, rule)
-            {
-                Verdict::Undecided => {}
-                Verdict::Opened => {
-                    key.counts.opened += 1;
-                    key.late.clear();
-                }
-                Verdict::Closed => key.limiter.probed(now_ns, median(&mut key.probed), rule),
-            }
-            return;
-        }
-        if key.breaker.state() != State::Closed {
-            if !failed {
-                key.late.push(took_ns);
-            }
-            if key.breaker.ended_late(outcome, rule) {
-                key.limiter.probed(now_ns, median(&mut key.late), rule);
-            }
-            return;
-        }
-        let slow = !call.slow && key.slow_ns(rule).is_some_and(|slow_ns| took_ns > slow_ns);
-        // One that was found slow while it ran has been counted; that it failed is news.
-        if !call.slow || failed {
-            key.counts.slow += u64::from(slow);
-            key.breaker.noticed(slow);
-            if key.breaker.judge(now_ns, failed, slow && !common, rule) {
-                key.counts.opened += 1;
-                key.late.clear();
-            }
-        }
-        let running = key.running;
-        match outcome {
-            Outcome::Ok => {
-                let slots = self.slots;
-                key.limiter
-                    .succeeded(now_ns, call.began_ns, running, common, rule, slots);
-            }
-            Outcome::TimedOut | Outcome::Refused => {
-                key.limiter
-                    .dropped(now_ns, call.began_ns, running, common, rule);
-            }
-            Outcome::Failed | Outcome::Cancelled => {}
-        }
-    }
-
     /// The key that begins next: of the known ones that may, and of the strangers together, whose turn is first.
     fn first(&self, free: u32) -> Option<u32> {
         let room = free.saturating_sub(self.lately.reserved(self.slots));
@@ -626,179 +396,8 @@ impl Upstreams {
         }
     }
 
-    /// The key that the next order goes back from when there are too many of all.
-    fn longest(&self) -> Option<u32> {
-        if self.lately.strange_parked() * 2 > self.rule.all_parked_most {
-            return self.newest.last().map(|&(_, key)| key);
-        }
-        self.longest.last().map(|&(_, key)| key)
-    }
-
-    fn answered(&mut self, number: u32, now_ns: u64) {
-        let place = self.next_place();
-        let key = &mut self.keys[number as usize];
-        key.answered_ns = now_ns;
-        if key.strange {
-            key.strange = false;
-            key.turn.rejoin(self.round, place, self.rule.weight);
-        }
-        if !key.lately {
-            key.lately = true;
-            self.lately.push(now_ns, number, key.generation);
-        }
-    }
-
-    /// The newest order of a key that has too much parked.
-    fn beyond(&self, number: u32) -> Option<u64> {
-        let key = &self.keys[number as usize];
-        let rule = key.rule(&self.rule);
-        let count = key.parked.len() as u64;
-        let many =
-            count > rule.parked_most || (count > 1 && key.parked_bytes > rule.parked_most_bytes);
-        many.then(|| self.newest(number)).flatten()
-    }
-
-    fn newest(&self, number: u32) -> Option<u64> {
-        let newest = self.keys[number as usize].parked.last_key_value();
-        newest.map(|(_, &order)| order)
-    }
-
-    fn shed(&mut self, order: u64, now_ns: u64, gone: &mut Vec<u64>) {
-        if let Some(number) = self.unpark(order, now_ns) {
-            self.keys[number as usize].counts.surplus += 1;
-            gone.push(order);
-        }
-    }
-
-    /// Takes a parked order out; gives the number of its key.
-    fn unpark(&mut self, order: u64, now_ns: u64) -> Option<u32> {
-        let known = *self
-            .orders
-            .get(&order)
-            .filter(|known| known.call.is_none())?;
-        self.orders.remove(&order);
-        let key = &mut self.keys[known.key as usize];
-        key.parked.remove(&known.arrival);
-        key.parked_bytes -= known.size;
-        self.parked -= 1;
-        self.parked_bytes -= known.size;
-        self.ages.remove(&(known.leaves_ns, order));
-        self.deadlines.remove(&(known.deadline_ns, order));
-        self.settle(known.key, now_ns);
-        Some(known.key)
-    }
-
     fn next_place(&mut self) -> u64 {
         self.place += 1;
         self.place
-    }
-
-    /// The number of a key, which is made known if it is new.
-    fn number(&mut self, name: &str, now_ns: u64) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let place = self.next_place();
-        let number = self.vacant.pop();
-        let generation = number.map_or(0, |number| self.keys[number as usize].generation + 1);
-        let key = Key {
-            name: name.into(),
-            generation,
-            rule: None,
-            breaker: Breaker::default(),
-            limiter: Limiter::new(now_ns, &self.rule, self.slots),
-            turn: Turn::new(self.round, place, self.rule.weight),
-            parked: Default::default(),
-            parked_bytes: 0,
-            running: 0,
-            unjudged: Default::default(),
-            probed: Vec::new(),
-            late: Vec::new(),
-            strange: true,
-            answered_ns: 0,
-            lately: false,
-            over: false,
-            share: Share::default(),
-            places: Places::default(),
-            counts: Counts::default(),
-        };
-        let number = match number {
-            Some(number) => {
-                self.keys[number as usize] = key;
-                number
-            }
-            None => {
-                self.keys.push(key);
-                self.keys.len() as u32 - 1
-            }
-        };
-        self.numbers.insert(name.into(), number);
-        number
-    }
-
-    fn forget(&mut self, number: u32) {
-        let key = &mut self.keys[number as usize];
-        if let Some(since) = key.places.idle.take() {
-            self.idle.remove(&(since, number));
-        }
-        self.lately.change(key.share, Share::default());
-        key.share = Share::default();
-        key.lately = false;
-        self.numbers.remove(&key.name);
-        self.vacant.push(number);
-    }
-
-    /// Puts a key where it belongs after anything about it has changed.
-    fn settle(&mut self, number: u32, now_ns: u64) {
-        let key = &mut self.keys[number as usize];
-        let after = key.places(&self.rule, now_ns);
-        let before = std::mem::replace(&mut key.places, after);
-        if before.ready != after.ready {
-            if let Some(standing) = before.ready {
-                self.ready.remove(number, standing);
-            }
-            if let Some(standing) = after.ready {
-                self.ready.insert(number, standing);
-            }
-        }
-        moved(&mut self.timers, number, before.timer, after.timer);
-        moved(&mut self.longest, number, before.longest, after.longest);
-        moved(&mut self.biggest, number, before.biggest, after.biggest);
-        moved(&mut self.idle, number, before.idle, after.idle);
-        moved(&mut self.strange, number, before.strange, after.strange);
-        moved(&mut self.newest, number, before.newest, after.newest);
-        self.share(number);
-    }
-
-    fn share(&mut self, number: u32) {
-        let key = &mut self.keys[number as usize];
-        let after = key.share(&self.rule);
-        let before = std::mem::replace(&mut key.share, after);
-        if before != after {
-            self.lately.change(before, after);
-        }
-    }
-}
-
-/// The upper median; 0 of nothing.
-fn median(sample: &mut [u64]) -> u64 {
-    sample.sort_unstable();
-    sample.get(sample.len() / 2).copied().unwrap_or(0)
-}
-
-fn moved<T: Ord + Copy>(
-    index: &mut BTreeSet<(T, u32)>,
-    number: u32,
-    before: Option<T>,
-    after: Option<T>,
-) {
-    if before == after {
-        return;
-    }
-    if let Some(before) = before {
-        index.remove(&(before, number));
-    }
-    if let Some(after) = after {
-        index.insert((after, number));
     }
 }

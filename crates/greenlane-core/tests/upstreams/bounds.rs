@@ -147,3 +147,16 @@ fn a_key_with_a_rule_or_an_order_or_opened_by_hand_is_not_forgotten() {
     let known: Vec<String> = upstreams.look().into_iter().map(|look| look.key).collect();
     assert_eq!(known, ["busy", "by-hand", "ruled"]);
 }
+
+#[test]
+fn an_order_is_begun_once_and_ended_once() {
+    let mut upstreams = Upstreams::new(2, Rule::default());
+    assert!(upstreams.arrive(1, "a", 0, 10, 0));
+    assert!(!upstreams.arrive(1, "a", 0, 10, 0));
+    let start = upstreams.next(MS).unwrap();
+    assert_eq!((start.order, start.key, start.probe), (1, "a", false));
+    assert!(!upstreams.arrive(1, "b", MS, 10, 0));
+    assert!(upstreams.next(MS).is_none());
+    assert!(upstreams.ended(1, 2 * MS, Outcome::Ok));
+    assert!(!upstreams.ended(1, 2 * MS, Outcome::Ok));
+}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -23,6 +22,8 @@ from celery.exceptions import Ignore, Reject, Retry
 from greenlane.hosts.celery.outcomes import nothing_sent
 from greenlane.tasks.dead_letters import tried_of
 from greenlane.tasks.order import Order, running
+from greenlane.tasks.results import packed, unpacked
+from greenlane.tasks.store.keys import fitted_key
 
 __all__ = ["Again", "Counts", "Dead", "Execution"]
 
@@ -116,8 +117,17 @@ class Execution:
             self._failed(order, task, error, token)
             raise
         if self._store is not None:
-            self._store.done(_store_key(order), _packed(result), token=token)
+            self._done(order, result, token)
         return result
+
+    def _done(self, order: Order, result: object, token: str) -> None:
+        """Say that it has had its effect; this waits as long as the store is away."""
+        from greenlane.errors import StoreError
+
+        try:
+            self._store.done(_store_key(order), packed(result), token=token)
+        except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
+            raise self._wait(_STORE_PAUSE_S, error) from error
 
     def _hold(self, order: Order, token: str) -> None:
         """Raise Again when the lease ran out between begin and call: this process stood still, another may have it."""
@@ -146,7 +156,7 @@ class Execution:
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
         if begun.state is State.DONE:
-            return True, _unpacked(begun.result)
+            return True, unpacked(begun.result)
         if begun.state is State.RUNNING:
             self.counts.store_waits += 1
             # A lease is how long it may take to learn that its owner died; most often it is about to end well.
@@ -155,7 +165,7 @@ class Execution:
         order.waits = 0
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt)
-        if order.attempts > self._most:
+        if order.attempts > self._most_of(task):
             order.history = tried_of(self._store.history(key)) or order.history
             said = self._store.unknown if begun.state is State.UNKNOWN else self._store.failed
             said(key, "given up", token=begun.token)
@@ -163,6 +173,12 @@ class Execution:
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
         return False, None
+
+    def _most_of(self, task: Any) -> float:
+        """Attempts that there may be. A task that tries again by itself has its own say, where that is more."""
+        if not task.request.retries:
+            return self._most
+        return float("inf") if task.max_retries is None else max(self._most, task.max_retries + 1)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Nobody knows how the last attempt ended: ask whoever can know."""
@@ -177,58 +193,58 @@ class Execution:
         self.counts.asked += 1
         try:
             result = ask(*args, **kwargs)
+            if result is None:
+                self._store.absent(key, token=order.token)
+                return False, None
         except BaseException as error:
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
-            self._store.unknown(key, f"asked: {error!r}", token=order.token)
+            self.in_doubt(order, f"asked: {error!r}")
             self._again(order, task, error)
             raise
-        if result is None:
-            self._store.absent(key, token=order.token)
-            return False, None
-        self._store.done(key, _packed(result), token=order.token)
+        self._done(order, result, order.token)
         return True, result
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        unpublished = isinstance(error, Reject) and isinstance(error.reason, Exception)
         if self._store is not None:
             key = _store_key(order)
-            if isinstance(error, Ignore):
-                self._store.done(key, _packed(None), token=token)
+            if unpublished:
+                self._store.unknown(key, repr(error), token=token)
+            elif isinstance(error, Ignore):
+                self._store.done(key, packed(None), token=token)
             elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
                 self._store.failed(key, repr(error), token=token)
             else:
                 self._store.unknown(key, repr(error), token=token)
+        if unpublished:
+            # `self.retry` could not publish its copy, which Celery answers by throwing the order away.
+            raise self._wait(_STORE_PAUSE_S, error) from error
         self._again(order, task, error)
 
     def _again(self, order: Order, task: Any, error: BaseException) -> None:
-        if not isinstance(error, Exception) or isinstance(error, (Ignore, Reject, Retry, Dead, *_expected(task))):
+        # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
+        if not isinstance(error, Exception | SystemExit) or isinstance(
+            error, (Ignore, Reject, Retry, Dead, *_expected(task))
+        ):
             return
         at_ns = self._plan.again_ns(order)
         if at_ns is not None:
             raise Again(at_ns, error, why=repr(error)) from error
 
     def _wait(self, seconds: float, error: BaseException | None) -> Again:
-        why = "the order is being done elsewhere" if error is None else f"the store: {error!r}"
+        why = "the order is being done elsewhere" if error is None else repr(error)
         return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
 
 
 def _store_key(order: Order) -> str:
-    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer.
-    return f"{order.name}/{order.id}"
+    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer. A task that
+    # replaces itself (`self.replace`) keeps name and id.
+    nesting = order.identity[3]
+    return fitted_key(f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else ""))
 
 
 def _expected(task: Any) -> tuple[type[BaseException], ...]:
     """What the task says that it may raise in the ordinary course: an answer, no failure."""
     throws = getattr(task, "throws", ()) or ()
     return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
-
-
-def _packed(result: object) -> bytes:
-    try:
-        return json.dumps(result, separators=(",", ":")).encode()
-    except (TypeError, ValueError):
-        return b""  # done is done; what was returned cannot be kept as JSON
-
-
-def _unpacked(kept: bytes) -> Any:
-    return json.loads(kept) if kept else None

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery.app.trace import fast_trace_task, trace_task_ret
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 from celery.worker.state import task_ready
 
 from greenlane import enqueued
@@ -32,12 +32,12 @@ from greenlane.hosts.celery.jobs import Jobs
 from greenlane.hosts.celery.outcomes import outcome_of
 from greenlane.hosts.celery.owner import Owner
 from greenlane.hosts.celery.queues import Queues
-from greenlane.hosts.celery.runners import Runner
+from greenlane.hosts.celery.runners import HardTimeLimitExceeded, Runner
 from greenlane.policy import Outcome
 from greenlane.settings import Settings
 from greenlane.tasks.dead_letters import ORDER, RETURNS, Death
 from greenlane.tasks.keys import KeyFunction
-from greenlane.tasks.order import Order, State, running
+from greenlane.tasks.order import Identity, Order, State, running
 from greenlane.tasks.parked import Parked
 from greenlane.tasks.retries import Backoff, RetryBudget
 
@@ -48,6 +48,10 @@ _log = logging.getLogger("greenlane.work")
 #: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
 _DELIVERY_COUNT: Final = "x-delivery-count"
+#: At the end the store has so long to write down what it was told.
+_STORE_S: Final = 3.0
+#: Celery's count of `self.replace`: the task that replaces another one has its id.
+_NESTING: Final = "replaced_task_nesting"
 
 
 class Totals:
@@ -98,14 +102,16 @@ class Host:
         self._order_of = order_of
         self._jobs = jobs
         self._numbers = 0
-        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
-        self._leaving: dict[tuple[str, int], list[Order]] = {}
+        self._leaving: dict[Identity, list[Order]] = {}
         self._alarm = Alarm(owner)
         self._wake: Entry | None = None
         self._wake_ns = 0
         self._put_back: Entry | None = None
         self._turning = False
+        # The message that became an order last.
+        self.taken: Any = None
         # Set by the step, at each connection.
         self.consumer: Any = None
         self.queues: Queues | None = None
@@ -120,6 +126,7 @@ class Host:
         """Take over what Celery's strategy would send to the pool."""
         self.totals.received += 1
         order = self._order(request)
+        self.taken = request.message
         waiting = self._leaving.get(order.identity)
         if waiting is not None:
             # Its copy is here before the original is acknowledged: begun now, it could end this worker with both.
@@ -132,7 +139,7 @@ class Host:
         if known is not None:
             self._again(known, order)
             return
-        if order.identity in self._ended:
+        if order.redelivered and order.identity in self._ended:
             # Done here, but nobody heard the acknowledgement.
             self.totals.acked_again += 1
             task_ready(order.request)
@@ -167,7 +174,7 @@ class Host:
         if deliveries >= self.settings.task_deliveries:
             self._bury(order, "deliveries", f"delivered {deliveries + 1} times")
             return True
-        if counted or not (order.request.delivery_info or {}).get("redelivered"):
+        if counted or not order.redelivered:
             return False
         order.deliveries += 1
         self.totals.counted += 1
@@ -186,7 +193,8 @@ class Host:
         order = Order(
             self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
         )
-        order.identity = (request.id, int(headers.get("retries") or 0))
+        order.identity = (request.type, request.id, headers.get("retries") or 0, headers.get(_NESTING) or 0)
+        order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
         order.request = request
         order.delivery = Delivery(request.message, self.line)
@@ -207,7 +215,7 @@ class Host:
             return ""
 
     def _again(self, known: Order, order: Order) -> None:
-        """The same message once more: the broker took it back with a connection, or there are two copies of it."""
+        """The same once more: the broker took the message back with a connection, or there are two of it."""
         if known.delivery.stale:
             known.delivery = order.delivery
         else:
@@ -235,13 +243,25 @@ class Host:
 
     def serve(self, order: Order) -> None:
         """Run an order; called where orders run."""
-        request, generation = order.request, order.generation
+        generation = order.generation
+        result: Any = None
+        while True:
+            # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
+            try:
+                result = result or self._traced(order)
+                self.owner.post(functools.partial(self._finished, order, generation, result))
+                return
+            except SoftTimeLimitExceeded:
+                result = result or (1, ExceptionInfo(), 0.0)
+
+    def _traced(self, order: Order) -> tuple[Any, Any, Any]:
+        """Give what Celery's tracer gives: (failed, value or error, seconds)."""
+        request = order.request
         token = running.set(order)
         opened = self._jobs is not None and self._jobs.open(order)
-        result: Any
         try:
             trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
-            result = trace(
+            failed, value, seconds = trace(
                 request.type,
                 request.id,
                 request.request_dict,
@@ -250,13 +270,15 @@ class Host:
                 request.content_encoding,
                 app=request.app,
             )
+        except HardTimeLimitExceeded:
+            raise  # nobody waits for this run any more
         except BaseException:
-            result = (1, ExceptionInfo(), 0.0)
+            return 1, ExceptionInfo(), 0.0
         finally:
             running.reset(token)
             if opened and self._jobs is not None:
                 self._jobs.close()
-        self.owner.post(lambda: self._finished(order, generation, result))
+        return failed, value, seconds
 
     def _set_limits(self, order: Order, start: Start) -> None:
         request, settings = order.request, self.settings
@@ -292,16 +314,16 @@ class Host:
         self.totals.hard_limits += 1
         reason = f"hard time limit of {seconds:g} s"
         _log.error("%s: order %s at %r is given up and will be tried again", reason, order.id, order.key)
-        order.generation += 1
         self._cancel(order)
-        self.runner.abandon(order)
+        order.generation += 1
+        self.runner.abandon(order, generation)
         self.parked.ended(order, Outcome.TIMED_OUT)
         self._in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self.again_ns(order)
         if at_ns is None:
             self._bury(order, "attempts", reason)
-        else:
+        elif not order.delivery.stale:
             self.totals.retried += 1
             self.parked.later(order, at_ns)
         self.turn()
@@ -324,7 +346,7 @@ class Host:
             self.parked.ended(order, Outcome.OK)
             task_ready(order.request, successful=True)
             self._settle(order)
-            order.request.send_event("task-succeeded", result=value, runtime=runtime)
+            _tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()
 
     def _unsuccessful(self, order: Order, info: Any) -> None:
@@ -340,17 +362,17 @@ class Host:
             # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
             self._settle(order)
-            request.send_event("task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+            _tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
         elif isinstance(error, Ignore) or isinstance(error, tuple(_expected(request.task))):
             self.totals.failed += 1
             self._settle(order)
-            request.send_event("task-failed", exception=repr(error), traceback=str(info.traceback))
+            _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
         elif isinstance(error, Reject) and error.requeue:
             self._return(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
             self._bury(order, *_death(error))
-            request.send_event("task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+            _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _outcome(self, order: Order, error: BaseException) -> Outcome:
         if isinstance(error, Again) and not error.counted:
@@ -395,10 +417,13 @@ class Host:
     def _acknowledge(self, order: Order) -> None:
         order.state = State.ENDED
         order.delivery.ack()
-        for copy in order.copies:
-            self.totals.acked_again += 1
-            copy.delivery.ack()
-        order.copies = []
+        copies, order.copies = order.copies, []
+        for copy in copies:
+            if copy.redelivered:
+                self.totals.acked_again += 1
+                copy.delivery.ack()
+            else:  # somebody published it twice: the store knows what that means
+                self._admit(copy)
 
     def _remember(self, order: Order) -> None:
         order.request.acknowledged = True
@@ -479,7 +504,7 @@ class Host:
         name = str(headers.get("task") or "")
         named = str(headers.get(ORDER) or headers.get("id") or "")
         order = Order(self._numbers, order_id=named, key="", name=name, size=len(message.body or b""))
-        order.identity = (f"message {self._numbers}", 0)
+        order.identity = (name, f"message {self._numbers}", 0, 0)
         order.read(headers)
         order.delivery = Delivery(message, self.line)
         self.totals.received += 1
@@ -534,6 +559,8 @@ class Host:
         if self.queues is not None:
             self.queues.stop()
         self.runner.close()
+        if self.store is not None:
+            self.store.close(_STORE_S)
 
     def _cancel(self, order: Order) -> None:
         for entry in order.timers:
@@ -551,6 +578,14 @@ class Host:
     def _woken(self) -> None:
         self._wake = None
         self.turn()
+
+
+def _tell(request: Any, event: str, **fields: object) -> None:
+    """Send one of Celery's events. What becomes of it is nothing to the order."""
+    try:
+        request.send_event(event, **fields)
+    except Exception:
+        _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
 def _expected(task: Any) -> tuple[type[BaseException], ...]:

@@ -29,9 +29,9 @@ class Jobs(Protocol):
 class PermittedJobs:
     """Jobs of this process's permits. Starts Greenlane in it.
 
-    Off unless `mode` is set: with some hundred threads of short bursts, permits were measured to cost more CPU than they
-    save. With them, a blocking socket call of a job whose soft limit or deadline has passed raises at once; without, the
-    limit is met when the call returns.
+    Off unless `mode` is set: with some hundred threads of short bursts permits were measured to cost more CPU than they
+    save. With them, a blocking socket call of a job whose soft limit or deadline has passed raises at once; without,
+    the limit is met when the call returns.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -23,6 +23,8 @@ _GRPC: Final = {
     "UNKNOWN": Outcome.FAILED,
     "CANCELLED": Outcome.CANCELLED,
 }
+#: Errors of urllib3, requests and httpx: no connection was made.
+_NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeout", "ConnectTimeoutError"})
 #: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
 _DEPTH: Final = 8
 
@@ -36,6 +38,8 @@ def outcome_of(error: BaseException | None) -> Outcome:
     for cause in _causes(error):
         if isinstance(cause, NotSent):
             return Outcome.CANCELLED
+        if "ConnectTimeout" in type(cause).__name__:
+            return Outcome.FAILED  # nobody listens: not a slow call
         if isinstance(cause, SoftTimeLimitExceeded | TimeoutError) or "Timeout" in type(cause).__name__:
             return Outcome.TIMED_OUT
         status = _status(cause)
@@ -52,8 +56,7 @@ def outcome_of(error: BaseException | None) -> Outcome:
 def nothing_sent(error: BaseException | None) -> bool:
     """Whether it is certain that nothing of the attempt reached the other side: it did not even listen."""
     return any(
-        isinstance(cause, NotSent | ConnectionRefusedError)
-        or type(cause).__name__ in ("NewConnectionError", "NameResolutionError")
+        isinstance(cause, NotSent | ConnectionRefusedError) or type(cause).__name__ in _NOBODY
         for cause in _causes(error)
     )
 

@@ -1,12 +1,13 @@
 """Whoever owns the channel to the broker: the one thread that receives and acknowledges.
 
 What other threads have to tell the broker they post; the owner is woken at once, it does not look around now and then.
-With green threads all greenlets of the process share the owner's thread: what they post is done where they stand.
+With green threads it is a greenlet of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections import deque
@@ -20,6 +21,8 @@ from greenlane.real import allocate_lock, get_ident, poll, start_new_thread
 __all__ = ["GreenOwner", "Owner", "ThreadOwner"]
 
 Call = Callable[[], object]
+
+_log = logging.getLogger("greenlane.work")
 
 #: A wait for nothing in particular.
 _LONG_S: Final = 3600.0
@@ -75,8 +78,7 @@ class ThreadOwner:
             os.eventfd_read(self._event)
         # Before the calls: what is posted from here on writes to the event again.
         self._told = False
-        while self._posted:
-            self._posted.popleft()()
+        _do_all(self._posted)
 
     def ring(self, at_ns: int, call: Call) -> None:
         """See Owner. A thread of ours waits: the loop's own timers stand still while the broker is away."""
@@ -110,7 +112,7 @@ class ThreadOwner:
 
 
 class GreenOwner:
-    """The thread of gevent's loop, in which all greenlets run one at a time."""
+    """One greenlet of its own, so that what it says to the broker is never cut off by an order's time limit."""
 
     def __init__(self) -> None:
         import gevent
@@ -119,18 +121,19 @@ class GreenOwner:
         self._gevent: Any = gevent
         self._thread = get_ident()
         self._posted: deque[Call] = deque()
+        self._work = Event()
         self._turned = Event()
         self._watcher = gevent.get_hub().loop.async_()
-        self._watcher.start(self._run)
+        self._watcher.start(self._work.set)
         self._timer: Any = None
+        gevent.spawn(self._run)
 
     def post(self, call: Call) -> None:
         """See Owner."""
+        self._posted.append(call)
         if get_ident() == self._thread:
-            call()
-            self._turned.set()
+            self._work.set()
         else:
-            self._posted.append(call)
             self._watcher.send()
 
     def wake(self) -> None:
@@ -144,7 +147,7 @@ class GreenOwner:
             self._timer.close()
         left_s = max(0.0, (at_ns - time.monotonic_ns()) / 1e9)
         self._timer = self._gevent.get_hub().loop.timer(left_s)
-        self._timer.start(self._gevent.spawn, call)
+        self._timer.start(self.post, call)
 
     def wait(self, seconds: float) -> None:
         """See Owner."""
@@ -152,10 +155,18 @@ class GreenOwner:
         self._turned.clear()
 
     def _run(self) -> None:
-        # In the hub, which must not block: a greenlet does it.
-        self._gevent.spawn(self._do_posted)
+        while True:
+            self._work.wait()
+            self._work.clear()
+            _do_all(self._posted)
+            self._turned.set()
 
-    def _do_posted(self) -> None:
-        while self._posted:
-            self._posted.popleft()()
-        self._turned.set()
+
+def _do_all(posted: deque[Call]) -> None:
+    """Do what was posted; what fails keeps nobody else."""
+    while posted:
+        call = posted.popleft()
+        try:
+            call()
+        except Exception:
+            _log.exception("a bug of Greenlane: %r failed", call)

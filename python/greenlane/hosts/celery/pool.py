@@ -20,6 +20,7 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.scrape import Scrape
 from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
 from greenlane.hosts.celery.watch import Watch
@@ -71,6 +72,8 @@ class Pool(BasePool):  # type: ignore[misc]
         bootstrap.count_besides(status.counters)
         if settings.control_dir:
             bootstrap_control.serve(settings.control_dir, "tasks", status)
+        if settings.task_metrics:
+            self._scrape = Scrape(settings.task_metrics, status.text)
         app.steps["consumer"].add(step_of(self.host, self.ending))
 
     def on_start(self) -> None:

@@ -21,7 +21,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.hosts.gunicorn_pool import Pool as Threads
 from greenlane.tasks.order import Order
 
-__all__ = ["GreenRunner", "Runner", "ThreadRunner"]
+__all__ = ["GreenRunner", "HardTimeLimitExceeded", "Runner", "ThreadRunner"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -42,8 +42,8 @@ class Runner(Protocol):
     def soften(self, order: Order) -> None:
         """Raise SoftTimeLimitExceeded in it."""
 
-    def abandon(self, order: Order) -> None:
-        """Free its place; the order was given up."""
+    def abandon(self, order: Order, generation: int) -> None:
+        """Free the place of this run; the order was given up."""
 
     def abandoned(self) -> int:
         """Give how many that were given up have not ended yet."""
@@ -59,7 +59,8 @@ class ThreadRunner:
         self._serve = serve
         self._threads: Threads[tuple[Order, int]] = Threads(slots, self._run)
         self._guard = allocate_lock()
-        self._left = 0
+        # Runs that were given up and go on.
+        self._left: set[tuple[int, int]] = set()
 
     def run(self, order: Order) -> None:
         """See Runner."""
@@ -72,15 +73,15 @@ class ThreadRunner:
             if order.runner is not None:
                 _raise_in(ctypes.c_ulong(order.runner), ctypes.py_object(SoftTimeLimitExceeded))
 
-    def abandon(self, order: Order) -> None:
+    def abandon(self, order: Order, generation: int) -> None:
         """See Runner."""
         with self._guard:
-            self._left += 1
+            self._left.add((order.number, generation))
             self._threads.ceiling += 1
 
     def abandoned(self) -> int:
         """See Runner."""
-        return self._left
+        return len(self._left)
 
     def close(self) -> None:
         """End idle threads."""
@@ -100,9 +101,9 @@ class ThreadRunner:
             # The limit and the end came in the same moment: the order has ended.
             with guard:
                 order.runner = None if order.generation == generation else order.runner
-        if order.generation != generation:
-            with self._guard:
-                self._left -= 1
+        with self._guard:
+            if (order.number, generation) in self._left:
+                self._left.remove((order.number, generation))
                 self._threads.ceiling -= 1
 
 
@@ -114,7 +115,7 @@ class GreenRunner:
 
         self._gevent: Any = gevent
         self._serve = serve
-        self._left = 0
+        self._left: set[tuple[int, int]] = set()
 
     def run(self, order: Order) -> None:
         """See Runner."""
@@ -125,15 +126,15 @@ class GreenRunner:
         if order.runner is not None:
             order.runner.kill(SoftTimeLimitExceeded(), block=False)
 
-    def abandon(self, order: Order) -> None:
+    def abandon(self, order: Order, generation: int) -> None:
         """See Runner."""
-        self._left += 1
+        self._left.add((order.number, generation))
         if order.runner is not None:
             order.runner.kill(HardTimeLimitExceeded(), block=False)
 
     def abandoned(self) -> int:
         """See Runner."""
-        return self._left
+        return len(self._left)
 
     def close(self) -> None:
         """Nothing is idle."""
@@ -143,5 +144,4 @@ class GreenRunner:
             self._serve(order)
         except (SoftTimeLimitExceeded, HardTimeLimitExceeded):
             pass
-        if order.generation != generation:
-            self._left -= 1
+        self._left.discard((order.number, generation))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
+from greenlane import bootstrap
+from greenlane._native import Recorder
+from greenlane.export.prometheus import render
 from greenlane.hosts.celery.host import Host
 
 __all__ = ["Status"]
@@ -40,6 +44,18 @@ class Status:
             self._host.turn()
 
         self._host.owner.post(switch)
+
+    def text(self) -> str:
+        """Give one scrape's answer."""
+        running = bootstrap.running()
+        counters = self.counters() if running is None else running.counters()
+        return render(
+            counters,
+            () if running is None else running.learned(),
+            recorder=Recorder(),
+            upstreams=[_row(look, time.monotonic_ns()) for look in self._host.parked.upstreams.look()],
+            labels={"pid": str(os.getpid())},
+        )
 
     def counters(self) -> dict[str, int]:
         """Give what is counted since the worker's start."""

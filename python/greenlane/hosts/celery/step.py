@@ -7,7 +7,7 @@ along, under `-P custom` as under `greenlane work`.
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from celery import bootsteps
 from kombu.common import ignore_errors
@@ -20,6 +20,10 @@ from greenlane.hosts.celery.publisher import Publisher
 from greenlane.hosts.celery.queues import QUEUE, Broker, Queues
 
 __all__ = ["step_of"]
+
+#: Celery's default, and ours in its place: after two of them the broker gives a frozen worker's orders to others.
+_CELERYS_HEARTBEAT_S: Final = 120
+_HEARTBEAT_S: Final = 10
 
 _log = logging.getLogger("greenlane.work")
 
@@ -65,6 +69,8 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
     margin = max(16, settings.task_slots)
     c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most + margin)
+    if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
+        c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False
     for name, reason in (
         ("on_decode_error", "its body cannot be decoded"),
@@ -73,6 +79,7 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     ):
         setattr(c, name, _burying(host, reason))
     c.on_unknown_task = _unknown(c, host)
+    c.create_task_handler = _guarded(c, host, c.create_task_handler)
     update = c.update_strategies
 
     def update_strategies() -> None:
@@ -84,6 +91,28 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     c.update_strategies = update_strategies
     if c.hub is None:
         c.loop = loop_of(host.owner)
+
+
+def _guarded(c: Any, host: Host, create: Any) -> Any:
+    """Celery lets some malformed messages (no id, a body that is no list) end the worker, and then the next one."""
+
+    def create_task_handler(*arguments: Any, **options: Any) -> Any:
+        received = create(*arguments, **options)
+
+        def on_task_received(message: Any) -> Any:
+            try:
+                return received(message)
+            except (*c.connection_errors, *c.channel_errors):
+                raise
+            except Exception as error:
+                if host.taken is message:
+                    raise  # it is an order by now: this is no fault of the message
+                host.bury_message(message, f"it cannot be read: {error!r}")
+                return None
+
+        return on_task_received
+
+    return create_task_handler
 
 
 def _burying(host: Host, reason: str) -> Any:
