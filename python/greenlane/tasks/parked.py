@@ -64,6 +64,11 @@ class Parked:
         """Orders that wait here, those between two attempts too."""
         return len(self._orders) - self.running
 
+    @property
+    def between(self) -> int:
+        """Orders among them that wait for the time of their next attempt."""
+        return len(self._later)
+
     def known(self, identity: Identity) -> Order | None:
         """Give the order of this identity that is parked or running here."""
         return self._by_identity.get(identity)

@@ -22,6 +22,7 @@ from typing import Any, Final
 from celery import signals
 from celery.worker import state
 
+from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.owner import Owner
 
 __all__ = ["Ending"]
@@ -45,12 +46,9 @@ class Ending:
         self._listening = False
         self.given_back = 0
         self.cut_off = 0
+        # Threads are left that nothing can end.
+        self.stuck = False
         self.controller: Any = None
-
-    @property
-    def asked(self) -> bool:
-        """Somebody wants the worker to end."""
-        return self._signals > 0
 
     def listen(self) -> None:
         """Take the signals over from Celery; once."""
@@ -68,7 +66,7 @@ class Ending:
             state.should_stop = _INTERRUPTED if number == signal.SIGINT else 0
         self._owner.wake()
 
-    def wait(self, host: Any, connection: Any) -> None:
+    def wait(self, host: Host, connection: Any) -> None:
         """Let what runs end, for so long as it may; the owner goes on acknowledging."""
         self._began = self._began or time.monotonic()
         until = self._began + self._grace_s
@@ -87,14 +85,11 @@ class Ending:
                 beat = time.monotonic()
                 _keep_alive(connection)
         self.cut_off = host.parked.running
-        if self.cut_off or host.runner.abandoned():
-            if self.cut_off:
-                _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
-            if self.controller is not None and self.cut_off:
-                self.controller.exitcode = _CUT_OFF
         self.stuck = bool(self.cut_off or host.runner.abandoned())
-
-    stuck = False
+        if self.cut_off:
+            _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
+            if self.controller is not None:
+                self.controller.exitcode = _CUT_OFF
 
     def _leave(self, **_ignored: Any) -> None:
         """Threads that will not end must not keep the process: the connection is closed, all that counts is written."""

@@ -86,7 +86,7 @@ class Host:
         key_of: KeyFunction | None,
         order_of: KeyFunction | None,
         upstreams: Upstreams,
-        make_runner: Callable[[Callable[[Order], None]], Runner],
+        make_runner: Callable[[Callable[[Order, int], None]], Runner],
         store: Any = None,
         jobs: Jobs | None = None,
     ) -> None:
@@ -241,9 +241,10 @@ class Host:
         request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
 
-    def serve(self, order: Order) -> None:
-        """Run an order; called where orders run."""
-        generation = order.generation
+    def serve(self, order: Order, generation: int) -> None:
+        """Run an order; called where orders run. `generation`: which of its runs this is."""
+        if order.generation != generation:
+            return  # given up before it began
         result: Any = None
         while True:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
@@ -318,6 +319,7 @@ class Host:
         order.generation += 1
         self.runner.abandon(order, generation)
         self.parked.ended(order, Outcome.TIMED_OUT)
+        task_ready(order.request)
         self._in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self.again_ns(order)
@@ -325,7 +327,7 @@ class Host:
             self._bury(order, "attempts", reason)
         elif not order.delivery.stale:
             self.totals.retried += 1
-            self.parked.later(order, at_ns)
+            self._later(order, at_ns)
         self.turn()
 
     def _in_doubt(self, order: Order, reason: str) -> None:
@@ -371,7 +373,7 @@ class Host:
             self._return(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self._bury(order, *_death(error))
+            self._bury(order, *_death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _outcome(self, order: Order, error: BaseException) -> Outcome:
@@ -387,7 +389,14 @@ class Host:
         if again.counted:
             self.totals.retried += 1
             order.note("unknown" if order.late else "failed", again.why)
-        self.parked.later(order, again.at_ns)
+        self._later(order, again.at_ns)
+
+    def _later(self, order: Order, at_ns: int) -> None:
+        """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
+        if self.parked.between * 2 < self.settings.task_parked_most:
+            self.parked.later(order, at_ns)
+        else:
+            self._return(order, "no room until its next attempt")
 
     def again_ns(self, order: Order) -> int | None:
         """Give when a failed order is run again; None: attempts or deadline do not allow it. From any thread.
@@ -593,8 +602,11 @@ def _expected(task: Any) -> tuple[type[BaseException], ...]:
     return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
 
 
-def _death(error: BaseException) -> tuple[str, str]:
+def _death(order: Order, error: BaseException) -> tuple[str, str]:
     """A word for why, and a sentence."""
+    remaining_s = order.remaining_s()
+    if remaining_s is not None and remaining_s <= 0:
+        return "deadline", repr(error)
     if isinstance(error, Reject):
         return "rejected", str(error.reason or "the task rejected it")
     return "attempts", str(error) if isinstance(error, Dead) else repr(error)

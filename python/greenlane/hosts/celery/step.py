@@ -40,6 +40,8 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
             _take_over(c, host, ending)
 
         def start(self, c: Any) -> None:
+            # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.
+            c.app.conf.broker_channel_error_retry = True
             host.line.errors = c.connection_errors + c.channel_errors
             host.queues = _queues(c, host)
             host.queues.watch(c.app.amqp.queues.consume_from)
