@@ -11,6 +11,7 @@ doctor/       settings of a server's command that do nothing or harm
 resampling    a statistic of thousands of resamples at once
 students_t    the t distribution, for few repetitions
 verdict       a claim against what was measured
+arguments     what a demo is asked for, in the house's form
 differences   one side against another: difference, ratio, how likely by chance
 load/         open-loop load, timed from the scheduled send
 scenario/     scenarios as files: what is served, what is asked of it, what goes wrong

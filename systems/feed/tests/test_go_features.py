@@ -15,7 +15,7 @@ import pytest
 from feed import go_features, native
 from feed.build import GO_LIBRARY, build
 from feed.fingerprint import NOW_S, fingerprint, items_of, native_fingerprint, probes
-from feed.record import CITIES, TOPICS, Item, pack, to_json
+from feed.record import CITIES, FIELDS, TOPICS, Item, pack, to_json
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import made
@@ -56,6 +56,11 @@ def test_json_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
     items = [_titled(item, number) for number, item in enumerate(items_of(Random(6), 200))]
     _same(worker, [to_json(item) for item in items], SOMEBODY, "json")
     _same(worker, [to_json(item, version=1) for item in items[:20]], SOMEBODY, "json")
+    newer = [field.name for field in FIELDS if field.since > 1]
+    _same(worker, [to_json(item | dict.fromkeys(newer)) for item in items[:20]], SOMEBODY, "json")
+    for lacking in newer:
+        partly = [json.dumps({name: item[name] for name in item if name != lacking}).encode() for item in items[:5]]
+        _same(worker, partly, SOMEBODY, "json")
 
 
 def test_what_is_absent_or_unreadable_is_left_out(worker: ProcessPoolExecutor) -> None:

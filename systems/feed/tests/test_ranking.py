@@ -20,7 +20,7 @@ from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
 from feed.fingerprint import NOW_S, items_of
 from feed.model import ModelFiles, load_catboost
-from feed.record import CATEGORIES, CITIES, TOPICS, pack, to_json, unpack
+from feed.record import CATEGORIES, CITIES, FIELDS, TOPICS, pack, to_json, unpack
 from feed.service.rules import Ranked, arranged
 from feed.stores.slots import BUCKETS
 from feed.train import train
@@ -169,6 +169,11 @@ def test_json_and_packed_values_rank_alike(world: World, forest: native.Forest) 
     older = native.rank([pack(item, 1) for item in items] + [None, b"x"], user, NOW_S, forest)
     assert (len(older), older.older, older.unreadable) == (500, 500, 1)
     assert native.rank([to_json(item, 1) for item in items], user, NOW_S, forest, form="json").older == 500
+    # Null is there: no matter how little is known of an item, it is not an old one.
+    newer = [field.name for field in FIELDS if field.since > 1]
+    unknown = [item | dict.fromkeys(newer) for item in items]
+    assert native.rank([to_json(item) for item in unknown], user, NOW_S, forest, form="json").older == 0
+    assert native.rank([pack(item) for item in unknown], user, NOW_S, forest).older == 0
 
 
 def test_equal_scores_are_ordered_by_item_id(forest: native.Forest) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -78,29 +77,17 @@ def _list(output: Output) -> int:
 
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
+    from greenlane.lab.arguments import Values
     from greenlane.lab.scenario import adapted, catalogue, file
 
     scenario = file.read(catalogue.found(arguments.scenario))
-    seconds = _number("--seconds", arguments.seconds, 0.5, 36_000)
-    repetitions = _number("--repetitions", arguments.repetitions, 1, 100, whole=True)
-    seed = _number("--seed", arguments.seed, 0, 2**31, whole=True)
+    values, given = Values(_ATTEMPTED), arguments
     return adapted.adapted(
-        scenario, seconds=seconds, repetitions=None if repetitions is None else int(repetitions),
-        seed=None if seed is None else int(seed),
-    )  # fmt: skip
-
-
-def _number(flag: str, text: str | None, low: float, high: float, whole: bool = False) -> float | None:
-    if text is None:
-        return None
-    try:
-        value = float(int(text)) if whole else float(text)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:
-        kind = "a whole number" if whole else "a number"
-        raise SettingsError(flag, text, f"{kind} from {low:g} to {int(high)}", attempted=_ATTEMPTED)
-    return value
+        scenario,
+        seconds=None if given.seconds is None else values.number("--seconds", given.seconds, 0.5, 36_000),
+        repetitions=None if given.repetitions is None else values.whole("--repetitions", given.repetitions, 1, 100),
+        seed=None if given.seed is None else values.whole("--seed", given.seed, 0, 2**31),
+    )
 
 
 def _contenders(text: str | None, known: list[str]) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from greenlane.page.quantities import amount
+
 from .measure import Cost
 
 # Less than this is no difference that anybody should work for.
@@ -55,9 +57,9 @@ class Row:
         if self.contender == self.against:
             return f"what the others are held against{said}"
         if self.is_worth_it:
-            return f"worth it: {self.ratio:.2g} times less{said}"
+            return f"worth it: {amount(self.ratio)} times less{said}"
         if self.ratio_high < 1 / _WORTH:
-            return f"no: {1 / max(self.ratio, 1e-9):.2g} times more{said}"
+            return f"no: {amount(1 / max(self.ratio, 1e-9))} times more{said}"
         return f"makes no difference here{said}"
 
 

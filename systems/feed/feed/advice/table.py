@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+from greenlane.page.quantities import amount
+
 from .flame import Part
 from .row import Row
 
@@ -36,7 +38,7 @@ def in_short(rows: Iterable[Row]) -> str:
         found = list(of_stage)
         best = max(found, key=lambda row: row.ratio)
         clock = "wall time" if best.decided_by == "wall_ms" else "CPU"
-        less = f"{best.ratio:.2g} × {clock}" if best.is_worth_it else ""
+        less = f"{amount(best.ratio)} × {clock}" if best.is_worth_it else ""
         lines.append(_line([found[0].stage, best.contender if less else f"none: {found[0].against}", less]))
     return "\n".join(lines) + "\n"
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from feed.compiled import NAME as COMPILED
 from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS
-from greenlane.errors import SettingsError
+from greenlane.lab.arguments import Parser, Values
 
 ATTEMPTED: Final = "run the feed demo"
 ALL: Final = (*VARIANTS, COMPILED)
 #: What every other one is held against.
 OURS: Final = "greenlane"
-_HINT: Final = "greenlane demo feed --help lists every option"
+_VALUES: Final = Values(ATTEMPTED, "greenlane demo feed --help lists every option")
 
 
 @dataclass(frozen=True)
@@ -52,47 +50,34 @@ class Options:
     folder: Path = Path("out/feed")
 
 
-class _Help(Exception):
-    """The text of --help."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError("arguments", message, "options that exist, with a value each", _HINT, attempted=ATTEMPTED)
-
-    def print_help(self, file: object = None) -> None:
-        raise _Help(self.format_help())
-
-
 def parse(argv: Sequence[str]) -> Options | str:
     """The options, or the text of --help when that was asked for.
 
     Raises:
         SettingsError: an unknown option, or a value outside its rule.
     """
-    try:
-        given = _parser().parse_args(argv)
-    except _Help as asked:
-        return str(asked)
+    given = _parser().given(argv)
+    if isinstance(given, str):
+        return given
     return Options(
         variants=_variants(given.variants),
-        seconds=_number("--seconds", given.seconds, 0.5, 3_600),
-        repetitions=_whole("--repetitions", given.repetitions, 1, 100),
-        users=_whole("--users", given.users, 1, 1_000),
-        workers=_whole("--workers", given.workers, 1, 64),
-        items=_whole("--items", given.items, 3_000, 1_000_000),
-        seed=_whole("--seed", given.seed, 0, 2**31),
+        seconds=_VALUES.number("--seconds", given.seconds, 0.5, 3_600),
+        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
+        users=_VALUES.whole("--users", given.users, 1, 1_000),
+        workers=_VALUES.whole("--workers", given.workers, 1, 64),
+        items=_VALUES.whole("--items", given.items, 3_000, 1_000_000),
+        seed=_VALUES.whole("--seed", given.seed, 0, 2**31),
         json=given.json, fresh=given.fresh, out=given.out, folder=given.folder,
     )  # fmt: skip
 
 
-def _parser() -> _Parser:
+def _parser() -> Parser:
     default = Options()
-    parser = _Parser(
+    parser = Parser(
+        _VALUES,
         prog="greenlane demo feed",
         description="A recommendation service in every variant of its ranking, on the same requests: CPU, memory, "
         "latency, the most requests a second; each variant beside `greenlane` at the same rate.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--variants", help=f"some of {', '.join(ALL)} (all); {OURS} is always measured")
@@ -116,26 +101,5 @@ def _parser() -> _Parser:
 
 
 def _variants(text: str | None) -> tuple[str, ...]:
-    if text is None:
-        return ALL
-    names = [part.strip() for part in text.split(",")]
-    if any(name not in ALL for name in names) or len(set(names)) < len(names):
-        rule = f"some of {', '.join(ALL)}, each once, with commas"
-        raise SettingsError("--variants", text, rule, _HINT, attempted=ATTEMPTED)
+    names = ALL if text is None else _VALUES.names("--variants", text, ALL)
     return tuple(name for name in ALL if name in (*names, OURS))
-
-
-def _number(flag: str, text: str, low: float, high: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:
-        raise SettingsError(flag, text, f"a number from {low:g} to {high:g}", _HINT, attempted=ATTEMPTED)
-    return value
-
-
-def _whole(flag: str, text: str, low: int, high: int) -> int:
-    if not (text.isdecimal() and low <= int(text) <= high):
-        raise SettingsError(flag, text, f"a whole number from {low} to {high}", _HINT, attempted=ATTEMPTED)
-    return int(text)

@@ -24,12 +24,22 @@ const (
 	hasAll = 1<<iota - 1
 )
 
+// Since version 2: an item without one of these is of an older one. Null is there.
+const (
+	hasTopics = (hasAll + 1) << iota
+	hasDwellS
+	hasMeanPosition
+	hasFraudRisk
+	hasDemand
+	hasNewer = hasTopics | hasDwellS | hasMeanPosition | hasFraudRisk | hasDemand
+)
+
 // readJSON reads an item's JSON of any version; false when it is none. encoding/json would take five times as long.
 func readJSON(text []byte, into *item) bool {
 	nan := math.NaN()
 	*into = item{
 		price: nan, sellerReplyMinutes: nan, sellerRating: nan, photoQuality: nan, category: categoryCount,
-		dwellS: nan, meanPosition: nan, fraudRisk: nan, demand: nan, isOlder: true,
+		dwellS: nan, meanPosition: nan, fraudRisk: nan, demand: nan,
 	}
 	s := scanner{text: text}
 	has := 0
@@ -45,7 +55,8 @@ func readJSON(text []byte, into *item) bool {
 		if s.next(',') {
 			continue
 		}
-		return s.next('}') && s.ended() && !s.failed && has == hasAll
+		into.isOlder = has&hasNewer != hasNewer
+		return s.next('}') && s.ended() && !s.failed && has&hasAll == hasAll
 	}
 	return false
 }
@@ -135,30 +146,25 @@ func (s *scanner) field(name string, into *item) int {
 		return hasHasDelivery
 	case "topics":
 		if !s.null() {
-			into.isOlder = false
 			s.topics(&into.topics)
 		}
+		return hasTopics
 	case "dwell_s":
-		into.dwellS = s.newer(into)
+		into.dwellS = s.known()
+		return hasDwellS
 	case "mean_position":
-		into.meanPosition = s.newer(into)
+		into.meanPosition = s.known()
+		return hasMeanPosition
 	case "fraud_risk":
-		into.fraudRisk = s.newer(into)
+		into.fraudRisk = s.known()
+		return hasFraudRisk
 	case "demand":
-		into.demand = s.newer(into)
+		into.demand = s.known()
+		return hasDemand
 	default:
 		s.skip()
 	}
 	return 0
-}
-
-// newer reads a field that an older version lacks.
-func (s *scanner) newer(into *item) float64 {
-	value := s.known()
-	if !math.IsNaN(value) {
-		into.isOlder = false
-	}
-	return value
 }
 
 func (s *scanner) counter(into *[windows]uint32, name string) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::layout::{self, *};
 
@@ -128,6 +128,14 @@ impl Item {
     /// field of version 1 and half a surrogate pair are not.
     pub fn from_json(text: &[u8]) -> Option<Self> {
         let item: Json = serde_json::from_slice(text).ok()?;
+        let newer = [
+            item.dwell_s,
+            item.mean_position,
+            item.fraud_risk,
+            item.demand,
+        ];
+        let is_older = item.topics.is_none() || newer.iter().any(Option::is_none);
+        let newer = newer.map(|field| field.flatten().unwrap_or(f64::NAN));
         Some(Self {
             item_id: item.item_id,
             seller_id: item.seller_id,
@@ -180,20 +188,14 @@ impl Item {
             attributes_asked: item.attributes_asked,
             is_company: item.is_company,
             has_delivery: item.has_delivery,
-            topics: item.topics.unwrap_or_default(),
-            dwell_s: item.dwell_s.unwrap_or(f64::NAN),
-            mean_position: item.mean_position.unwrap_or(f64::NAN),
-            fraud_risk: item.fraud_risk.unwrap_or(f64::NAN),
-            demand: item.demand.unwrap_or(f64::NAN),
+            topics: item.topics.flatten().unwrap_or_default(),
+            dwell_s: newer[0],
+            mean_position: newer[1],
+            fraud_risk: newer[2],
+            demand: newer[3],
             boost: item.boost,
             boost_until_s: item.boost_until_s.unwrap_or(0),
-            is_older: item.topics.is_none()
-                && item
-                    .dwell_s
-                    .or(item.mean_position)
-                    .or(item.fraud_risk)
-                    .or(item.demand)
-                    .is_none(),
+            is_older,
         })
     }
 }
@@ -245,12 +247,24 @@ struct Json<'a> {
     boost: u8,
     is_company: bool,
     has_delivery: bool,
-    // Since version 2: absent from older items.
-    topics: Option<[i8; TOPIC_COUNT]>,
-    dwell_s: Option<f64>,
-    mean_position: Option<f64>,
-    fraud_risk: Option<f64>,
-    demand: Option<f64>,
+    // Since version 2: absent from older items, which null is not.
+    #[serde(default, deserialize_with = "there")]
+    topics: Option<Option<[i8; TOPIC_COUNT]>>,
+    #[serde(default, deserialize_with = "there")]
+    dwell_s: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "there")]
+    mean_position: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "there")]
+    fraud_risk: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "there")]
+    demand: Option<Option<f64>>,
+}
+
+/// A field that is there, null or not.
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    field: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(field).map(Some)
 }
 
 /// The record in RECORD_BYTES bytes, whichever version it has; the twin of `fitted` in record.py.
