@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NoReturn, cast
+from typing import Final, Literal, cast
 
-from greenlane.errors import SettingsError
+from greenlane.lab.arguments import Parser, Values
 from pos.contenders import CONTENDERS
 from pos.surroundings import QueueKind
 
 ATTEMPTED: Final = "run the pos demo"
-_HINT: Final = "greenlane demo pos --help lists every option"
+_VALUES: Final = Values(ATTEMPTED, "greenlane demo pos --help lists every option")
 
 Preset = Literal["ten-merchants", "doordash"]
 #: Preset -> its stages, and whom it is run with unless told otherwise.
@@ -63,51 +61,37 @@ class Options:
         return self.seconds or SECONDS[stage]
 
 
-class _Help(Exception):
-    """The text of --help."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError("arguments", message, "options that exist, with a value each", _HINT, attempted=ATTEMPTED)
-
-    def print_help(self, file: object = None) -> None:
-        raise _Help(self.format_help())
-
-
 def parse(argv: Sequence[str]) -> Options | str:
     """The options, or the text of --help when that was asked for.
 
     Raises:
         SettingsError: an unknown option, or a value outside its rule.
     """
-    try:
-        given = _parser().parse_args(argv)
-    except _Help as asked:
-        return str(asked)
-    preset = cast(Preset, _names("--preset", given.preset, tuple(STAGES), at_most=1)[0])
-    stages, who = STAGES[preset], _WHO[preset]
+    given = _parser().given(argv)
+    if isinstance(given, str):
+        return given
+    preset = cast(Preset, _VALUES.names("--preset", given.preset, tuple(STAGES), at_most=1)[0])
     return Options(
         preset=preset,
-        stages=_names("--stages", given.stages, stages) if given.stages is not None else stages,
-        contenders=_names("--contenders", given.contenders, tuple(CONTENDERS)) if given.contenders is not None else who,
-        seconds=None if given.seconds is None else _number("--seconds", given.seconds, 1, 3_600),
-        repetitions=int(_number("--repetitions", given.repetitions, 1, 100, whole=True)),
-        per_s=_number("--per-s", given.per_s, 1, 500),
-        slow_s=_number("--slow-s", given.slow_s, 0.1, 50),
-        queues=cast(QueueKind, _names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
+        stages=_some("--stages", given.stages, STAGES[preset], STAGES[preset]),
+        contenders=_some("--contenders", given.contenders, tuple(CONTENDERS), _WHO[preset]),
+        seconds=None if given.seconds is None else _VALUES.number("--seconds", given.seconds, 1, 3_600),
+        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
+        per_s=_VALUES.number("--per-s", given.per_s, 1, 500),
+        slow_s=_VALUES.number("--slow-s", given.slow_s, 0.1, 50),
+        queues=cast(QueueKind, _VALUES.names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
         json=given.json,
         out=given.out,
     )
 
 
-def _parser() -> _Parser:
+def _parser() -> Parser:
     default = Options()
-    parser = _Parser(
+    parser = Parser(
+        _VALUES,
         prog="greenlane demo pos",
         description="Orders over RabbitMQ and Celery workers to ten merchants, of which one is slow: which worker "
         "still serves the others, and how many orders each can do. All runs on this machine and ends with the demo.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add(
@@ -127,20 +111,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def _names(flag: str, text: str, known: tuple[str, ...], at_most: int = 0) -> tuple[str, ...]:
-    names = [part.strip() for part in text.split(",")]
-    if any(name not in known for name in names) or len(set(names)) < len(names) or 0 < at_most < len(names):
-        rule = f"one of {', '.join(known)}" if at_most == 1 else f"some of {', '.join(known)}, each once, with commas"
-        raise SettingsError(flag, text, rule, _HINT, attempted=ATTEMPTED)
+def _some(flag: str, text: str | None, known: tuple[str, ...], unsaid: tuple[str, ...]) -> tuple[str, ...]:
+    """In the order of the tables, whatever the order in which they were named."""
+    names = unsaid if text is None else _VALUES.names(flag, text, known)
     return tuple(name for name in known if name in names)
-
-
-def _number(flag: str, text: str, low: float, high: float, *, whole: bool = False) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high or (whole and not value.is_integer()):
-        rule = f"a {'whole ' * whole}number from {low:g} to {high:g}"
-        raise SettingsError(flag, text, rule, _HINT, attempted=ATTEMPTED)
-    return value
