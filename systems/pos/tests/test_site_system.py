@@ -65,7 +65,7 @@ def test_a_worker_that_ends_ends_the_site_with_what_it_said(tmp_path: Path) -> N
         worker = next(pid for pid in site.pids() if b"prefork-4@" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(worker, signal.SIGKILL)
         assert site.wait(30) == 1
-        assert "run prefork-4: it has ended, expected it to stay" in site.said()
+        assert "run prefork-4: it has ended, expected it to stay" in site.log.read_text()
     finally:
         site.end()
 
