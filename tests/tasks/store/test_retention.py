@@ -18,7 +18,13 @@ SHORT = Retention(settled_s=0.02, unsettled_s=1000)
 def forget(store: object) -> int:
     """What the store's thread does each minute, until nothing is over its time."""
     time.sleep(0.03)
-    return sum(iter(lambda: store.visit(lambda backend: backend.tidy()), 0))  # type: ignore[attr-defined]
+    gone = 0
+    for _ in range(2):  # it may have been at it by itself, and go on in the middle
+        more = True
+        while more:
+            forgotten, more = store.visit(lambda backend: backend.tidy())  # type: ignore[attr-defined]
+            gone += forgotten
+    return gone
 
 
 def test_what_is_settled_is_forgotten_after_its_time_and_what_is_in_doubt_is_not(place: Place) -> None:
@@ -54,7 +60,7 @@ def test_what_is_within_its_time_stays(place: Place) -> None:
     store = place.open()
     store.begin("done")
     store.done("done", b"r")
-    assert store.visit(lambda backend: backend.tidy()) == 0
+    assert store.visit(lambda backend: backend.tidy()) == (0, False)
     assert store.begin("done").result == b"r"
 
 

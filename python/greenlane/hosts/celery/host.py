@@ -86,7 +86,7 @@ class Host:
         key_of: KeyFunction | None,
         order_of: KeyFunction | None,
         upstreams: Upstreams,
-        make_runner: Callable[[Callable[[Order], None]], Runner],
+        make_runner: Callable[[Callable[[Order, int], None]], Runner],
         store: Any = None,
         jobs: Jobs | None = None,
     ) -> None:
@@ -241,9 +241,10 @@ class Host:
         request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
 
-    def serve(self, order: Order) -> None:
-        """Run an order; called where orders run."""
-        generation = order.generation
+    def serve(self, order: Order, generation: int) -> None:
+        """Run an order; called where orders run. `generation`: which of its runs this is."""
+        if order.generation != generation:
+            return  # given up before it began
         result: Any = None
         while True:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
@@ -318,6 +319,7 @@ class Host:
         order.generation += 1
         self.runner.abandon(order, generation)
         self.parked.ended(order, Outcome.TIMED_OUT)
+        task_ready(order.request)
         self._in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self.again_ns(order)

@@ -103,7 +103,7 @@ class Pool(BasePool):  # type: ignore[misc]
     def _owner(self) -> Owner:
         return ThreadOwner()
 
-    def _runner(self, serve: Callable[[Order], None]) -> Runner:
+    def _runner(self, serve: Callable[[Order, int], None]) -> Runner:
         return ThreadRunner(self.limit, serve)
 
     def _jobs(self, settings: Settings) -> Jobs | None:
@@ -160,7 +160,7 @@ class GreenPool(Pool):
     def _owner(self) -> Owner:
         return GreenOwner()
 
-    def _runner(self, serve: Callable[[Order], None]) -> Runner:
+    def _runner(self, serve: Callable[[Order, int], None]) -> Runner:
         return GreenRunner(serve)
 
     def _jobs(self, settings: Settings) -> Jobs | None:

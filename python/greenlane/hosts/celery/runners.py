@@ -25,7 +25,7 @@ __all__ = ["GreenRunner", "HardTimeLimitExceeded", "Runner", "ThreadRunner"]
 
 _log = logging.getLogger("greenlane.work")
 
-Serve = Callable[[Order], None]
+Serve = Callable[[Order, int], None]
 _raise_in: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
@@ -93,7 +93,7 @@ class ThreadRunner:
         order.runner = get_ident()
         try:
             try:
-                self._serve(order)
+                self._serve(order, generation)
             finally:
                 with guard:
                     order.runner = None if order.generation == generation else order.runner
@@ -141,7 +141,7 @@ class GreenRunner:
 
     def _run(self, order: Order, generation: int) -> None:
         try:
-            self._serve(order)
+            self._serve(order, generation)
         except (SoftTimeLimitExceeded, HardTimeLimitExceeded):
             pass
         self._left.discard((order.number, generation))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Operation, Outcomes
 
-__all__ = ["Backend", "Owner", "Retention"]
+__all__ = ["Backend", "Owner", "Retention", "Tidied"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,15 @@ class Retention:
         return self.settled_s if state in (State.DONE, State.NEW) else self.unsettled_s
 
 
+class Tidied(NamedTuple):
+    """What one tidying did."""
+
+    #: Records that are no more.
+    gone: int
+    #: There is more to look at.
+    more: bool
+
+
 class Backend(Protocol):
     """A file or a server. Methods raise StoreUnavailable (later it may work) and StoreRefused (it will not)."""
 
@@ -55,8 +64,8 @@ class Backend(Protocol):
     def read(self, key: str) -> Record | None:
         """One record."""
 
-    def tidy(self) -> int:
-        """Forget what is over its time, some thousands at most; gives how many."""
+    def tidy(self) -> Tidied:
+        """Forget some of what is over its time: as much as takes a few milliseconds."""
 
     def close(self) -> None:
         """Give up the connection; the next use makes a new one. Never raises."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from greenlane.errors import GreenlaneError, StoreError, StoreRefused
 from greenlane.real import RLock
-from greenlane.tasks.store.backend import Backend, Owner
+from greenlane.tasks.store.backend import Backend, Owner, Tidied
 from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.item import Item, withdrawal
 from greenlane.tasks.store.record import State
@@ -35,7 +35,8 @@ _SPACING_NS: Final = 5_000_000
 _ENOUGH: Final = 16
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)
-_TIDY_S: Final = 60.0
+#: Between two tidyings: when all has been looked at, when more is there, and when there is much to forget.
+_TIDY_S: Final = (60.0, 1.0, 0.05)
 #: A lease is renewed when a third of it is over: two renewals may fail.
 _RENEW_FRAC: Final = 1 / 3
 
@@ -275,14 +276,15 @@ class Committer:
         """Forget what is over its time, a piece at a time, between batches."""
         if now_ns() < self._tidy_ns or self.trouble is not None:
             return
-        gone = 0
+        tidied = Tidied(0, False)
         try:
-            gone = self._backend.tidy()
+            tidied = self._backend.tidy()
         except StoreError as error:
             self.trouble = error
-        self.counts.forgotten += gone
-        # More may be there: it goes on soon, with room for operations in between.
-        self._tidy_ns = now_ns() + int((_TIDY_S if gone == 0 else 0.05) * NS)
+        self.counts.forgotten += tidied.gone
+        every, looking, forgetting = _TIDY_S
+        pause_s = every if not tidied.more else forgetting if tidied.gone else looking
+        self._tidy_ns = now_ns() + int(pause_s * NS)
 
     def _visit(self) -> None:
         while self._visits:

@@ -14,10 +14,11 @@ import contextlib
 import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane.tasks.store.backend import Owner, Retention
+from greenlane.tasks.store.backend import Owner, Retention, Tidied
 from greenlane.tasks.store.driver import driver, without_password
 from greenlane.tasks.store.reading import changed, found, owners, readable
 from greenlane.tasks.store.record import Record, State
@@ -98,60 +99,60 @@ class Postgres:
     def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
         keys = sorted({operation.key for operation in operations})
-        with self._transaction("write to the store") as (connection, pipeline):
-            with pipeline():
-                connection.execute(_RULES)
-                if renew:
-                    connection.execute(_RENEW, (owner.name, owner.lease_s))
-                if keys:
-                    connection.execute(_PLACES, (keys,))
-                    read = connection.execute(_READ, (keys,))
+        with self._transaction("write to the store", pipelined=True) as connection:
+            connection.execute(_RULES)
+            if renew:
+                connection.execute(_RENEW, (owner.name, owner.lease_s))
             if not keys:
                 return []
+            connection.execute(_PLACES, (keys,))
+            read = connection.execute(_READ, (keys,)).fetchall()
             before = {key: found(key, raw, self.place) for key, raw in read}
+            if len(before) < len(keys):  # forgotten between the two statements, after its time: nothing is locked
+                rule = "orders that are not being forgotten"
+                raise StoreUnavailable("write to the store", name="store", value=self.place, rule=rule)
             records: dict[str, Found] = dict(before)
             left = self._left_s(connection, owners(before, owner.name))
             left[owner.name] = owner.lease_s
             outcomes = decide(operations, records, time.time(), lambda name: left.get(name, 0.0))
             written = list(changed(before, records))
-            with pipeline():
-                if written:
-                    connection.execute(_WRITE, [list(column) for column in zip(*written, strict=True)])
-                if any(record is None for record in records.values()):
-                    connection.execute(_EMPTY, (keys,))
+            if written:
+                connection.execute(_WRITE, [list(column) for column in zip(*written, strict=True)])
+            if any(record is None for record in records.values()):
+                connection.execute(_EMPTY, (keys,))
         return outcomes
 
     def leave(self, owner: Owner) -> None:
         """End a lease; see `Backend`."""
-        with self._transaction("leave the store") as (connection, _):
+        with self._transaction("leave the store") as connection:
             connection.execute("DELETE FROM greenlane_owners WHERE name = %s", (owner.name,))
 
     def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
         """Give records, the latest change first; see `Backend`."""
         query = "SELECT key, record FROM greenlane_orders WHERE state = ANY (%s) ORDER BY changed DESC LIMIT %s"
         states = [state.value] if state is not None else [each.value for each in State]
-        with self._transaction("read the store") as (connection, _):
+        with self._transaction("read the store") as connection:
             rows = connection.execute(query, (states, most)).fetchall()
         yield from readable(rows)
 
     def read(self, key: str) -> Record | None:
         """Give one record; see `Backend`."""
-        with self._transaction("read the store") as (connection, _):
+        with self._transaction("read the store") as connection:
             row = connection.execute("SELECT record FROM greenlane_orders WHERE key = %s", (key,)).fetchone()
         record = None if row is None else found(key, row[0], self.place)
         if isinstance(record, StoreRefused):
             raise record
         return record
 
-    def tidy(self) -> int:
+    def tidy(self) -> Tidied:
         """Forget what is over its time; see `Backend`."""
         gone = 0
-        with self._transaction("tidy the store") as (connection, _):
+        with self._transaction("tidy the store") as connection:
             for state in State:
                 values = (state.value, self._retention.seconds(state), _MOST_FORGOTTEN)
                 gone += connection.execute(_FORGET, values).rowcount
             connection.execute("DELETE FROM greenlane_owners WHERE until < clock_timestamp() - interval '1 hour'")
-        return gone
+        return Tidied(gone, gone >= _MOST_FORGOTTEN)
 
     def close(self) -> None:
         """Close the connection; see `Backend`."""
@@ -165,12 +166,13 @@ class Postgres:
         return dict(connection.execute(_LEFT, (names,)).fetchall()) if names else {}
 
     @contextlib.contextmanager
-    def _transaction(self, attempted: str) -> Iterator[tuple[Any, Any]]:
+    def _transaction(self, attempted: str, *, pipelined: bool = False) -> Iterator[Any]:
+        """A block that commits. Pipelined, statements are sent when a result is wanted, and with the commit."""
         try:
             connection = self._connection()
-            pipeline = connection.pipeline if self._psycopg.Pipeline.is_supported() else contextlib.nullcontext
-            with connection.transaction():
-                yield connection, pipeline
+            together = connection.pipeline() if pipelined and self._psycopg.Pipeline.is_supported() else nullcontext()
+            with together, connection.transaction():
+                yield connection
         except self._psycopg.Error as error:
             self.close()
             raise _error(attempted, self.place, error) from error

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane.tasks.store.backend import Owner, Retention
+from greenlane.tasks.store.backend import Owner, Retention, Tidied
 from greenlane.tasks.store.driver import driver, without_password
 from greenlane.tasks.store.reading import changed, found, owners, readable
 from greenlane.tasks.store.record import Record, State
@@ -107,9 +107,9 @@ class Redis:
             raise record
         return record
 
-    def tidy(self) -> int:
+    def tidy(self) -> Tidied:
         """Nothing is to do: keys expire by themselves."""
-        return 0
+        return Tidied(0, False)
 
     def close(self) -> None:
         """Close the connection; see `Backend`."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane.tasks.store.backend import Owner, Retention
+from greenlane.tasks.store.backend import Owner, Retention, Tidied
 from greenlane.tasks.store.process import Process
 from greenlane.tasks.store.reading import changed, found, readable
 from greenlane.tasks.store.record import Record, State
@@ -34,12 +34,11 @@ _APPLICATION: Final = 0x676C6F72
 _BUSY_S: Final = 0.5
 #: Keys of one SELECT: SQLite before 3.32 takes at most 999 parameters.
 _MOST_KEYS: Final = 500
-#: Records that one tidying takes away, so that no batch waits long for it.
-_MOST_FORGOTTEN: Final = 1000
+#: Records that one tidying looks at, so that no batch waits long for it.
+_MOST_SWEPT: Final = 1000
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS orders (
-    key TEXT PRIMARY KEY, state TEXT NOT NULL, changed REAL NOT NULL, record BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS orders_by_state ON orders (state, changed);
+    key TEXT PRIMARY KEY, state TEXT NOT NULL, changed REAL NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL, until_s REAL NOT NULL);
 """
 _WRITE: Final = (
@@ -91,6 +90,8 @@ class SQLite:
         self._max_mb = max_mb
         self._process = Process.this()
         self._turns = Turns(f"{path}-turn")
+        # Tidying goes on behind this key.
+        self._swept = ""
         self._opened: sqlite3.Connection | None = None
 
     def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
@@ -129,16 +130,19 @@ class SQLite:
             raise record
         return record
 
-    def tidy(self) -> int:
-        """Forget what is over its time; see `Backend`."""
-        now_s, gone = time.time(), 0
+    def tidy(self) -> Tidied:
+        """Forget what is over its time among the next thousand orders; see `Backend`. Starts anew after the last."""
+        now_s = time.time()
+        over_s = {state.value: now_s - self._retention.seconds(state) for state in State}
         with self._transaction("tidy the store") as connection:
-            for state in State:
-                oldest = "SELECT rowid FROM orders WHERE state = ? AND changed < ? ORDER BY changed LIMIT ?"
-                values = (state.value, now_s - self._retention.seconds(state), _MOST_FORGOTTEN)
-                gone += connection.execute(f"DELETE FROM orders WHERE rowid IN ({oldest})", values).rowcount
+            query = "SELECT key, state, changed FROM orders WHERE key > ? ORDER BY key LIMIT ?"
+            rows = connection.execute(query, (self._swept, _MOST_SWEPT)).fetchall()
+            gone = [(key,) for key, state, changed_s in rows if changed_s < over_s[state]]
+            connection.executemany("DELETE FROM orders WHERE key = ?", gone)
             connection.execute("DELETE FROM owners WHERE until_s < ?", (_boot_s(),))
-        return gone
+        more = len(rows) == _MOST_SWEPT
+        self._swept = rows[-1][0] if more else ""
+        return Tidied(len(gone), more)
 
     def close(self) -> None:
         """Close the file; see `Backend`."""
