@@ -71,7 +71,7 @@ STRANGERS: Mapping[str, frozenset[str]] = {
 OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 
 # What a system may import beside the names of `greenlane` itself: errors, hosts, tasks; where it measures itself for
-# the command line, also the tools of measuring and showing. Never what these are made of: lanes, policy, probes, record.
+# the command line, also what measures and shows. Never what these are made of: lanes, policy, probes, record.
 OPEN_TO_SYSTEMS = ("errors", "hosts", "tasks")
 OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
 # Packages of systems that measure: `feed.ladder` is `greenlane demo feed`, `pos.demo` is `greenlane demo pos`.

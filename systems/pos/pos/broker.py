@@ -44,7 +44,7 @@ class RabbitMQ:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()
         self.port = free_port()
         self._node_port = free_port()
         self._mapper_port = free_port()
@@ -137,7 +137,8 @@ class RabbitMQ:
             "HOME": folder,  # the cookie by which nodes trust each other
             "ERL_EPMD_PORT": str(self._mapper_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": f"pos{self._node_port}@localhost",
+            # The same at each start, whatever its ports are: its queues are found by it.
+            "RABBITMQ_NODENAME": "pos@localhost",
             "RABBITMQ_DIST_PORT": str(self._node_port),
             "RABBITMQ_MNESIA_BASE": f"{folder}/queues",
             "RABBITMQ_LOG_BASE": f"{folder}/log",

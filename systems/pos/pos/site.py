@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from celery import Celery
 from greenlane.errors import GreenlaneError, SettingsError
 
 from .broker import RabbitMQ
-from .children import Process, free_port
+from .children import Process, StartFailed, free_port
 from .contenders import CONTENDERS, OURS, start, store_url
 from .interpreter import command
 from .looking import FOLDER, look
@@ -40,6 +41,7 @@ from .surroundings import VARIABLE, QueueKind, Surroundings
 _ANSWER_S: Final = 10.0
 #: A worker that is asked to end may take so long; what it has then goes back to the broker.
 _GRACE_S: Final = 3.0
+_CHECK_S: Final = 0.5
 _NO_WORKER: Final = "none"
 
 
@@ -77,7 +79,8 @@ class Site:
     def __init__(self, plan: Plan, folder: Path | None = None) -> None:
         self._plan = plan
         self._temporary = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="pos-"))
+        # Absolute: its programs have working directories of their own.
+        self.folder = (folder or Path(tempfile.mkdtemp(prefix="pos-"))).absolute()
         self.broker = RabbitMQ(self.folder / "broker")
         self.workers: dict[str, Process] = {}
         self._merchants: dict[str, Process] = {}
@@ -125,7 +128,7 @@ class Site:
             journal=str(self.folder / "journal"),
             work_ms=self._plan.work_ms, call_s=self._plan.call_s, queue_kind=self._plan.queue_kind,
             store=store_url(self.folder) if self._plan.diverts else "",
-            diversion=(self.folder.absolute() / "diversion").as_uri() if self._plan.diverts else "",
+            diversion=(self.folder / "diversion").as_uri() if self._plan.diverts else "",
         )  # fmt: skip
 
     @property
@@ -197,6 +200,17 @@ class Site:
         self._backend.wait_for_port(port)
         return port
 
+    def check(self) -> None:
+        """All that was started runs.
+
+        Raises:
+            StartFailed: a worker or the backend has ended.
+        """
+        parts = {**self.workers, **({"backend": self._backend} if self._backend else {})}
+        for label, process in parts.items():
+            if not process.running():
+                raise StartFailed(f"run {label}: it has ended, expected it to stay; it said:\n{process.said()}")
+
     def end_worker(self, label: str, grace_s: float = _GRACE_S) -> int | None:
         """Asks a worker to end, kills it after a while; its exit status."""
         return self.workers.pop(label).end(grace_s)
@@ -255,7 +269,9 @@ def _stay(given: argparse.Namespace, merchants: Sequence[str]) -> None:
         sys.stdout.write(f"http://127.0.0.1:{port}/\n")
         sys.stdout.flush()
         _said(f"the page is at http://127.0.0.1:{port}/; workers of your own: {VARIABLE}={site.file}")
-        signal.pause()
+        while True:
+            site.check()
+            time.sleep(_CHECK_S)
 
 
 def _said(line: str) -> None:

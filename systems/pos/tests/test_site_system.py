@@ -34,8 +34,8 @@ def said(*arguments: str, **added: str) -> tuple[int, str]:
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("site")
-def test_nothing_outlives_a_site_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_outlives_a_site_however_it_ends(tmp_path: Path, ending: int) -> None:
     parts = ["--worker", "prefork-4", "--divert-to", "none", "--merchants", "sushi,taco"]
     flags = ["--folder", str(tmp_path / "site"), "--per-s", "20", *parts]
     site = Process([*command("pos.site"), *flags], tmp_path / "log")
@@ -47,11 +47,25 @@ def test_nothing_outlives_a_site_that_is_killed(tmp_path: Path) -> None:
         family = site.pids()
         # Itself, port mapper, broker, two merchants, backend, the worker.
         assert len(family) >= 7
-        os.kill(site.pid, signal.SIGKILL)
+        os.kill(site.pid, ending)
         until = time.monotonic() + 30
         while left := [pid for pid in family if runs(pid)]:
             assert time.monotonic() < until, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
             time.sleep(0.05)
+    finally:
+        site.end()
+
+
+@pytest.mark.soak
+def test_a_worker_that_ends_ends_the_site_with_what_it_said(tmp_path: Path) -> None:
+    flags = ["--folder", str(tmp_path / "site"), "--worker", "prefork-4", "--divert-to", "none", "--merchants", "taco"]
+    site = Process([*command("pos.site"), *flags], tmp_path / "log")
+    try:
+        site.wait_until(lambda: "the page is at" in site.said(), "the page's address")
+        worker = next(pid for pid in site.pids() if b"prefork-4@" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(worker, signal.SIGKILL)
+        assert site.wait(30) == 1
+        assert "run prefork-4: it has ended, expected it to stay" in site.said()
     finally:
         site.end()
 

@@ -10,8 +10,8 @@ from typing import Final
 # Above it the backend would fall behind; what it then owes is forgotten.
 MOST_PER_S: Final = 300.0
 _OWED_S: Final = 1.0
-# Nobody looks at orders more often.
-_IDLE_S: Final = 0.1
+# A change of the rate is noticed so soon.
+_LOOK_S: Final = 0.1
 
 
 class Demand:
@@ -38,17 +38,22 @@ class Demand:
     async def run(self) -> None:
         """Open loop: an order is placed when its time has come, whatever became of those before."""
         now = asyncio.get_running_loop().time
-        due_s = now()
+        placed_s = now()
         while True:
             if self.per_s <= 0:
-                await asyncio.sleep(_IDLE_S)
-                due_s = now()
+                await asyncio.sleep(_LOOK_S)
+                placed_s = now()
                 continue
-            due_s = max(due_s + 1 / self.per_s, now() - _OWED_S)
-            await asyncio.sleep(min(due_s - now(), 1.0))
+            left_s = placed_s + 1 / self.per_s - now()
+            if left_s > 0:
+                await asyncio.sleep(min(left_s, _LOOK_S))
+                continue
+            placed_s = max(placed_s + 1 / self.per_s, now() - _OWED_S)
             task = asyncio.create_task(self._one(f"{self._prefix}-{next(self._numbers)}", next(self._merchants)))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
+            # Whoever is behind lets others run, too.
+            await asyncio.sleep(0)
 
     async def _one(self, order: str, merchant: str) -> None:
         try:
