@@ -31,11 +31,7 @@ TOLD = ("published", "done", "dead", "examples", "reasons")
 
 def wrong(of: Balance) -> dict[str, Any]:
     """Its counts that are not zero, without those of orders that ended."""
-    return {
-        name: count
-        for name, count in asdict(of).items()
-        if count and name not in ("published", "done", "dead", "examples")
-    }
+    return {name: count for name, count in asdict(of).items() if count and name not in TOLD}
 
 
 def test_orders_that_had_their_effect_once_are_even() -> None:
