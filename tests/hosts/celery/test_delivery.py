@@ -32,7 +32,7 @@ def test_a_message_is_told_once() -> None:
     line, message = Line(), Message()
     delivery = Delivery(message, line)
     assert delivery.ack()
-    assert delivery.requeue()
+    assert not delivery.requeue()
     assert (message.said, line.acked, line.requeued) == (["ack"], 1, 0)
 
 

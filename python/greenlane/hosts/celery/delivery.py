@@ -58,21 +58,19 @@ class Delivery:
 
     def ack(self) -> bool:
         """Say that the message is done with; False: nobody heard it, it will be delivered again."""
-        if self._say(self.message.ack):
+        if not self.settled and self._say(self.message.ack):
             self._line.acked += 1
             return True
         return False
 
     def requeue(self) -> bool:
         """Give the message back to its queue."""
-        if self._say(self.message.requeue):
+        if not self.settled and self._say(self.message.requeue):
             self._line.requeued += 1
             return True
         return False
 
     def _say(self, word: Any) -> bool:
-        if self.settled:
-            return True
         if self.stale or self.message.acknowledged:
             self.settled = True
             if self.stale:
