@@ -18,7 +18,8 @@ from pos.site import Site
 #: A worker that has not begun an order by then does not start at all.
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.05
-_MOVES_S: Final = 0.2
+_MOVES_S: Final = 0.1
+_RETURN_S: Final = 1.0
 # Memory and parked orders are looked at so often.
 _MEMORY_S: Final = 1.0
 
@@ -136,7 +137,10 @@ def lost(site: Site, published: Collection[str], ended: Collection[str]) -> int:
         while channel.queue_declare(QUEUE, passive=True).consumer_count:
             checkpoint()
             time.sleep(_LOOK_S)
-        missing -= _drained(channel, (QUEUE, DIVERTED, DEAD))
+        until = time.monotonic() + _RETURN_S
+        while missing and time.monotonic() < until:
+            # What its consumers had comes back a moment after they are gone.
+            missing -= _drained(channel, (QUEUE, DIVERTED, DEAD))
         if missing:
             # Workers make queues of their own for what waits a while.
             missing -= _drained(channel, site.broker.queues())
