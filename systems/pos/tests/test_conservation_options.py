@@ -64,4 +64,8 @@ def test_a_row_has_the_house_s_fields() -> None:
 
 
 def test_a_fault_that_nobody_withstands_is_explained_below_the_table() -> None:
-    assert table([replace(WELL, fault="worker-freeze-long")]).splitlines()[-1].startswith("worker-freeze-long: who ")
+    assert (
+        table([replace(WELL, fault="worker-freeze-long")])
+        .splitlines()[-1]
+        .startswith("worker-freeze-long: who stands still")
+    )

@@ -7,7 +7,7 @@ Pure. An order that was published is in one state:
     done      it is in no queue, and its merchant has it, or answered 200 without having it (`deceived`)
     lost      it is in no queue, and its merchant neither has it nor ever said so
 
-and `two_states` when it is in more than one queue, or more than once in one: a state too many.
+and `two_states` when it waits twice, or waits and is dead: a state too many.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class Balance:
     waiting: int
     lost: int
     two_states: int
+    # Dead, and told so two times: the network was cut when the letter was there and its order not yet acknowledged.
+    letters_twice: int
     effects_doubled: int
     # Doubles at merchants of kind `plain`, not counted in `effects_doubled`.
     doubled_plain: int
@@ -117,7 +119,8 @@ def balanced(
         dead=len(in_letters.keys() - in_queue.keys()),
         waiting=len(in_queue),
         lost=len(gone - has - told),
-        two_states=sum(1 for order in orders if in_queue[order] + in_letters[order] > 1),
+        two_states=sum(1 for order, count in in_queue.items() if count + in_letters[order] > 1),
+        letters_twice=sum(1 for count in in_letters.values() if count > 1),
         effects_doubled=sum(_doubled(one) for one in merchants if one.kind in ANSWERABLE),
         doubled_plain=sum(_doubled(one) for one in merchants if one.kind not in ANSWERABLE),
         calls_repeated=sum(entry.calls_repeated for one in merchants for entry in one.orders.values()),

@@ -6,9 +6,14 @@ until that share of the orders is published. When it ends, all is healed.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
+
+from pos.interpreter import environment
 
 from .contenders import Contender
 from .merchant import Law
@@ -244,6 +249,17 @@ def _dead_letters(site: Site, publisher: Publisher) -> Steps:
     site.law(site.usual)
 
 
+def _dead_letters_again(site: Site, publisher: Publisher) -> Steps:
+    """As an operator does when the merchants are well again."""
+    site.law(replace(site.usual, answer="error", frac=0.4), "m0", "m1", "m2", "m3")
+    yield Share(1.0)
+    yield 4.0
+    site.law(site.usual)
+    program = str(Path(sys.executable).with_name("greenlane"))
+    command = [program, "dead-letters", site.queue, "--broker", site.broker.url, "--send-again", "--all"]
+    subprocess.run(command, env=environment(), check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
 def _mixed(site: Site, publisher: Publisher) -> Steps:
     """One after the other, while some merchants lie all the time."""
     yield Share(0.1)
@@ -302,6 +318,8 @@ FAULTS: Final = {
         Fault("merchant-twice", "4 of 10 answer each call two times", _answers("twice", 1.0)),
         Fault("dead-letters", "4 of 10 say 500 to 40 % of the calls, two tries; network to the broker reset twice",
               _dead_letters, tries=2),
+        Fault("dead-letters-again", "4 of 10 say 500 to 40 % of the calls, two tries; then all letters are sent again",
+              _dead_letters_again, tries=2),
         Fault("store-locked", "another process has the store locked for 4 s", _store_locked, store="sqlite"),
         Fault("store-full", "the store's disk is full for 4 s", _store_full, store="sqlite"),
         Fault("store-kill", "SIGKILL of the Redis that is the store, back after 3 s", _store_kill, store="redis"),

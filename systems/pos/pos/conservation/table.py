@@ -57,9 +57,9 @@ def table(outcomes: Sequence[Outcome]) -> str:
         )  # fmt: skip
         last = one.fault
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    return "\n".join(
-        "  ".join(_padded(at, cell, widths[at]) for at, cell in enumerate(line)).rstrip() for line in lines
-    )
+    padded = ["  ".join(_padded(at, cell, widths[at]) for at, cell in enumerate(line)).rstrip() for line in lines]
+    beyond = {f"{one.fault}: {FAULTS[one.fault].beyond}" for one in outcomes if FAULTS[one.fault].beyond}
+    return "\n".join([*padded, *sorted(beyond)])
 
 
 def _verdict(outcome: Outcome) -> str:
