@@ -69,7 +69,7 @@ class Item:
         try:
             self._told(answer)
         except Exception:  # the store's thread serves everybody; `logging` may have green locks
-            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+            sys.excepthook(*sys.exc_info())
 
 
 def withdrawal(operation: Operation) -> Item:
