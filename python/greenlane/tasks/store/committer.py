@@ -71,6 +71,8 @@ class Committer:
         # Reentrant: a signal's handler may close the store in the middle of anything.
         self._lock = RLock()
         self._queue: deque[Item] = deque()
+        # Operations of the batch that is being applied.
+        self._in_hand = 0
         self._visits: deque[Visit] = deque()
         # Attempts that run here, each with the number of lapses that the lease had had when it began.
         self._running: dict[str, int] = {}
@@ -88,7 +90,7 @@ class Committer:
     @property
     def waiting(self) -> int:
         """Operations that have no answer yet."""
-        return len(self._queue)
+        return len(self._queue) + self._in_hand
 
     def submit(self, item: Item) -> None:
         """Take an operation; its answer comes on the thread."""
@@ -124,6 +126,7 @@ class Committer:
                 renew = self._renewal_due()
                 if batch or renew:
                     self._apply(batch, renew)
+                    self._in_hand = 0
                 else:
                     self.bell.wait(self._pause_s())
             self._leave()
@@ -174,6 +177,7 @@ class Committer:
                 else:
                     taken.append(item)
             self._queue.extendleft(reversed(kept))
+            self._in_hand = len(taken)
         return taken
 
     def holds(self, token: str) -> bool:
@@ -222,6 +226,7 @@ class Committer:
         for item in batch:
             item.tried, item.why = True, error
         self._again(batch)
+        self._in_hand = 0
         self._give_up(error)
         self._visit()
         least_s, most_s = _RETRY_S
