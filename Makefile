@@ -16,6 +16,12 @@ LOCKED := $(if $(wildcard Cargo.lock),--locked)
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml)
 EXTRAS := demo,gunicorn,lab
 PYTEST := $(BIN)/python -m pytest
+# The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
+# the same; `greenlane demo feed` builds what is measured by itself.
+FEED := systems/feed
+FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
+FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
+FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # PYTHON= given and the environment made by another: it is made anew.
@@ -25,7 +31,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build demo test test-python test-rust test-system test-all soak prove bench lint format types docs wheel clean
+.PHONY: help build feed-native demo test test-python test-rust test-system test-all soak prove bench lint format types docs wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +52,9 @@ $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release $(LOCKED) --extras $(EXTRAS)
 	@touch $@
 
+feed-native: build
+	@$(FEED_PYTHON) -m feed.build
+
 demo: build ## the pricing service under five servers, measured side by side (under 4 minutes)
 	$(BIN)/greenlane demo pricing $(ARGS)
 
@@ -53,15 +62,16 @@ test: test-rust test-python ## cargo test, then pytest without servers and soak
 
 test-rust: build
 	cargo test --workspace $(LOCKED) --quiet
+	$(FEED_CARGO) test $(FEED_WORKSPACE)
 
-test-python: build
-	$(PYTEST) -m "not system and not soak" $(ARGS)
+test-python: feed-native
+	FEED_PROFILE=quick $(PYTEST) -m "not system and not soak" $(ARGS)
 
-test-system: build ## tests with real servers and a browser (installs missing Debian packages)
+test-system: feed-native ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
-	$(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
+	FEED_PROFILE=quick $(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
 
-soak: build ## a minute each: a service with client aborts and thread deaths; process workers that are killed
+soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
 test-all: test ## the tests on each supported CPython of this machine (3.11, 3.12, 3.13), each in its own .venv-3.x
@@ -77,34 +87,43 @@ prove: build ## each claim of the README: measured, target, verdict
 bench: build ## micro-benchmarks: overhead per request, per phase
 	$(BIN)/python -m bench.overhead $(ARGS)
 
-lint: build ## ruff, rustfmt, clippy; generated documents are up to date
+lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up to date
 	@scripts/toolchain lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
+	$(FEED_PYTHON) -m feed.docs --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
+	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
+	$(FEED_CARGO) clippy --all-targets $(FEED_WORKSPACE) -- -D warnings
+	@if scripts/toolchain go; then cd $(FEED)/native/go && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./...; fi
 
 format: build ## rewrite sources in the house's form
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format .
 	cargo fmt --all
+	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all
+	@if scripts/toolchain go; then gofmt -w $(FEED)/native/go; fi
 
-types: build ## mypy strict; the native module against its .pyi
+types: feed-native ## mypy strict; the native modules against their .pyi
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
+	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
+		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## docs/settings.md, metrics.md and scenarios.md from the declarations that they are about
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's advice and drawings from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
+	$(FEED_PYTHON) -m feed.docs
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python
 
 clean: ## remove everything that make has built
 	rm -rf .venv .venv-3.* target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find python tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find python tests bench scripts systems -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f python/greenlane/_native*.so

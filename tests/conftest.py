@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(disturbed.Disturbed(), "disturbed")
+    disturbed.register(config)
 
 
 StartProcess = Callable[..., child.Child]

@@ -14,6 +14,13 @@ import pytest
 
 #: Further runs of a test whose first one did not hold.
 MORE_RUNS: Final = 2
+_NAME: Final = "disturbed"
+
+
+def register(config: pytest.Config) -> None:
+    """From pytest_configure of each folder of tests, whichever of them are run together."""
+    if not config.pluginmanager.has_plugin(_NAME):
+        config.pluginmanager.register(Disturbed(), _NAME)
 
 
 class Disturbed:

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "greenlane"
+SYSTEMS = ROOT / "systems"
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 
 # A module imports only its own row and what stands above. The names of one row may use each other, without a circle.
@@ -68,6 +69,13 @@ STRANGERS: Mapping[str, frozenset[str]] = {
 
 # Never in a process that serves requests.
 OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
+
+# What a system may import beside the names of `greenlane` itself: errors, hosts, tasks; where it measures itself for
+# the command line, also what measures and shows. Never what these are made of: lanes, policy, probes, record.
+OPEN_TO_SYSTEMS = ("errors", "hosts", "tasks")
+OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
+# Packages of systems that measure: `feed.ladder` is `greenlane demo feed`, `pos.demo` is `greenlane demo pos`.
+MEASURING = ("advice", "conservation", "demo", "ladder")
 
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})
@@ -144,6 +152,48 @@ def test_a_module_imports_only_what_stands_above_it(module: str) -> None:
 @pytest.mark.parametrize("module", [module for module in SOURCES if module != "greenlane"])
 def test_inside_the_package_nobody_uses_the_front_door(module: str) -> None:
     assert "greenlane" not in _imports(module), f"{module}: import from the module that defines the name"
+
+
+def _open_to(path: Path) -> tuple[str, ...]:
+    return OPEN_TO_MEASURING if set(MEASURING) & set(path.parts) else OPEN_TO_SYSTEMS
+
+
+def _used(tree: ast.Module, front: frozenset[str]) -> Iterator[tuple[str, bool]]:
+    """Names of ours that a system's module uses, and whether they are public."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                ours = [alias.name for alias in names if alias.name.split(".")[0] == "greenlane"]
+                yield from ((name, name == "greenlane") for name in ours)
+            case ast.ImportFrom(module=str(base), level=0, names=names) if base.split(".")[0] == "greenlane":
+                for alias in names:
+                    yield f"{base}.{alias.name}", base == "greenlane" and alias.name in front
+            case ast.Attribute(value=ast.Name(id="greenlane"), attr=name):
+                yield f"greenlane.{name}", name in front or name == "__file__"
+
+
+def _beyond(path: Path, tree: ast.Module) -> list[str]:
+    """What a system's module uses though it is not open to it."""
+    front = frozenset(name.removeprefix("greenlane.") for name in _public("greenlane"))
+    allowed = _open_to(path)
+    return sorted({name for name, public in _used(tree, front) if not public and _layer(name) not in allowed})
+
+
+SYSTEM_SOURCES = sorted(path for path in SYSTEMS.glob("*/*/**/*.py") if path.relative_to(SYSTEMS).parts[1] != "tests")
+
+
+@pytest.mark.parametrize("path", SYSTEM_SOURCES, ids=lambda path: str(path.relative_to(SYSTEMS)))
+def test_a_system_uses_what_every_service_may_use(path: Path) -> None:
+    beyond = _beyond(path.relative_to(SYSTEMS), _parse(path))
+    assert not beyond, f"{path}: not public: {beyond}"
+
+
+def test_a_use_of_what_is_not_public_would_be_found() -> None:
+    wrong = ast.parse("import greenlane.real\nfrom greenlane.lanes import Permits\nfrom greenlane import lab")
+    assert _beyond(Path("x/x/serve.py"), wrong) == ["greenlane.lab", "greenlane.lanes.Permits", "greenlane.real"]
+    assert _beyond(Path("x/x/ladder/run.py"), wrong) == ["greenlane.lanes.Permits", "greenlane.real"]
+    assert _beyond(Path("x/x/serve.py"), ast.parse("import greenlane\ngreenlane.settings")) == ["greenlane.settings"]
+    assert not _beyond(Path("x/x/serve.py"), ast.parse("from greenlane import placed, Overloaded"))
 
 
 def test_there_is_no_import_circle() -> None:

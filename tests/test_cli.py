@@ -433,6 +433,17 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
     assert "--utilisation" in result.out
 
 
+@pytest.mark.parametrize("name", ["feed", "pos"])
+def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setattr("greenlane.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
+    result = run("demo", name, "--help")
+    assert (result.code, result.out) == (2, "")
+    assert f"expected a checkout of Greenlane, which has systems/{name}" in result.err
+    assert "hint: clone the repository" in result.err
+
+
 # --- as a program
 
 

@@ -77,6 +77,16 @@ def test_a_missing_lint_tool_is_named(bare: Path) -> None:
     assert "missing: cargo clippy" in done.stderr
 
 
+def test_a_go_that_is_missing_or_too_old_is_named(bare: Path) -> None:
+    done = _run(bare, "toolchain", "go")
+    assert done.returncode == 2
+    assert "missing: go 1." in done.stderr
+    _program(bare, "go", "echo 'go version go1.19.8 linux/amd64'")
+    done = _run(bare, "toolchain", "go")
+    assert done.returncode == 2
+    assert "or newer; found 1.19.8" in done.stderr
+
+
 def test_missing_servers_without_a_package_tool_are_named_with_the_command(bare: Path) -> None:
     done = _run(bare, "servers")
     assert done.returncode == 2

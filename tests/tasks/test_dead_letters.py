@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenlane.tasks.dead_letters import ATTEMPTS, DEAD, HISTORY, ORDER, Death, Tried, dead_queue, revived, tried_of
+from greenlane.tasks.dead_letters import (
+    ATTEMPTS,
+    DEAD,
+    EARLIER,
+    HISTORY,
+    ORDER,
+    Death,
+    Tried,
+    dead_queue,
+    revived,
+    tried_of,
+)
 from greenlane.tasks.store import Attempt, Outcome, Record
 
 TRIED = st.builds(Tried, st.integers(1, 99), st.sampled_from(["failed", "unknown"]), st.text(), st.just(1.5))
@@ -32,7 +43,10 @@ def test_what_is_no_dead_letter_is_none(headers: dict[str, object]) -> None:
 
 def test_a_letter_that_is_sent_again_begins_anew_and_keeps_its_history_and_order() -> None:
     headers = {ORDER: "4711", ATTEMPTS: 10, "x-delivery-count": 3, **Death("attempts", "", "orders", 1.0).headers()}
-    assert revived(headers) == {ORDER: "4711", HISTORY: "[]"}
+    assert revived(headers) == {ORDER: "4711", HISTORY: "[]", EARLIER: 10}
+    # A second death: the store has counted both lives. The task's own retries begin anew, too.
+    again = {**revived(headers), ATTEMPTS: 3, "retries": 2}
+    assert revived(again) == {ORDER: "4711", HISTORY: "[]", EARLIER: 13, "retries": 0}
 
 
 def test_the_store_s_attempts_become_a_history() -> None:

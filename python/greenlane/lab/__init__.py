@@ -10,6 +10,7 @@ accept/       which worker gets the connection
 doctor/       settings of a server's command that do nothing or harm
 resampling    a statistic of thousands of resamples at once
 students_t    the t distribution, for few repetitions
+verdict       a claim against what was measured
 differences   one side against another: difference, ratio, how likely by chance
 load/         open-loop load, timed from the scheduled send
 scenario/     scenarios as files: what is served, what is asked of it, what goes wrong

@@ -13,11 +13,26 @@ from typing import Any, Final
 
 from greenlane.tasks.store.record import Record
 
-__all__ = ["ATTEMPTS", "DEAD", "HISTORY", "ORDER", "RETURNS", "Death", "Tried", "dead_queue", "revived", "tried_of"]
+__all__ = [
+    "ATTEMPTS",
+    "DEAD",
+    "EARLIER",
+    "HISTORY",
+    "ORDER",
+    "RETURNS",
+    "Death",
+    "Tried",
+    "count_of",
+    "dead_queue",
+    "revived",
+    "tried_of",
+]
 
 ORDER: Final = "greenlane-order"
 ATTEMPTS: Final = "greenlane-attempts"
 RETURNS: Final = "greenlane-returns"
+#: Attempts of former lives: a store has counted them, and they count no more.
+EARLIER: Final = "greenlane-earlier"
 DEAD: Final = "greenlane-dead"
 HISTORY: Final = "greenlane-history"
 #: Of a history. As many as the store keeps of an order.
@@ -90,4 +105,13 @@ def revived(headers: Mapping[str, Any]) -> dict[str, Any]:
     """Headers of a dead letter that is sent again: it has all its attempts before it, and its history behind it."""
     gone = (DEAD, ATTEMPTS, RETURNS)
     # The broker's own notes on deaths and deliveries would be taken for the new life's.
-    return {name: value for name, value in headers.items() if name not in gone and not name.startswith("x-")}
+    kept = {name: value for name, value in headers.items() if name not in gone and not name.startswith("x-")}
+    if kept.get("retries"):
+        kept["retries"] = 0
+    earlier = count_of(headers.get(EARLIER)) + count_of(headers.get(ATTEMPTS))
+    return {**kept, EARLIER: earlier} if earlier else kept
+
+
+def count_of(value: object) -> int:
+    """A count as a header has it; what is none counts as 0."""
+    return value if isinstance(value, int) and value > 0 else 0

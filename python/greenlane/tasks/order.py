@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from greenlane.tasks.dead_letters import ATTEMPTS, HISTORY, ORDER, RETURNS, Tried
+from greenlane.tasks.dead_letters import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of
 
 __all__ = [
     # headers of a message
@@ -75,6 +75,7 @@ class Order:
         "deliveries",
         "delivery",
         "due_ns",
+        "earlier",
         "generation",
         "guard",
         "history",
@@ -117,6 +118,8 @@ class Order:
         self.attempts = 0
         self.returns = 0
         self.deliveries = 0
+        # Begun before it was a dead letter and sent again: the store counts on, the bound does not.
+        self.earlier = 0
         self.history: tuple[Tried, ...] = ()
         # When the latest attempt began, seconds since 1970; 0 = not begun here.
         self.began_s = 0.0
@@ -141,9 +144,10 @@ class Order:
 
     def read(self, headers: Mapping[str, Any]) -> None:
         """Take over what the message's headers say; what they say wrongly counts as not said."""
-        self.attempts = _number(headers.get(ATTEMPTS))
-        self.returns = _number(headers.get(RETURNS))
-        self.deliveries = _number(headers.get(DELIVERIES))
+        self.attempts = count_of(headers.get(ATTEMPTS))
+        self.earlier = count_of(headers.get(EARLIER))
+        self.returns = count_of(headers.get(RETURNS))
+        self.deliveries = count_of(headers.get(DELIVERIES))
         deadline = headers.get(DEADLINE)
         try:
             self.deadline_at = float(deadline) if deadline is not None else 0.0
@@ -162,6 +166,7 @@ class Order:
         return {
             ORDER: self.id,
             ATTEMPTS: self.attempts,
+            **({EARLIER: self.earlier} if self.earlier else {}),
             RETURNS: self.returns,
             DELIVERIES: self.deliveries,
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
@@ -192,10 +197,6 @@ def current() -> Current | None:
     """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
     order = running.get()
     return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _history(value: object) -> tuple[Tried, ...]:

@@ -164,7 +164,7 @@ class Execution:
             raise self._wait(min(begun.wait_s, _AGAIN_S * 2.0 ** min(order.waits, 10), _AGAIN_MOST_S), None)
         order.waits = 0
         order.token = begun.token
-        order.attempts = max(order.attempts + 1, begun.attempt)
+        order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
         if order.attempts > self._most_of(task):
             order.history = tried_of(self._store.history(key)) or order.history
             said = self._store.unknown if begun.state is State.UNKNOWN else self._store.failed

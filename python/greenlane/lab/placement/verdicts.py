@@ -6,15 +6,15 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from greenlane.lab import verdict
 from greenlane.lab.placement.cells import Cell, Measured
 from greenlane.lab.placement.contenders import FIXED, OURS
 from greenlane.lab.placement.functions import Function
 from greenlane.lab.placement.run import Run
 from greenlane.lab.statistics import quantile
 from greenlane.lab.students_t import critical
-from greenlane.page.quantities import amount
 
 __all__ = ["Choice", "Verdict", "choices_of", "verdicts_of"]
 
@@ -29,40 +29,11 @@ Statistic = Callable[[Sequence[Run]], float]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One claim."""
+class Verdict(verdict.Verdict):
+    """One claim of one function among so many callers; of the idle loop, function = ""."""
 
-    function: str
-    callers: int
-    # What is compared, in words.
-    text: str
-    measured: float
-    # 95 % by Student's t over repetitions; NaN where there is only one.
-    low: float
-    high: float
-    # "<=" or ">=".
-    relation: str
-    target: float
-    unit: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the pooled value reaches the target."""
-        return self.measured <= self.target if self.relation == "<=" else self.measured >= self.target
-
-    @property
-    def word(self) -> str:
-        """`holds` or `FAILS`; with doubt where the interval has the target inside."""
-        inside = self.low <= self.target <= self.high
-        return f"{'holds' if self.holds else 'FAILS'}{' (interval crosses)' * inside}"
-
-    def said(self) -> str:
-        """One line."""
-        between = "" if math.isnan(self.low) else f" [{amount(self.low)}, {amount(self.high)}]"
-        sign = "≤" if self.relation == "<=" else "≥"
-        return (
-            f"{self.text}: {amount(self.measured)}{self.unit}{between} {sign} {self.target:g}{self.unit}: {self.word}"
-        )
+    function: str = ""
+    callers: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,20 +71,21 @@ def _verdicts(
     function: Function, callers: int, cells: dict[str, Sequence[Run]], idle: Sequence[Run]
 ) -> Iterator[Verdict]:
     fixed = [name for name in FIXED if name in cells]
+    of: Any = {"function": function.name, "callers": callers}
     if OURS in cells and len(fixed) == len(FIXED):
         best = min(fixed, key=lambda name: _p50_ms(cells[name]))
         text = f"{OURS}: p50 ÷ that of {best}, the best fixed placement"
         factor = _ratio(cells[OURS], cells[best], _p50_ms)
-        yield Verdict(function.name, callers, text, *factor, "<=", _MOST_FACTOR)
+        yield Verdict(text, *factor, "<=", _MOST_FACTOR, **of)
         text = f"{OURS}: heartbeat p99 beyond that of {best}"
         later = _difference(cells[OURS], cells[best], _beat_p99_ms)
-        yield Verdict(function.name, callers, text, *later, "<=", _MOST_BEAT_MS, " ms")
+        yield Verdict(text, *later, "<=", _MOST_BEAT_MS, unit=" ms", **of)
     if "thread" in cells and idle:
         added = _difference(cells["thread"], idle, _beat_p99_ms)
-        yield Verdict(function.name, callers, "thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, " ms")
+        yield Verdict("thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, unit=" ms", **of)
     if "thread" in cells and "inline" in cells and function.computes:
         work = _ratio(cells["thread"], cells["inline"], _per_s)
-        yield Verdict(function.name, callers, "thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK)
+        yield Verdict("thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK, **of)
 
 
 def _runs(measured: Measured, function: Function | None, callers: int, contender: str) -> Sequence[Run]:

@@ -1,0 +1,1 @@
+"""A recommendation feed: aiohttp, a sharded Redis, four first-level models, CatBoost; one service in many variants."""

@@ -1,0 +1,1 @@
+"""The first-level models: a process each, asked over HTTP for candidates."""

@@ -1,0 +1,153 @@
+"""`greenlane demo feed`: the article's ladder and ours, measured side by side.
+
+    main(argv, out, err) -> exit code      0 well, 1 the run failed, 2 a wrong option, 130 Ctrl-C
+
+Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every request's latency, every counter) and rows.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final, TextIO
+
+from feed.build import PROFILE
+from feed.program import code, told
+from greenlane.errors import PlatformError
+from greenlane.lab.environment import about
+from greenlane.lab.interruption import ended_by_signals
+from greenlane.lab.run.talk import LiveTalk
+
+from . import tables
+from .article import steps_of
+from .kept import Kept, sources_digest
+from .options import ATTEMPTED, Options, parse
+from .rows import rows_of
+from .run import Result, run
+from .shares import missing
+from .verdicts import verdicts_of
+
+SCHEMA: Final = "greenlane.demo-feed/1"
+_INTERRUPTED: Final = 130
+#: Told of a result.
+_PACKAGES: Final = ("greenlane", "aiohttp", "redis", "hiredis", "catboost", "numpy", "orjson", "py-spy")
+#: Options that do not change what is measured.
+_OUTWARD: Final = ("json", "fresh", "out", "folder")
+#: Rough seconds of a variant by itself and of a pair, beside their cells.
+_ALONE_S, _PAIR_S = 40, 20
+
+
+def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
+    """Runs the ladder. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
+    try:
+        options = parse(argv)
+        if isinstance(options, str):
+            out.write(options)
+            return 0
+        with ended_by_signals():
+            return _measured(options, out, err)
+    except Exception as error:
+        if not (said := told(ATTEMPTED, error)):
+            raise
+        err.write(f"\n{said}\n")
+        return code(error)
+    except KeyboardInterrupt:
+        err.write("\nstopped; every process was ended; the same command goes on where it was\n")
+        return _INTERRUPTED
+
+
+def _measured(options: Options, out: TextIO, err: TextIO) -> int:
+    if shutil.which("redis-server") is None:
+        raise PlatformError(ATTEMPTED, name="redis-server", value=None, rule="it on PATH",
+                            hint="apt-get install redis-server")  # fmt: skip
+    talk = LiveTalk(err, err)
+    environment = _environment(options)
+    kept = Kept(options.out, _identity(environment), fresh=options.fresh)
+    if len(kept):
+        talk.say(f"going on with {len(kept)} parts of an interrupted run; --fresh forgets them")
+    if said := missing():
+        talk.say(said)
+    many = len(options.variants)
+    minutes = many * (_ALONE_S + _PAIR_S + 9 * options.seconds) / 60
+    talk.say(f"{many} variants, about {minutes:.0f} min on an idle machine")
+    result = run(options, kept, talk)
+    code = _report(options, result, environment, talk, out)
+    kept.complete()
+    return code
+
+
+def _report(
+    options: Options, result: Result, environment: dict[str, object], talk: LiveTalk, out: TextIO
+) -> int:  # fmt: skip
+    rows, verdicts, steps = rows_of(result), verdicts_of(result), steps_of(result)
+    document = {
+        "schema": SCHEMA,
+        "environment": environment,
+        "rows": rows,
+        "steps": [step.row() for step in steps],
+        "verdicts": [verdict.row() for verdict in verdicts],
+        "outage": result.outage,
+    }
+    document = finite(document)
+    path = options.out / "rows.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    text = tables.shown(result, rows, verdicts, steps)
+    if options.json:
+        talk.say(text)
+        out.write(json.dumps(document) + "\n")
+    else:
+        talk.progress("")
+        out.write(f"{text}\n")
+    for remark in _remarks(result, rows):
+        talk.say(remark)
+    talk.say(f"rows {path}, every request {options.out / 'run.json'}")
+    return 0 if all(row["samples"] > row["errors"] for row in rows if row["stage"] is None) else 1
+
+
+def finite(value: Any) -> Any:
+    """JSON knows neither infinity (a ratio to nothing) nor NaN: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _remarks(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
+    runs = [run for pair in result.pairs.values() for cell in pair["cells"].values() for run in cell]
+    said = list(dict.fromkeys(run["warning"] for run in runs if run["warning"]))
+    others = max((row["others_cores"] for row in rows if row["stage"] is None), default=0.0)
+    if others > 0.2:
+        said.append(f"other programs used up to {others:.1f} cores meanwhile: end them and measure again")
+    return said
+
+
+def _environment(options: Options) -> dict[str, object]:
+    chosen = {
+        name: str(value) if name in ("out", "folder") else value for name, value in asdict(options).items()
+    }  # fmt: skip
+    return {
+        **about(_PACKAGES),
+        "options": chosen,
+        "sources": sources_digest(),
+        "native_profile": PROFILE,
+        "cpu_ms_per_job_of": "the service and its workers, not stores and models",
+        "path_cpu_ms_per_job_of": "cpu_ms_per_job times the ranking path's share with one request at a time",
+        "loop_lag_of": "how late the loop looks at what arrives at a random moment, from the lengths of its rounds",
+    }
+
+
+def _identity(environment: dict[str, object]) -> dict[str, object]:
+    """What the meaning of a result depends on."""
+    chosen = environment["options"]
+    assert isinstance(chosen, dict)
+    same = {name: value for name, value in environment.items() if name not in ("load_average_1min", "options")}
+    return {**same, "options": {name: value for name, value in chosen.items() if name not in _OUTWARD}}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))

@@ -1,0 +1,96 @@
+"""A Redis Cluster of three masters on loopback, without replicas: a lost shard is lost until it comes back."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+import redis
+
+from feed.children import StartFailed, free_port
+
+from .server import RedisServer
+from .slots import BOUNDS, SHARDS
+
+_SETTINGS: Final = {
+    # So soon (ms) the others say that a silent shard has failed.
+    "cluster-node-timeout": "1000",
+    # The other shards' items are better than none.
+    "cluster-require-full-coverage": "no",
+    "cluster-allow-reads-when-down": "yes",
+}
+# After its start a master takes no writes for 2 s (Redis's own CLUSTER_WRITABLE_DELAY).
+_WRITABLE_S: Final = 10.0
+
+
+class Cluster:
+    """The shards. They know each other from files written before their start, so no time goes into meeting.
+
+    Args:
+        folder: their working directories are made in it.
+        kept: folder with shard-0.rdb and so on, read at start; None = the shards begin empty.
+    """
+
+    def __init__(self, folder: Path, kept: Path | None = None) -> None:
+        self.shards = [
+            RedisServer(folder / f"shard-{number}", _SETTINGS, bus_port=free_port()) for number in range(SHARDS)
+        ]
+        for number, shard in enumerate(self.shards):
+            shard.folder.mkdir(parents=True)
+            (shard.folder / "nodes.conf").write_text(self._nodes(number))
+            if kept is not None:
+                (shard.folder / "dump.rdb").symlink_to((kept / f"shard-{number}.rdb").resolve())
+
+    @property
+    def ports(self) -> list[int]:
+        """One for each shard."""
+        return [shard.port for shard in self.shards]
+
+    def start(self) -> None:
+        """Blocks until every shard answers reads."""
+        for shard in self.shards:
+            shard.start()
+        for shard in self.shards:
+            self._wait(shard, "loading", "0", "persistence")
+
+    def wait_writable(self) -> None:
+        """Blocks until every shard takes writes: about 2 s from the start."""
+        for shard in self.shards:
+            self._wait(shard, "cluster_state", "ok", "")
+
+    def keep(self, folder: Path) -> None:
+        """Writes what the shards hold to `folder`, for a later start."""
+        folder.mkdir(parents=True)
+        for number, shard in enumerate(self.shards):
+            with redis.Redis(port=shard.port) as client:
+                client.save()
+            shutil.copyfile(shard.folder / "dump.rdb", folder / f"shard-{number}.rdb")
+
+    def end(self) -> None:
+        """Ends them all; idempotent."""
+        for shard in self.shards:
+            shard.end()
+
+    def _nodes(self, myself: int) -> str:
+        """nodes.conf of one shard: id, address, flags, epoch and slots of all."""
+        lines = []
+        for number, shard in enumerate(self.shards):
+            flags = "myself,master" if number == myself else "master"
+            address = f"127.0.0.1:{shard.port}@{shard.bus_port}"
+            slots = f"{BOUNDS[number]}-{BOUNDS[number + 1] - 1}"
+            lines.append(f"{number + 1:040x} {address} {flags} - 0 0 {number + 1} connected {slots}")
+        return "\n".join([*lines, f"vars currentEpoch {SHARDS} lastVoteEpoch 0", ""])
+
+    def _wait(self, shard: RedisServer, name: str, value: str, section: str) -> None:
+        until = time.monotonic() + _WRITABLE_S
+        with redis.Redis(port=shard.port) as client:
+            while time.monotonic() < until:
+                found = client.info(section) if section else client.execute_command("CLUSTER INFO")
+                if str(found.get(name)) == value:
+                    return
+                time.sleep(0.02)
+        raise StartFailed(
+            f"starting the cluster: {name} of port {shard.port}, expected {value!r} within {_WRITABLE_S:g} s"
+        )

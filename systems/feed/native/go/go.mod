@@ -1,0 +1,3 @@
+module greenlane/feed
+
+go 1.22

@@ -1,0 +1,101 @@
+"""The features in Go are those in Rust, bit for bit; and the Go runtime stays out of processes that fork."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from random import Random
+
+import numpy as np
+import pytest
+
+from feed import go_features, native
+from feed.build import GO_LIBRARY, build
+from feed.fingerprint import NOW_S, fingerprint, items_of, native_fingerprint, probes
+from feed.record import CITIES, TOPICS, Item, pack, to_json
+from feed.user import User
+from feed.world.lessons import lessons
+from feed.world.world import made
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")]
+
+SOMEBODY = User(1, CITIES[4], 55.75, 37.62, 1500.0, 0.25, {"cars": 0.5}, [3] * TOPICS, ["sedan", "лада", ""], [7, 0])
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ProcessPoolExecutor]:
+    build(GO_LIBRARY)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_a_process_that_was_not_spawned_does_not_load_go() -> None:
+    with pytest.raises(go_features.NotAWorker, match=r"expected a worker started by spawn\nhint: ProcessPoolExecutor"):
+        go_features.features(go_features.joined([]), SOMEBODY.packed(), NOW_S)
+
+
+def test_go_and_rust_have_one_fingerprint(worker: ProcessPoolExecutor) -> None:
+    def code(records: list[bytes], user: User, now_s: int) -> np.ndarray:
+        values = go_features.joined(list(records))
+        return worker.submit(go_features.features, values, user.packed(), now_s).result().columns
+
+    assert len(probes()) == 2
+    assert fingerprint(code) == native_fingerprint()
+
+
+def test_every_lesson_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
+    for lesson in lessons(made(seed=5, items=4_000), range(1, 9), 400):
+        values: list[bytes | None] = [record.tobytes() for record in lesson.records]
+        _same(worker, values, lesson.user, "packed")
+
+
+def test_json_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
+    items = [_titled(item, number) for number, item in enumerate(items_of(Random(6), 200))]
+    _same(worker, [to_json(item) for item in items], SOMEBODY, "json")
+    _same(worker, [to_json(item, version=1) for item in items[:20]], SOMEBODY, "json")
+
+
+def test_what_is_absent_or_unreadable_is_left_out(worker: ProcessPoolExecutor) -> None:
+    packed: list[bytes | None] = [pack(item) for item in items_of(Random(7), 40)]
+    packed[3], packed[5], packed[39] = None, b"\x02\x00", bytes([9]) + (packed[39] or b"")[1:] + b"later"
+    _same(worker, packed, SOMEBODY, "packed")
+    _same(worker, [b"", None, b"{}", b"null", b"[1]"], SOMEBODY, "json")
+    whole = to_json(items_of(Random(8), 1)[0])
+    broken: list[bytes | None] = [whole[:end] for end in range(0, len(whole), 7)]
+    broken += [
+        whole + b"x",
+        whole.replace(b'"price":', b'"price":-'),
+        whole.replace(b'"quality":', b'"quality":nan,"x":'),
+    ]
+    _same(worker, broken, SOMEBODY, "json")
+
+
+def test_json_in_other_dress_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
+    item = items_of(Random(9), 1)[0]
+    spelt = json.dumps(
+        {"new": [1, {"a": "]}"}, "\\"], "latitude": 0, **item, "more": "x", "n": -1.5e3, "t": True}, indent=1
+    )
+    as_written = spelt.replace('"quality": ', '"quality": 0.12345678901234567e0, "quality_": ')
+    _same(worker, [spelt.encode(), as_written.encode(), as_written.replace("e0,", "e-1,").encode()], SOMEBODY, "json")
+    _same(worker, [], SOMEBODY, "packed")
+
+
+def _titled(item: Item, number: int) -> Item:
+    return item | {"title": ["лада седан", "", " sedan  x", '\x00𝒳 " \\ sedan', "a b c d e f g h sedan"][number % 5]}
+
+
+def _same(worker: ProcessPoolExecutor, values: list[bytes | None], user: User, form: str) -> None:
+    found = worker.submit(go_features.features, go_features.joined(values), user.packed(), NOW_S, form).result()
+    matrix = native.features(values, user.packed(), NOW_S, form=form)  # type: ignore[arg-type]
+    wanted = np.asarray(matrix.columns)
+    assert found.columns.shape == wanted.shape and found.columns.flags.f_contiguous
+    assert np.array_equal(found.columns, wanted, equal_nan=True)
+    assert found.places.tolist() == np.asarray(matrix.places).tolist()
+    # In the order of the rows: all scores are equal, so a ranking by falling places gives them back.
+    rows = matrix.ranked(-np.arange(len(wanted), dtype=float))
+    for name in ("ids", "sellers", "categories", "boosts"):
+        assert getattr(found, name).tolist() == np.asarray(getattr(rows, name)).tolist()
+    assert int(found.older.sum()) == rows.older

@@ -1,0 +1,166 @@
+"""A RabbitMQ of our own: on loopback, in a temporary folder, with an Erlang port mapper of its own.
+
+    with RabbitMQ(folder) as broker: Celery(broker=broker.url)
+
+Whoever runs another RabbitMQ on this machine is not disturbed, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final, Self
+
+from greenlane.errors import PlatformError
+
+from .children import Process, free_port
+
+# disk_free_limit: its default (50 MB free) would block publishers on a small disk without a word.
+_CONFIGURATION: Final = """\
+listeners.tcp.1 = 127.0.0.1:{port}
+num_acceptors.tcp = 2
+log.console = true
+log.console.level = info
+log.file = false
+disk_free_limit.absolute = 1MB
+vm_memory_high_watermark.absolute = 1GB
+"""
+# Two schedulers that do not spin: the broker shall not take what is measured beside it.
+_NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+#: Where Debian's package has the scripts that do as they are told.
+DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
+_READY: Final = "Server startup complete"
+# A node that still has to write its queues gets so long to do it.
+_END_S: Final = 10.0
+
+
+class RabbitMQ:
+    """A broker with the user guest; ready some 5 s after its start. It keeps its queues over a crash.
+
+    Args:
+        folder: its configuration, queues and log; made if need be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.port = free_port()
+        self._node_port = free_port()
+        self._mapper_port = free_port()
+        self._mapper: Process | None = None
+        self._node: Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Its default virtual host."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
+
+    @property
+    def pid(self) -> int:
+        """The node's process id; 0 when it was not started."""
+        return self._node.pid if self._node else 0
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.end()
+
+    def start(self) -> None:
+        """Starts it, or starts it again on the same port with the queues that it had. Does not wait.
+
+        Raises:
+            PlatformError: it is not installed.
+        """
+        script, mapper = _installed("rabbitmq-server"), _installed("epmd")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "rabbitmq.conf").write_text(_CONFIGURATION.format(port=self.port))
+        (self.folder / "rabbitmq-env.conf").touch()
+        (self.folder / "plugins").write_text("[].\n")
+        if self._mapper is None:
+            command = [mapper, "-port", str(self._mapper_port)]
+            self._mapper = Process(command, self.folder / "mapper.log", self._environment())
+            self._mapper.wait_for_port(self._mapper_port)
+        # Its readiness is read from the log: an earlier start's would be believed.
+        log = self.folder / "node.log"
+        log.unlink(missing_ok=True)
+        self._node = Process([script], log, self._environment(), self.folder)
+
+    def wait_ready(self) -> None:
+        """Blocks until it has started.
+
+        Raises:
+            StartFailed: it ended, or nothing within a minute.
+        """
+        node = self._running()
+        node.wait_until(lambda: _READY in node.log.read_text(errors="replace"), "the broker to be ready")
+
+    def queues(self) -> list[str]:
+        """The names of all queues. Costs a second of CPU: Erlang starts for it."""
+        command = [_installed("rabbitmqctl"), "list_queues", "--quiet", "--no-table-headers", "name"]
+        asked = subprocess.run(
+            command, env={**os.environ, **self._environment()}, cwd=self.folder, timeout=60, check=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return asked.stdout.split()
+
+    def kill(self) -> None:
+        """It crashes."""
+        self._running().kill()
+
+    def signal(self, number: int) -> None:
+        """SIGSTOP and SIGCONT, for example."""
+        self._running().signal(number)
+
+    def end(self) -> None:
+        """It ends, then its port mapper. Idempotent."""
+        if self._node is not None:
+            self._node.end(_END_S)
+        if self._mapper is not None:
+            self._mapper.end()
+            self._mapper = None
+
+    def _running(self) -> Process:
+        assert self._node is not None, "start the broker first"
+        return self._node
+
+    def _environment(self) -> dict[str, str]:
+        folder = str(self.folder)
+        return {
+            "HOME": folder,  # the cookie by which nodes trust each other
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            # The same at each start, whatever its ports are: its queues are found by it.
+            "RABBITMQ_NODENAME": "pos@localhost",
+            "RABBITMQ_DIST_PORT": str(self._node_port),
+            "RABBITMQ_MNESIA_BASE": f"{folder}/queues",
+            "RABBITMQ_LOG_BASE": f"{folder}/log",
+            "RABBITMQ_CONF_ENV_FILE": f"{folder}/rabbitmq-env.conf",
+            "RABBITMQ_CONFIG_FILE": f"{folder}/rabbitmq.conf",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{folder}/plugins",
+            "RABBITMQ_PID_FILE": f"{folder}/pid",
+            # The script becomes the node instead of waiting for it: the process that we started is the node.
+            "RABBITMQ_ALLOW_INPUT": "1",
+            "RABBITMQ_SERVER_START_ARGS": _NODE,
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+        }
+
+
+def _installed(program: str) -> str:
+    # Debian's own wrapper changes user and folder: the script below it does what it is told.
+    if program.startswith("rabbitmq"):
+        found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{program}"))
+        if found:
+            return str(found[-1])
+    path = shutil.which(program, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
+    if path is None:
+        raise PlatformError("start RabbitMQ", name=program, value=None, rule="it to be installed",
+                            hint="apt-get install rabbitmq-server")  # fmt: skip
+    return path
