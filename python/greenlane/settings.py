@@ -49,7 +49,8 @@ _TASK_RULE: Final[Pattern] = (
     "one or more of limit:N least:N weight:N most_frac:0.N, with spaces",
 )
 _TASK_ALLOW: Final[Pattern] = (
-    "early-ack|no-confirms|transient|broker", "one of early-ack, no-confirms, transient, broker"
+    "early-ack|no-confirms|transient|broker",
+    "one of early-ack, no-confirms, transient, broker",
 )
 _LANE_NAME: Final[Pattern] = (r"[A-Za-z0-9_.-]{1,64}", "1 to 64 of the characters A-Z a-z 0-9 _ . -")
 _GLOB: Final[Pattern] = (r"[^\0\s](.*[^\0\s])?", "a glob on a route or path, such as '/quote*' or 'GET /bikes/*'")
