@@ -13,6 +13,7 @@ from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:
+    from greenlane.lab.arguments import Values
     from greenlane.lab.part3.cells import Cell, Measured
     from greenlane.lab.part3.presets import Beside, Preset
     from greenlane.lab.part3.rows import Row
@@ -159,19 +160,17 @@ def _given(text: str | None, default: str) -> str:
 
 
 def _whole(flag: str, text: str, low: int, high: int) -> int:
-    if text.isdecimal() and low <= int(text) <= high:
-        return int(text)
-    raise SettingsError(flag, text, f"a whole number from {low} to {high}", _HINT, attempted=_ATTEMPT)
+    return _values().whole(flag, text, low, high)
 
 
 def _number(flag: str, text: str, high: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if 0 <= value <= high:
-        return value
-    raise SettingsError(flag, text, f"a number from 0 to {high:g}", _HINT, attempted=_ATTEMPT)
+    return _values().number(flag, text, 0, high)
+
+
+def _values() -> Values:
+    from greenlane.lab.arguments import Values
+
+    return Values(_ATTEMPT, _HINT)
 
 
 def _make(folder: Path | None) -> None:

@@ -133,11 +133,9 @@ def _callers(text: str) -> list[int]:
 
 
 def _whole(flag: str, text: str | None, default: int, low: int, high: int) -> int:
-    if text is None:
-        return default
-    if text.isdecimal() and low <= int(text) <= high:
-        return int(text)
-    raise SettingsError(flag, text, f"a whole number from {low} to {high}", _HINT, attempted=_ATTEMPT)
+    from greenlane.lab.arguments import Values
+
+    return default if text is None else Values(_ATTEMPT, _HINT).whole(flag, text, low, high)
 
 
 def _number(flag: str, text: str | None, default: float, high: float) -> float:

@@ -12,13 +12,14 @@ import asyncio
 import selectors
 import time
 from asyncio import selector_events
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
-#: Takes CPU, ns, of whoever computes in this context; None = nobody asks.
-Takes = Callable[[int], None]
+from .steps import Steps, Takes
+
+# Of whoever computes in this context; None = nobody asks.
 _TAKES: ContextVar[Takes | None] = ContextVar("feed_takes_cpu", default=None)
 
 
@@ -51,7 +52,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
         task.add_done_callback(lambda _: coro.close())
         return task
 
-    # asyncio has no public name for it; so it is called in Python 3.7 to 3.14.
+    # asyncio has no public name for it; CPython 3.11 to 3.13 call it so.
     def _make_socket_transport(
         self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
     ) -> _Timed:
@@ -84,27 +85,4 @@ class _Timed(selector_events._SelectorSocketTransport):  # type: ignore[name-def
 
 
 async def _driven(coroutine: Coroutine[Any, Any, Any], takes: Takes) -> Any:
-    return await _Steps(coroutine, takes)
-
-
-class _Steps:
-    """Drives a coroutine step by step, as a task does, with a clock around each step."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], takes: Takes) -> None:
-        self._coroutine = coroutine
-        self._takes = takes
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        step, given = self._coroutine.send, None
-        while True:
-            began_ns = time.thread_time_ns()
-            try:
-                awaited = step(given)
-            except StopIteration as end:
-                return end.value
-            finally:
-                self._takes(time.thread_time_ns() - began_ns)
-            try:
-                given, step = (yield awaited), self._coroutine.send
-            except BaseException as error:
-                given, step = error, self._coroutine.throw
+    return await Steps(coroutine, takes)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from .clock import TimedSelector, selector_of
 from .counted import counted
+from .steps import Steps
 
 T = TypeVar("T")
 
@@ -115,31 +116,13 @@ class Stages:
         return {name: stage.row() for name, stage in self.stages.items()}
 
 
-class _Measured(Generic[T]):
-    """Drives a coroutine step by step, as a task does, and takes the time of each."""
+class _Measured(Steps[T]):
+    """The steps of a stage's coroutine, and how long it waited between them for the loop."""
 
     def __init__(self, stage: Stage, coroutine: Coroutine[Any, Any, T], selector: TimedSelector | None) -> None:
+        super().__init__(coroutine, stage.takes)
         self._stage = stage
-        self._coroutine = coroutine
         self._selector = selector
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        step, given = self._coroutine.send, None
-        while True:
-            cpu_ns = time.thread_time_ns()
-            try:
-                awaited = step(given)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            finally:
-                self._stage.cpu_ns += time.thread_time_ns() - cpu_ns
-            suspended_ns = time.monotonic_ns()
-            try:
-                given, step = (yield awaited), self._coroutine.send
-            except BaseException as error:
-                given, step = error, self._coroutine.throw
-            self._resumed(suspended_ns)
 
     def _resumed(self, suspended_ns: int) -> None:
         if self._selector is None:
