@@ -65,11 +65,11 @@ test-rust: build
 	$(FEED_CARGO) test $(FEED_WORKSPACE)
 
 test-python: feed-native
-	FEED_PROFILE=quick $(PYTEST) -m "not system and not soak" $(ARGS)
+	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)
 
 test-system: feed-native ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
-	FEED_PROFILE=quick $(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
+	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
 
 soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
