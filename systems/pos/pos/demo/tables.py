@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.lab.columns import columns
 from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount, milliseconds, share
 
@@ -41,9 +42,9 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
         "saturated": ("DoorDash's case, time divided by 10: a queue that never empties", _ARTICLE),
         "offered": ("DoorDash's case: the rates that they printed", _OFFERED),
     }
-    for stage, (title, columns) in titles.items():
+    for stage, (title, shown_columns) in titles.items():
         if mine := [row for row in rows if row["stage"] == stage]:
-            parts.append(f"{title}\n{_table(mine, columns)}")
+            parts.append(f"{title}\n{columns(mine, shown_columns, _cell)}")
     if well := [row for row in rows if row["merchant_class"] == "healthy"]:
         parts.append(_by_publish(well))
     if any(row["stage"] in ("saturated", "offered") for row in rows):
@@ -82,20 +83,6 @@ def _beside(rows: Sequence[Row]) -> str:
             if row["contender"] == name and row["stage"] == "saturated":
                 lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h")
     return "\n".join(lines)
-
-
-def _table(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> str:
-    """Names to the left, numbers to the right."""
-    cells = [[title for title, _ in columns], *([_cell(name, row[name]) for _, name in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    words = [any(isinstance(row[name], str) for row in rows) for _, name in columns]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if is_word else cell.rjust(width)
-            for cell, width, is_word in zip(line, widths, words, strict=True)
-        ).rstrip()
-        for line in cells
-    )
 
 
 def _cell(name: str, value: object) -> str:
