@@ -52,7 +52,5 @@ def test_ctrl_c_and_sigterm_end_it_with_130(number: signal.Signals) -> None:
 
 def test_words_stand_to_the_left_and_numbers_to_the_right() -> None:
     rows = [{"name": "four", "rate": 12.5}, {"name": "ours", "rate": 226.0}]
-    text = columns(
-        rows, (("who", "name"), ("per s", "rate")), lambda name, value: f"{value:.0f}" * (name == "rate") or value
-    )
+    text = columns(rows, (("who", "name"), ("per s", "rate")), lambda _, value: f"{value:>.4}")
     assert text == "who   per s\nfour   12.5\nours  226.0"

@@ -107,10 +107,10 @@ class Site:
         for name in self._plan.merchants:
             self._ports[name] = free_port(), free_port() if name == OVER_GRPC else 0
             self.start_merchant(name, wait=False)
-        self.around.write(self.file)
         for name, process in self._merchants.items():
             process.wait_for_port(self._ports[name][0])
-        self.broker.wait_ready()
+        self.broker.wait_started()
+        self.around.write(self.file)
         declare(self.app, self._plan.queue_kind)
 
     @property
