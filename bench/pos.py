@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.claims import Claim
+from greenlane.lab.run.sources import digest
 from greenlane.lab.run.talk import Talk
 
 REPETITIONS = 3
@@ -35,6 +36,11 @@ def installed() -> None:
     from pos.broker import installed
 
     installed()
+
+
+def sources() -> str:
+    """Of all that its result depends on, sixteen digits."""
+    return digest(*(path.read_bytes() for path in sorted(_SYSTEM.glob("pos/**/*.py"))))
 
 
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:

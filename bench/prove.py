@@ -160,10 +160,11 @@ class _Proof:
 
     def _pos(self) -> None:
         print("\npos: orders to ten merchants, one of them slow, against stock Celery", flush=True)
-        known = self._store.note("pos")
+        name = f"pos-{pos.sources()}"
+        known = self._store.note(name)
         if not isinstance(known, list):
             known = pos.measure(self._quick, LiveTalk(sys.stdout, sys.stderr))
-            self._store.keep_note("pos", known)
+            self._store.keep_note(name, known)
         self._judge(pos.claims(known))
 
     def _block(self, block: Block, costs: dict[str, float]) -> None:

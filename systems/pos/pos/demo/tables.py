@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from greenlane.lab.columns import columns
 from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import amount, milliseconds, share
+from greenlane.page.quantities import amount, factor, milliseconds, share
 
 from . import article
 
@@ -68,20 +68,23 @@ def _by_publish(rows: Sequence[Row]) -> str:
 
 
 def _beside(rows: Sequence[Row]) -> str:
-    """What was printed, and what was measured of the same."""
+    """What was printed, and what was measured of the same; then how far each worker goes."""
     lines = ["Printed, and measured"]
     for name, per_h, cpu in (
         ("prefork-4", article.BEFORE_PER_H, article.BEFORE_CPU_FRAC),
         ("gevent-200", article.AFTER_PER_H, article.AFTER_CPU_FRAC),
     ):
-        for row in rows:
-            if row["contender"] == name and row["stage"] == "offered":
-                lines.append(
-                    f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{share(cpu)} of CPU; "
-                    f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
-                )  # fmt: skip
-            if row["contender"] == name and row["stage"] == "saturated":
-                lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h")
+        lines += [
+            f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{share(cpu)} of CPU; "
+            f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
+            for row in rows if row["contender"] == name and row["stage"] == "offered"
+        ]  # fmt: skip
+    most = {row["contender"]: row for row in rows if row["stage"] == "saturated"}
+    four = most.get("prefork-4")
+    for name, row in most.items():
+        times = f", {factor(row['per_h'] / four['per_h'])} prefork-4's" if four and row is not four else ""
+        memory = f"{amount(row['pss_mb_per_slot'])} MB a slot"
+        lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h{times}, in {memory}")
     return "\n".join(lines)
 
 
