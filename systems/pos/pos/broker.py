@@ -33,6 +33,8 @@ _NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_u
 #: Where Debian's package has the scripts that do as they are told.
 DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 _READY: Final = "Server startup complete"
+# What it writes before any order, some 5 MB, and the orders of a run.
+_ROOM_MB: Final = 50
 # A free port may be another program's before it is ours.
 _STARTS: Final = 3
 _REASON: Final = re.compile(r"BOOT FAILED\s*\n(?:.*\n){0,12}")
@@ -81,10 +83,14 @@ class RabbitMQ:
         """Starts it, or starts it again on the same port with the queues that it had. Does not wait.
 
         Raises:
-            PlatformError: it is not installed.
+            PlatformError: it is not installed, or its folder has no room.
         """
         script, mapper = installed()
         self.folder.mkdir(parents=True, exist_ok=True)
+        if (free_mb := shutil.disk_usage(self.folder).free / 1e6) < _ROOM_MB:
+            raise PlatformError("start RabbitMQ", name="free_mb", value=round(free_mb, 1),
+                                rule=f"{_ROOM_MB} or more for its queues in {self.folder}",
+                                hint="make room there, or set TMPDIR to another folder")  # fmt: skip
         (self.folder / "rabbitmq.conf").write_text(_CONFIGURATION.format(port=self.port))
         (self.folder / "rabbitmq-env.conf").touch()
         (self.folder / "plugins").write_text("[].\n")
@@ -143,10 +149,10 @@ class RabbitMQ:
         """SIGSTOP and SIGCONT, for example."""
         self._running().signal(number)
 
-    def end(self) -> None:
-        """It ends, then its port mapper. Idempotent."""
+    def end(self, grace_s: float = _END_S) -> None:
+        """It ends, then its port mapper. Idempotent. After `grace_s` it is killed: its queues may lack something."""
         if self._node is not None:
-            self._node.end(_END_S)
+            self._node.end(grace_s)
         if self._mapper is not None:
             self._mapper.end()
             self._mapper = None

@@ -223,7 +223,8 @@ class Site:
         if self._app is not None:
             self._app.close()
             self._app = None
-        self.broker.end()
+        # Queues that nobody will read need not be written.
+        self.broker.end(0.0) if self._temporary else self.broker.end()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 

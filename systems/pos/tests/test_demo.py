@@ -73,6 +73,7 @@ def test_a_preset_has_its_own_stages_and_contenders() -> None:
         (["--seconds", "nan"], "a number from 1"),
         (["--repetitions", "1.5"], "a whole number from 1"),
         (["--per-s", "-3"], "a number from 1 to 500"),
+        (["--per-s", "4", "--seconds", "4"], "20 orders or more in a run"),
         (["--queues", "mirrored"], "one of classic, quorum"),
         (["--colour", "red"], "options that exist"),
         (["--sec", "3"], "options that exist"),

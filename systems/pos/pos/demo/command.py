@@ -21,7 +21,7 @@ from greenlane.lab.run.talk import LiveTalk
 from . import tables
 from .options import ATTEMPTED, Options, parse
 from .rows import rows_of
-from .run import Result, run
+from .run import Result, run, written
 from .verdicts import verdicts_of
 
 SCHEMA: Final = "greenlane.demo-pos/1"
@@ -46,7 +46,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "run.json").write_text("{}\n", encoding="utf-8")
+        written(options.out / "run.json", "{}")
     except OSError as error:
         rule = f"a folder that can be written ({error.strerror})"
         raise SettingsError("--out", str(options.out), rule, "give another folder", attempted=ATTEMPTED) from None
@@ -69,7 +69,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
         "verdicts": [verdict.row() for verdict in verdicts],
     }
     path = options.out / "rows.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    written(path, json.dumps(document, indent=1))
     text = tables.shown(rows, verdicts)
     if options.json:
         talk.say(text)
@@ -78,7 +78,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
         talk.progress("")
         out.write(f"{text}\n")
     for row in rows:
-        if row.get("publish_lag_ms", 0) > _LAG_MS:
+        if row.get("publish_lag_ms", 0) > _LAG_MS and row["merchant_class"] == "healthy":
             talk.say(f"{row['contender']}: orders were published up to {row['publish_lag_ms']:.0f} ms late: "
                      "the machine is busy with something else")  # fmt: skip
         if row.get("queue_emptied"):

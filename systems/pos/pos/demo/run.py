@@ -91,7 +91,16 @@ def _said(found: Json) -> str:
 
 
 def _keep(folder: Path, runs: dict[str, dict[str, list[Json]]]) -> None:
-    (folder / "run.json").write_text(json.dumps(runs) + "\n", encoding="utf-8")
+    written(folder / "run.json", json.dumps(runs))
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def slots(name: str) -> int:

@@ -77,7 +77,7 @@ def _nothing_lost(result: Result, name: str) -> Iterator[Verdict]:
     runs = [run for cells in result.runs.values() for run in cells.get(name, [])]
     lost, doubled = (sum(run[count] for run in runs) for count in ("lost", "effects_doubled"))
     text = f"{name}: orders lost when the worker is killed at the end of each run"
-    yield Verdict(text, lost, math.nan, math.nan, "<=", 0, f"{len(runs)} runs")
+    yield Verdict(text, lost, math.nan, math.nan, "<=", 0, f"{len(runs)} run{'s' * (len(runs) > 1)}")
     yield Verdict(f"{name}: effects doubled", doubled, math.nan, math.nan, "<=", 0)
 
 
