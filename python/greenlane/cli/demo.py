@@ -6,12 +6,13 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.errors import PlatformError
+from greenlane.errors import PlatformError, SettingsError
 
 __all__ = ["COMMAND"]
 
@@ -38,10 +39,23 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.name in SYSTEMS:
         sys.path.insert(0, str(_system(arguments.name)))
-    with needed("demo", "start the demo"):
-        command = importlib.import_module(DEMOS[arguments.name])
+    command = _imported(arguments.name)
     code: int = command.main(arguments.rest, output.out, output.err)
     return code
+
+
+def _imported(name: str) -> ModuleType:
+    """Raises SettingsError where a package is missing: a system's are the checkout's, the other's an extra."""
+    if name not in SYSTEMS:
+        with needed("demo", "start the demo"):
+            return importlib.import_module(DEMOS[name])
+    try:
+        return importlib.import_module(DEMOS[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in ("greenlane", *SYSTEMS.values()):
+            raise
+        rule = f"what systems/{SYSTEMS[name]} needs, installed"
+        raise SettingsError("module", error.name, rule, "make build", attempted=f"start the demo {name}") from None
 
 
 def _system(name: str) -> Path:

@@ -8,6 +8,7 @@ Whoever runs another RabbitMQ on this machine is not disturbed, and nothing is l
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final, Self
 
 from greenlane.errors import PlatformError
 
-from .children import Process, free_port
+from .children import Process, StartFailed, free_port
 
 # disk_free_limit: its default (50 MB free) would block publishers on a small disk without a word.
 _CONFIGURATION: Final = """\
@@ -32,6 +33,11 @@ _NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_u
 #: Where Debian's package has the scripts that do as they are told.
 DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 _READY: Final = "Server startup complete"
+# What it writes before any order, some 5 MB, and the orders of a run.
+_ROOM_MB: Final = 50
+# A free port may be another program's before it is ours.
+_STARTS: Final = 3
+_REASON: Final = re.compile(r"BOOT FAILED\s*\n(?:.*\n){0,12}")
 # A node that still has to write its queues gets so long to do it.
 _END_S: Final = 10.0
 
@@ -64,7 +70,7 @@ class RabbitMQ:
     def __enter__(self) -> Self:
         try:
             self.start()
-            self.wait_ready()
+            self.wait_started()
         except BaseException:
             self.end()
             raise
@@ -77,10 +83,14 @@ class RabbitMQ:
         """Starts it, or starts it again on the same port with the queues that it had. Does not wait.
 
         Raises:
-            PlatformError: it is not installed.
+            PlatformError: it is not installed, or its folder has no room.
         """
-        script, mapper = _installed("rabbitmq-server"), _installed("epmd")
+        script, mapper = installed()
         self.folder.mkdir(parents=True, exist_ok=True)
+        if (free_mb := shutil.disk_usage(self.folder).free / 1e6) < _ROOM_MB:
+            raise PlatformError("start RabbitMQ", name="free_mb", value=round(free_mb, 1),
+                                rule=f"{_ROOM_MB} or more for its queues in {self.folder}",
+                                hint="make room there, or set TMPDIR to another folder")  # fmt: skip
         (self.folder / "rabbitmq.conf").write_text(_CONFIGURATION.format(port=self.port))
         (self.folder / "rabbitmq-env.conf").touch()
         (self.folder / "plugins").write_text("[].\n")
@@ -100,7 +110,27 @@ class RabbitMQ:
             StartFailed: it ended, or nothing within a minute.
         """
         node = self._running()
-        node.wait_until(lambda: _READY in node.log.read_text(errors="replace"), "the broker to be ready")
+        try:
+            node.wait_until(lambda: _READY in node.log.read_text(errors="replace"), "the broker to be ready")
+        except StartFailed:
+            why = _why(node.log.read_text(errors="replace")) or node.said()
+            raise StartFailed(f"start RabbitMQ: it ended, expected it to be ready; it said:\n{why}") from None
+
+    def wait_started(self) -> None:
+        """Blocks until its first start has succeeded: a port that another program took meanwhile is given up.
+
+        Raises:
+            StartFailed: it ended each time, or nothing within a minute.
+        """
+        for left in reversed(range(_STARTS)):
+            try:
+                return self.wait_ready()
+            except StartFailed:
+                if not left:
+                    raise
+                self.end()
+                self.port, self._node_port, self._mapper_port = free_port(), free_port(), free_port()
+                self.start()
 
     def queues(self) -> list[str]:
         """The names of all queues. Costs a second of CPU: Erlang starts for it."""
@@ -119,10 +149,10 @@ class RabbitMQ:
         """SIGSTOP and SIGCONT, for example."""
         self._running().signal(number)
 
-    def end(self) -> None:
-        """It ends, then its port mapper. Idempotent."""
+    def end(self, grace_s: float = _END_S) -> None:
+        """It ends, then its port mapper. Idempotent. After `grace_s` it is killed: its queues may lack something."""
         if self._node is not None:
-            self._node.end(_END_S)
+            self._node.end(grace_s)
         if self._mapper is not None:
             self._mapper.end()
             self._mapper = None
@@ -151,6 +181,21 @@ class RabbitMQ:
             "RABBITMQ_SERVER_START_ARGS": _NODE,
             "LANG": os.environ.get("LANG", "C.UTF-8"),
         }
+
+
+def _why(log: str) -> str:
+    """What a node that could not start says of it; "" = nothing."""
+    found = _REASON.search(re.sub(r"^\S+ \S+ \[\w+\] <\S+> ?", "", log, flags=re.MULTILINE))
+    return "\n".join(line for line in (found[0] if found else "").splitlines() if line.strip())
+
+
+def installed() -> tuple[str, str]:
+    """RabbitMQ's start script, and Erlang's port mapper.
+
+    Raises:
+        PlatformError: one of them is not there.
+    """
+    return _installed("rabbitmq-server"), _installed("epmd")
 
 
 def _installed(program: str) -> str:

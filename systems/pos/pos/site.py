@@ -29,6 +29,7 @@ from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
 
+from .backend.demand import MOST_PER_S
 from .broker import RabbitMQ
 from .children import Process, StartFailed, free_port
 from .contenders import CONTENDERS, OURS, start, store_url
@@ -43,6 +44,7 @@ _ANSWER_S: Final = 10.0
 _GRACE_S: Final = 3.0
 _CHECK_S: Final = 0.5
 _NO_WORKER: Final = "none"
+_LAST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ class Site:
         for name in self._plan.merchants:
             self._ports[name] = free_port(), free_port() if name == OVER_GRPC else 0
             self.start_merchant(name, wait=False)
-        self.around.write(self.file)
         for name, process in self._merchants.items():
             process.wait_for_port(self._ports[name][0])
-        self.broker.wait_ready()
+        self.broker.wait_started()
+        self.around.write(self.file)
         declare(self.app, self._plan.queue_kind)
 
     @property
@@ -223,7 +225,8 @@ class Site:
         if self._app is not None:
             self._app.close()
             self._app = None
-        self.broker.end()
+        # Queues that nobody will read need not be written.
+        self.broker.end(0.0) if self._temporary else self.broker.end()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -241,20 +244,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--queues", default="classic", choices=("classic", "quorum"), help="RabbitMQ's kind of queue (classic)")
     given = parser.parse_args(argv)
     try:
+        merchants = _checked(given)
         # Asked to end in whatever way, it ends what it has started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
-            if not 0 <= given.per_s <= 1_000:
-                raise SettingsError("--per-s", given.per_s, "0 to 1000", attempted="start the site")
-            merchants = given.merchants.split(",")
-            if not set(merchants) <= set(MERCHANTS):
-                rule = f"some of {', '.join(MERCHANTS)}, with commas"
-                raise SettingsError("--merchants", given.merchants, rule, attempted="start the site")
             _stay(given, merchants)
     except GreenlaneError as error:
         _said(str(error))
         return error.exit_code
     return 0
+
+
+def _checked(given: argparse.Namespace) -> list[str]:
+    """The merchants. Raises SettingsError."""
+    attempted = "start the site"
+    if not 0 <= given.per_s <= MOST_PER_S:
+        raise SettingsError("--per-s", given.per_s, f"0 to {MOST_PER_S:g}", attempted=attempted)
+    if not 0 <= given.port <= _LAST_PORT:
+        raise SettingsError("--port", given.port, f"0 to {_LAST_PORT}; 0 = a free one", attempted=attempted)
+    merchants: list[str] = given.merchants.split(",")
+    if not set(merchants) <= set(MERCHANTS) or len(set(merchants)) < len(merchants):
+        rule = f"some of {', '.join(MERCHANTS)}, each once, with commas"
+        raise SettingsError("--merchants", given.merchants, rule, attempted=attempted)
+    if given.folder is not None and given.folder.exists() and not given.folder.is_dir():
+        raise SettingsError("--folder", str(given.folder), "a folder, or a name that is free", attempted=attempted)
+    return merchants
 
 
 def _stay(given: argparse.Namespace, merchants: Sequence[str]) -> None:

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from greenlane.errors import SettingsError
+from greenlane.settings import Settings
 from pos.demo import article
 from pos.demo.command import main
 from pos.demo.full import rate_per_s
 from pos.demo.options import Options, parse
-from pos.demo.rows import by, percentiles, rows_of
+from pos.demo.rows import percentiles, rows_of
 from pos.demo.run import Result
 from pos.demo.slow import waiting_most
 from pos.demo.tables import shown
-from pos.demo.verdicts import verdicts_of
+from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, verdicts_of
 
 USAGE = {"cpu_ns": 2 * 10**9, "wall_ns": 10 * 10**9, "pss_mb": 60.0, "processes": 1, "parked_most": None}
 
@@ -72,6 +73,7 @@ def test_a_preset_has_its_own_stages_and_contenders() -> None:
         (["--seconds", "nan"], "a number from 1"),
         (["--repetitions", "1.5"], "a whole number from 1"),
         (["--per-s", "-3"], "a number from 1 to 500"),
+        (["--per-s", "4", "--seconds", "4"], "20 orders or more in a run"),
         (["--queues", "mirrored"], "one of classic, quorum"),
         (["--colour", "red"], "options that exist"),
         (["--sec", "3"], "options that exist"),
@@ -168,20 +170,40 @@ def test_the_articles_figures_are_taken_apart_as_arithmetic_has_it() -> None:
         assert figure in text
 
 
-def test_verdicts_hold_greenlane_against_what_ran_beside_it() -> None:
+def measured(**greenlane: Any) -> Result:
+    full = (("prefork-4", 130), ("gevent-200", 2_200), ("greenlane", 2_250))
+    usage = {**USAGE, "parked_most": 40}
     runs = {
-        "slow-merchant": {"greenlane": [slow_run("greenlane", [310.0] * 40)]},
-        "capacity": {name: [full_run(name, done)] for name, done in
-                     (("prefork-4", 130), ("gevent-200", 2_200), ("greenlane", 2_250))},
-    }  # fmt: skip
-    rows = rows_of(Result(runs, 10))
-    assert [verdict.holds for verdict in verdicts_of(rows)] == [True] * 6
-    healthy = by(rows, stage="slow-merchant", merchant_class="healthy")
-    assert healthy is not None
-    healthy["p95_ms"] = None
-    assert [verdict.holds for verdict in verdicts_of(rows)] == [True, True, True, False, True, True]
-    assert "≤ 360 ms: FAILS; some never came" in shown(rows, verdicts_of(rows))
+        "slow-merchant": {"greenlane": [slow_run("greenlane", [310.0] * 40, usage=usage, **greenlane)] * 2},
+        "capacity": {name: [full_run(name, done), full_run(name, done + 10)] for name, done in full},
+    }
+    return Result(runs, 10)
+
+
+def test_verdicts_hold_greenlane_against_what_ran_beside_it_with_intervals() -> None:
+    times, cpu, done, p95, calls, held, lost, doubled = verdicts_of(measured())
+    assert all(one.holds for one in (times, cpu, done, p95, calls, held, lost, doubled))
+    assert times.measured == pytest.approx(2_255 / 135) and times.low < times.measured < times.high
+    assert times.word == "holds (interval crosses)" and cpu.low < cpu.measured < cpu.high
+    assert (done.measured, done.low, done.high, done.remark) == (0, 0, 0, "80 of 80 done")
+    assert (p95.measured, p95.high, p95.target) == (310, 310, 360)
+    assert (calls.measured, calls.target, held.measured, held.target) == (20, 100, 40, 1_000)
+    assert "of 200 slots" in calls.remark and lost.remark == "4 runs"
+
+
+def test_an_order_that_never_came_fails_its_verdicts() -> None:
+    runs = [slow_run("greenlane", [310.0] * 18 + [None] * 2, lost=1)]
+    done, p95, calls, lost, doubled = verdicts_of(Result({"slow-merchant": {"greenlane": runs}}, 2))
+    assert (done.holds, p95.holds, calls.holds, lost.holds, doubled.holds) == (False, False, True, False, True)
+    assert (done.measured, p95.row()["measured"], lost.measured) == (2, None, 1)
+    text = shown(rows_of(Result({"slow-merchant": {"greenlane": runs}}, 2)), [done, p95])
+    assert "≤ 360 ms: FAILS; some never came" in text and "FAILS; 18 of 20 done" in text
+
+
+def test_bounds_are_those_of_the_settings_that_the_worker_runs_with() -> None:
+    settings = Settings()
+    assert (settings.task_parked_most, settings.task_most_frac) == (MOST_PARKED, MOST_FRAC)
 
 
 def test_there_is_no_verdict_without_greenlane() -> None:
-    assert verdicts_of(rows_of(Result({"capacity": {"prefork-4": [full_run("prefork-4", 130)]}}, 10))) == []
+    assert verdicts_of(Result({"capacity": {"prefork-4": [full_run("prefork-4", 130)]}}, 10)) == []

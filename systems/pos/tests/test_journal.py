@@ -85,7 +85,7 @@ def test_a_worker_that_is_faster_than_its_publishers_line_confuses_nothing() -> 
     orders.take([entry(Event.BEGAN, "a", 1), entry(Event.DONE, "a", 2), entry(Event.PUBLISHED, "a", 0.5)])
     found = orders.known("a")
     assert found is not None and (found.state, found.published_ns) == ("done", S // 2)
-    assert [event for _, event, _, _ in orders.since(0)] == ["began", "done"]
+    assert [event for _, event, *_ in orders.since(0)] == ["began", "done"]
 
 
 def test_a_second_end_is_counted_and_changes_nothing_else() -> None:
@@ -108,4 +108,4 @@ def test_only_so_many_orders_are_kept_and_events_come_in_their_order() -> None:
     orders.take(entry(Event.PUBLISHED, str(number)) for number in range(5))
     assert [orders.known(str(number)) is not None for number in range(5)] == [False, False, True, True, True]
     assert orders.flow("taco", 0)["waiting"] == 3
-    assert [order for _, _, order, _ in orders.since(3)] == ["3", "4"] and orders.since(5) == orders.since(9) == []
+    assert [order for _, _, order, *_ in orders.since(3)] == ["3", "4"] and orders.since(5) == orders.since(9) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.request
@@ -13,7 +14,8 @@ import pytest
 
 from pos.children import Process, descendants
 from pos.interpreter import command, environment
-from pos.surroundings import VARIABLE
+from pos.site import main
+from pos.surroundings import VARIABLE, Surroundings
 
 pytestmark = pytest.mark.system
 
@@ -84,7 +86,30 @@ def test_programs_without_a_site_say_what_they_lack(tmp_path: Path) -> None:
     (tmp_path / "it.json").write_text('{"broker": "amqp://", "colour": "red"}')
     code, text = said("pos.backend", "--port", "1", **{VARIABLE: str(tmp_path / "it.json")})
     assert code == 2 and "colour" in text
-    code, text = said("pos.site", "--merchants", "taco,nobody")
-    assert code == 2 and "--merchants='taco,nobody', expected some of arepa" in text
-    code, text = said("pos.site", "--per-s", "-1")
-    assert code == 2 and "start the site: --per-s=-1.0, expected 0 to 1000" in text
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    Surroundings("amqp://nobody", journal=str(tmp_path / "journal")).write(tmp_path / "it.json")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, text = said("pos.backend", "--port", port, **{VARIABLE: str(tmp_path / "it.json")})
+    assert code == 2 and f"serve: port={port}, expected a port" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--merchants", "taco,nobody"], "--merchants='taco,nobody', expected some of arepa"),
+        (["--merchants", "taco,taco"], "each once"),
+        (["--per-s", "-1"], "start the site: --per-s=-1.0, expected 0 to 300"),
+        (["--per-s", "nan"], "expected 0 to 300"),
+        (["--port", "70000"], "--port=70000, expected 0 to 65535"),
+        (["--folder", __file__], "expected a folder"),
+    ],
+)
+def test_a_wrong_option_is_said_before_anything_starts(
+    argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2 and expected in capsys.readouterr().err

@@ -28,7 +28,12 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     app = Backend(around, given.per_s, Publisher(around), given.workers).application()
-    web.run_app(app, host="127.0.0.1", port=given.port, print=None, access_log=None)
+    try:
+        web.run_app(app, host="127.0.0.1", port=given.port, print=None, access_log=None)
+    except OSError as error:
+        rule = "expected a port of 127.0.0.1 that is free and may be used"
+        sys.stderr.write(f"serve: port={given.port}, {rule} ({error.strerror})\nhint: give another port\n")
+        return 2
     return 0
 
 

@@ -83,7 +83,7 @@ class Orders:
         self._most = most
         self._orders: OrderedDict[str, Order] = OrderedDict()
         self._flows: dict[str, Flow] = {}
-        self._events: deque[tuple[int, str, str, str]] = deque(maxlen=_EVENTS)
+        self._events: deque[tuple[int, str, str, str, str]] = deque(maxlen=_EVENTS)
         self.number = 0
 
     def known(self, order: str) -> Order | None:
@@ -100,8 +100,8 @@ class Orders:
         """What flows to a merchant now."""
         return self._flows.setdefault(merchant, Flow()).look(now_ns)
 
-    def since(self, number: int) -> list[tuple[int, str, str, str]]:
-        """The last events after this number: number, event, order, merchant."""
+    def since(self, number: int) -> list[tuple[int, str, str, str, str]]:
+        """The last events after this number: number, event, order, merchant, queue ("" = not known yet)."""
         new = min(self.number - number, len(self._events))
         return [*islice(reversed(self._events), max(0, new))][::-1]
 
@@ -117,7 +117,8 @@ class Orders:
             self._forget()
         if not late:
             self.number += 1
-            self._events.append((self.number, entry.event, entry.order, entry.merchant))
+            queue = entry.remark if event is Event.PUBLISHED else order.queue
+            self._events.append((self.number, entry.event, entry.order, entry.merchant, queue))
         if event is Event.PUBLISHED:
             order.published_ns, order.queue = entry.at_ns, entry.remark
             flow.published.append(entry.at_ns)

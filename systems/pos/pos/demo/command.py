@@ -8,25 +8,23 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every order) a
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.errors import SettingsError
+from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
-from greenlane.lab.interruption import ended_by_signals
 from greenlane.lab.run.talk import LiveTalk
 
 from . import tables
 from .options import ATTEMPTED, Options, parse
 from .rows import rows_of
-from .run import Result, run
+from .run import Result, run, written
 from .verdicts import verdicts_of
 
 SCHEMA: Final = "greenlane.demo-pos/1"
-_INTERRUPTED: Final = 130
 _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "billiard", "gevent", "requests", "grpcio", "aiohttp")
 #: A publish that began later than this was late by the publisher, not by the worker.
 _LAG_MS: Final = 50.0
@@ -34,25 +32,21 @@ _LAG_MS: Final = 50.0
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    try:
+
+    def demo() -> int:
         options = parse(argv)
         if isinstance(options, str):
             out.write(options)
             return 0
-        with ended_by_signals():
-            return _measured(options, out, err)
-    except GreenlaneError as error:
-        err.write(f"{error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        err.write("\nstopped; every process was ended\n")
-        return _INTERRUPTED
+        return _measured(options, out, err)
+
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "run.json").write_text("{}\n", encoding="utf-8")
+        written(options.out / "run.json", "{}")
     except OSError as error:
         rule = f"a folder that can be written ({error.strerror})"
         raise SettingsError("--out", str(options.out), rule, "give another folder", attempted=ATTEMPTED) from None
@@ -62,7 +56,7 @@ def _measured(options: Options, out: TextIO, err: TextIO) -> int:
 
 def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> int:
     rows = rows_of(result)
-    verdicts = verdicts_of(rows)
+    verdicts = verdicts_of(result)
     document = {
         "schema": SCHEMA,
         "environment": {
@@ -72,10 +66,10 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
             "latency_from": "the instant at which an order was due to be published",
         },
         "rows": rows,
-        "verdicts": [_finite(verdict.row()) for verdict in verdicts],
+        "verdicts": [verdict.row() for verdict in verdicts],
     }
     path = options.out / "rows.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    written(path, json.dumps(document, indent=1))
     text = tables.shown(rows, verdicts)
     if options.json:
         talk.say(text)
@@ -84,18 +78,15 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
         talk.progress("")
         out.write(f"{text}\n")
     for row in rows:
-        if row.get("publish_lag_ms", 0) > _LAG_MS:
+        if row.get("publish_lag_ms", 0) > _LAG_MS and row["merchant_class"] == "healthy":
             talk.say(f"{row['contender']}: orders were published up to {row['publish_lag_ms']:.0f} ms late: "
                      "the machine is busy with something else")  # fmt: skip
         if row.get("queue_emptied"):
             talk.say(f"{row['contender']}: the queue ran empty: it does more than {row['done_per_s']:.0f} a second")
+    if options.repetitions == 1:
+        talk.say("one run each: with --repetitions 3 verdicts have intervals")
     talk.say(f"rows {path}, every order {options.out / 'run.json'}")
     return 0
-
-
-def _finite(row: dict[str, object]) -> dict[str, object]:
-    """JSON knows no infinity: what never came is null."""
-    return {name: None if value == math.inf else value for name, value in row.items()}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ from pos.surroundings import QueueKind
 ATTEMPTED: Final = "run the pos demo"
 _VALUES: Final = Values(ATTEMPTED, "greenlane demo pos --help lists every option")
 
+#: Of a slow-merchant run: two for each merchant.
+_FEWEST: Final = 20
+
 Preset = Literal["ten-merchants", "doordash"]
 #: Preset -> its stages, and whom it is run with unless told otherwise.
 STAGES: Final[dict[Preset, tuple[str, ...]]] = {
@@ -71,18 +74,29 @@ def parse(argv: Sequence[str]) -> Options | str:
     if isinstance(given, str):
         return given
     preset = cast(Preset, _VALUES.names("--preset", given.preset, tuple(STAGES), at_most=1)[0])
-    return Options(
-        preset=preset,
-        stages=_some("--stages", given.stages, STAGES[preset], STAGES[preset]),
-        contenders=_some("--contenders", given.contenders, tuple(CONTENDERS), _WHO[preset]),
-        seconds=None if given.seconds is None else _VALUES.number("--seconds", given.seconds, 1, 3_600),
-        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
-        per_s=_VALUES.number("--per-s", given.per_s, 1, 500),
-        slow_s=_VALUES.number("--slow-s", given.slow_s, 0.1, 50),
-        queues=cast(QueueKind, _VALUES.names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
-        json=given.json,
-        out=given.out,
+    return _with_orders_enough(
+        Options(
+            preset=preset,
+            stages=_some("--stages", given.stages, STAGES[preset], STAGES[preset]),
+            contenders=_some("--contenders", given.contenders, tuple(CONTENDERS), _WHO[preset]),
+            seconds=None if given.seconds is None else _VALUES.number("--seconds", given.seconds, 1, 3_600),
+            repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
+            per_s=_VALUES.number("--per-s", given.per_s, 1, 500),
+            slow_s=_VALUES.number("--slow-s", given.slow_s, 0.1, 50),
+            queues=cast(QueueKind, _VALUES.names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
+            json=given.json,
+            out=given.out,
+        )
     )
+
+
+def _with_orders_enough(options: Options) -> Options:
+    """Raises SettingsError where a merchant of the slow-merchant run would get none."""
+    orders = options.per_s * options.seconds_of("slow-merchant")
+    if "slow-merchant" in options.stages and orders < _FEWEST:
+        rule = f"{_FEWEST} orders or more in a run ({orders:g} are too few)"
+        raise _VALUES.wrong("--per-s × --seconds", f"{options.per_s:g} × {options.seconds_of('slow-merchant'):g}", rule)
+    return options
 
 
 def _parser() -> Parser:

@@ -76,14 +76,13 @@ def _full(contender: str, stage: str, runs: Sequence[Json]) -> Json:
     seconds = sum(run["usage"]["wall_ns"] for run in runs) / 1e9
     done = sum(len(run["done_ms"]) for run in runs)
     latencies = [one for run in runs for one in run.get("latency_ms", [])]
-    each_per_s = [rate_per_s(run["done_ms"], slots(contender), run["usage"]["wall_ns"] / 1e9) for run in runs]
-    done_per_s = sum(each_per_s) / len(runs)
+    per_s = done_per_s(runs)
     came = sorted(one for one in latencies if one is not None)
     common = _common(runs, done)
-    in_article = {"per_h": article.per_h(done_per_s)} if stage in ("saturated", "offered") else {}
+    in_article = {"per_h": article.per_h(per_s)} if stage in ("saturated", "offered") else {}
     return {
         **_key(contender, stage, None), **in_article,
-        "offered_per_s": runs[0]["offered_per_s"], "done_per_s": done_per_s,
+        "offered_per_s": runs[0]["offered_per_s"], "done_per_s": per_s,
         "samples": done, "done": done,
         "done_frac": len(came) / len(latencies) if latencies else None,
         "done_low_frac": wilson(len(came), len(latencies))[0] if latencies else None,
@@ -91,10 +90,23 @@ def _full(contender: str, stage: str, runs: Sequence[Json]) -> Json:
         **percentiles(came, len(latencies)),
         "parked_max": _parked(runs), "queue_emptied": any(run["emptied"] for run in runs),
         **common,
-        # Of a rate that whole batches make, CPU is what its orders cost.
-        "cpu_ms_per_job": 1e3 * common["cpu_utilisation_frac"] / done_per_s if done_per_s else None,
+        "cpu_ms_per_job": cpu_ms(runs) if per_s else None,
         "pss_mb_per_slot": common["pss_mb"] / slots(contender), "slots": slots(contender), "seconds": seconds,
     }  # fmt: skip
+
+
+def done_per_s(runs: Sequence[Json]) -> float:
+    """Orders a second of one contender's runs with a full queue, or at an even rate."""
+    each = [rate_per_s(run["done_ms"], slots(run["contender"]), run["usage"]["wall_ns"] / 1e9) for run in runs]
+    return sum(each) / len(runs)
+
+
+def cpu_ms(runs: Sequence[Json]) -> float:
+    """CPU of an order there: of a rate that whole batches make, it is what its orders cost."""
+    usage = [run["usage"] for run in runs]
+    cpu_frac = sum(one["cpu_ns"] for one in usage) / sum(one["wall_ns"] for one in usage)
+    per_s = done_per_s(runs)
+    return 1e3 * cpu_frac / per_s if per_s else math.inf
 
 
 def _key(contender: str, stage: str, merchant_class: str | None) -> Json:
@@ -137,9 +149,3 @@ def _running(runs: Sequence[Json], merchant_class: str) -> int:
     is_slow = merchant_class == "slow"
     seen: list[int] = [most for run in runs for name, most in run["running_most"].items() if (name == SLOW) == is_slow]
     return max(seen)
-
-
-def by(rows: Sequence[Json], **key: Any) -> Json | None:
-    """The one row with these values; None when there is none."""
-    found = [row for row in rows if all(row[name] == value for name, value in key.items())]
-    return found[0] if found else None

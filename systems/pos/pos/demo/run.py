@@ -40,7 +40,7 @@ def run(options: Options, talk: Talk) -> Result:
     """Starts everything, measures, ends everything. Raw runs are written as soon as they are there."""
     is_article = options.preset == "doordash"
     call_ms, work_ms = (article.CALL_MS, article.WORK_MS) if is_article else (WELL_MS, WORK_MS)
-    talk.say(f"about {_minutes(options):.0f} min; starting RabbitMQ and ten merchants …")
+    talk.say(f"about {max(1, round(minutes(options)))} min; starting RabbitMQ and ten merchants …")
     runs: dict[str, dict[str, list[Json]]] = {stage: {} for stage in options.stages}
     plan = Plan(law={"median_ms": call_ms, "p99_ms": call_ms}, work_ms=work_ms, queue_kind=options.queues)
     with Site(plan) as site:
@@ -76,7 +76,8 @@ def _turns(contenders: tuple[str, ...], repetition: int) -> list[str]:
     return [*contenders[at:], *contenders[:at]]
 
 
-def _minutes(options: Options) -> float:
+def minutes(options: Options) -> float:
+    """How long it takes on an idle machine."""
     beside_s = {"slow-merchant": 12.0, "capacity": 14.0, "saturated": 18.0, "offered": 24.0}
     each_s = sum(options.seconds_of(stage) + beside_s[stage] for stage in options.stages)
     return each_s * len(options.contenders) * options.repetitions / 60 + 0.2
@@ -90,7 +91,16 @@ def _said(found: Json) -> str:
 
 
 def _keep(folder: Path, runs: dict[str, dict[str, list[Json]]]) -> None:
-    (folder / "run.json").write_text(json.dumps(runs) + "\n", encoding="utf-8")
+    written(folder / "run.json", json.dumps(runs))
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def slots(name: str) -> int:

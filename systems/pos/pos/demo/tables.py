@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.lab.columns import columns
 from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import amount, milliseconds, share
+from greenlane.page.quantities import amount, factor, milliseconds, share
 
 from . import article
 
@@ -41,9 +42,9 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
         "saturated": ("DoorDash's case, time divided by 10: a queue that never empties", _ARTICLE),
         "offered": ("DoorDash's case: the rates that they printed", _OFFERED),
     }
-    for stage, (title, columns) in titles.items():
+    for stage, (title, shown_columns) in titles.items():
         if mine := [row for row in rows if row["stage"] == stage]:
-            parts.append(f"{title}\n{_table(mine, columns)}")
+            parts.append(f"{title}\n{columns(mine, shown_columns, _cell)}")
     if well := [row for row in rows if row["merchant_class"] == "healthy"]:
         parts.append(_by_publish(well))
     if any(row["stage"] in ("saturated", "offered") for row in rows):
@@ -67,35 +68,24 @@ def _by_publish(rows: Sequence[Row]) -> str:
 
 
 def _beside(rows: Sequence[Row]) -> str:
-    """What was printed, and what was measured of the same."""
+    """What was printed, and what was measured of the same; then how far each worker goes."""
     lines = ["Printed, and measured"]
     for name, per_h, cpu in (
         ("prefork-4", article.BEFORE_PER_H, article.BEFORE_CPU_FRAC),
         ("gevent-200", article.AFTER_PER_H, article.AFTER_CPU_FRAC),
     ):
-        for row in rows:
-            if row["contender"] == name and row["stage"] == "offered":
-                lines.append(
-                    f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{share(cpu)} of CPU; "
-                    f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
-                )  # fmt: skip
-            if row["contender"] == name and row["stage"] == "saturated":
-                lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h")
+        lines += [
+            f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{share(cpu)} of CPU; "
+            f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
+            for row in rows if row["contender"] == name and row["stage"] == "offered"
+        ]  # fmt: skip
+    most = {row["contender"]: row for row in rows if row["stage"] == "saturated"}
+    four = most.get("prefork-4")
+    for name, row in most.items():
+        times = f", {factor(row['per_h'] / four['per_h'])} prefork-4's" if four and row is not four else ""
+        memory = f"{amount(row['pss_mb_per_slot'])} MB a slot"
+        lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h{times}, in {memory}")
     return "\n".join(lines)
-
-
-def _table(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> str:
-    """Names to the left, numbers to the right."""
-    cells = [[title for title, _ in columns], *([_cell(name, row[name]) for _, name in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    words = [any(isinstance(row[name], str) for row in rows) for _, name in columns]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if is_word else cell.rjust(width)
-            for cell, width, is_word in zip(line, widths, words, strict=True)
-        ).rstrip()
-        for line in cells
-    )
 
 
 def _cell(name: str, value: object) -> str:
