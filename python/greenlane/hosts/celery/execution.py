@@ -25,7 +25,7 @@ from greenlane.tasks.order import Order, running
 from greenlane.tasks.results import packed, unpacked
 from greenlane.tasks.store.keys import fitted_key
 
-__all__ = ["Again", "Counts", "Dead", "Execution"]
+__all__ = ["Again", "Counts", "Dead", "Execution", "expected"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -213,7 +213,7 @@ class Execution:
                 self._store.unknown(key, repr(error), token=token)
             elif isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
-            elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
+            elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
                 self._store.failed(key, repr(error), token=token)
             else:
                 self._store.unknown(key, repr(error), token=token)
@@ -225,7 +225,7 @@ class Execution:
     def _again(self, order: Order, task: Any, error: BaseException) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
         if not isinstance(error, Exception | SystemExit) or isinstance(
-            error, (Ignore, Reject, Retry, Dead, *_expected(task))
+            error, (Ignore, Reject, Retry, Dead, *expected(task))
         ):
             return
         at_ns = self._plan.again_ns(order)
@@ -244,7 +244,7 @@ def _store_key(order: Order) -> str:
     return fitted_key(f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else ""))
 
 
-def _expected(task: Any) -> tuple[type[BaseException], ...]:
+def expected(task: Any) -> tuple[type[BaseException], ...]:
     """What the task says that it may raise in the ordinary course: an answer, no failure."""
     throws = getattr(task, "throws", ()) or ()
     return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

@@ -20,6 +20,7 @@ from greenlane.hosts.celery.host import Host
 from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
+from greenlane.hosts.celery.runs import Runs
 from greenlane.hosts.celery.scrape import Scrape
 from greenlane.hosts.celery.status import Status
 from greenlane.hosts.celery.step import step_of
@@ -141,7 +142,7 @@ class GreenPool(Pool):
     def on_start(self) -> None:
         """Let somebody watch that the loop turns."""
         super().on_start()
-        self._watch = Watch(Host.serve.__code__)
+        self._watch = Watch(Runs.serve.__code__)
 
     def on_stop(self) -> None:
         """See Pool."""

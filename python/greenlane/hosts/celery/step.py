@@ -43,8 +43,8 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
             # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.
             c.app.conf.broker_channel_error_retry = True
             host.line.errors = c.connection_errors + c.channel_errors
-            host.queues = _queues(c, host)
-            host.queues.watch(c.app.amqp.queues.consume_from)
+            host.settlement.queues = _queues(c, host)
+            host.settlement.queues.watch(c.app.amqp.queues.consume_from)
             host.put_back()
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
@@ -159,7 +159,7 @@ def _queues(c: Any, host: Host) -> Queues:
                 return str(name)
         return str(info.get("routing_key") or app.conf.task_default_queue)
 
-    if host.queues is not None:
-        return host.queues.at(queue_of)
+    if host.settlement.queues is not None:
+        return host.settlement.queues.at(queue_of)
     publisher = Publisher(connect, confirms=rabbitmq)
     return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of)
