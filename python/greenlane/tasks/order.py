@@ -70,6 +70,7 @@ class Order:
         "arrival_ns",
         "attempts",
         "began_s",
+        "begun_ns",
         "copies",
         "deadline_at",
         "deliveries",
@@ -78,6 +79,7 @@ class Order:
         "earlier",
         "generation",
         "guard",
+        "held",
         "history",
         "id",
         "identity",
@@ -133,6 +135,9 @@ class Order:
         self.arrival_ns = 0
         self.due_ns = 0
         self.not_before_ns = 0
+        # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
+        self.begun_ns = 0
+        self.held: tuple[tuple[str, int], ...] = ()
         # Counts this order's runs in this process: what an abandoned one says later is not heard.
         self.generation = 0
         # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
@@ -176,6 +181,11 @@ class Order:
         """Seconds to the deadline, negative after it; None = it has none."""
         return self.deadline_at - time.time() if self.deadline_at else None
 
+    def deadline_ns(self, now_ns: int) -> int:
+        """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
+        remaining_s = self.remaining_s()
+        return 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
+
 
 @dataclasses.dataclass(frozen=True)
 class Current:
@@ -186,8 +196,19 @@ class Current:
     key: str
     #: From 1.
     attempt: int
-    #: Seconds since 1970; 0 = none.
+    #: When the order is due, whatever attempts it takes: seconds since 1970; 0 = never.
     deadline_at: float
+    #: When this attempt is cut off: at the deadline, or sooner by its time limit. Monotonic ns; 0 = never.
+    due_ns: int = 0
+
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left, at least 0: a client's time-out. None = as many as it wants.
+
+        Example:
+            >>> Current("7", "merchant", 1, 0.0).remaining_s() is None
+            True
+        """
+        return max(0.0, (self.due_ns - time.monotonic_ns()) / 1e9) if self.due_ns else None
 
 
 running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
@@ -196,7 +217,7 @@ running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
 def current() -> Current | None:
     """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
     order = running.get()
-    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
+    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
 
 
 def _history(value: object) -> tuple[Tried, ...]:

@@ -57,7 +57,7 @@ class Host:
         upstreams: Upstreams,
         make_runner: Callable[[Callable[[Order, int], None]], Runner],
         store: Any = None,
-        jobs: Jobs | None = None,
+        jobs: Jobs,
     ) -> None:
         self.settings = settings
         self.owner = owner
@@ -192,7 +192,7 @@ class Host:
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order)
         if at_ns is None:
-            self.settlement.bury(order, "attempts", reason)
+            self.settlement.bury(order, self._retrying.over(order), reason)
         elif not order.delivery.stale:
             self.totals.retried += 1
             self._later(order, at_ns)
@@ -220,7 +220,7 @@ class Host:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self.settlement.bury(order, *_death(order, error))
+            self.settlement.bury(order, *self._death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _once_more(self, order: Order, again: Again) -> None:
@@ -230,6 +230,12 @@ class Host:
             self.totals.retried += 1
             order.note("unknown" if order.late else "failed", again.why)
         self._later(order, again.at_ns)
+
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        return self._retrying.over(order), str(error) if isinstance(error, Dead) else repr(error)
 
     def _later(self, order: Order, at_ns: int) -> None:
         """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
@@ -324,13 +330,3 @@ def _outcome(order: Order, error: BaseException) -> Outcome:
     if isinstance(error, (Ignore, *expected(order.request.task))):
         return Outcome.OK
     return Outcome.TIMED_OUT if order.late else outcome_of(error)
-
-
-def _death(order: Order, error: BaseException) -> tuple[str, str]:
-    """A word for why, and a sentence."""
-    remaining_s = order.remaining_s()
-    if remaining_s is not None and remaining_s <= 0:
-        return "deadline", repr(error)
-    if isinstance(error, Reject):
-        return "rejected", str(error.reason or "the task rejected it")
-    return "attempts", str(error) if isinstance(error, Dead) else repr(error)

@@ -17,7 +17,7 @@ from greenlane.errors import HostError
 from greenlane.hosts.celery import refusals
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
-from greenlane.hosts.celery.jobs import Jobs, PermittedJobs
+from greenlane.hosts.celery.jobs import Jobs, PermittedJobs, RecordedJobs
 from greenlane.hosts.celery.owner import GreenOwner, Owner, ThreadOwner
 from greenlane.hosts.celery.runners import GreenRunner, Runner, ThreadRunner
 from greenlane.hosts.celery.runs import Runs
@@ -107,8 +107,8 @@ class Pool(BasePool):  # type: ignore[misc]
     def _runner(self, serve: Callable[[Order, int], None]) -> Runner:
         return ThreadRunner(self.limit, serve)
 
-    def _jobs(self, settings: Settings) -> Jobs | None:
-        """Permits for the tasks' CPU work, and a job for each of them."""
+    def _jobs(self, settings: Settings) -> Jobs:
+        """A job for each run, with permits for its CPU work."""
         return PermittedJobs(settings)
 
     def _check_threads(self) -> None:
@@ -164,8 +164,8 @@ class GreenPool(Pool):
     def _runner(self, serve: Callable[[Order, int], None]) -> Runner:
         return GreenRunner(serve)
 
-    def _jobs(self, settings: Settings) -> Jobs | None:
-        return None  # greenlets take turns on one thread anyway
+    def _jobs(self, settings: Settings) -> Jobs:
+        return RecordedJobs(settings)  # greenlets take turns on one thread anyway
 
     def _check_threads(self) -> None:
         if not threads_are_green():

@@ -55,10 +55,10 @@ class Reading:
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()
+        enqueued.received(headers)
         order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
-        if enqueued.AT not in headers:
-            # For the recording: what nobody told at publication counts from here.
-            headers.update(enqueued.headers())
+        if request.eta is not None:
+            order.arrival_ns = min(max(order.arrival_ns, enqueued.moment_ns(request.eta)), now_ns)
         return order
 
     def unreadable(self, message: Any) -> Order:

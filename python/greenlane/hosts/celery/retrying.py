@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from _thread import allocate_lock
@@ -37,12 +38,17 @@ class Retrying:
         if self._backoff.spent(order.attempts, time.time(), order.deadline_at):
             return None
         now_ns = time.monotonic_ns()
-        at_ns = now_ns + int(self._backoff.delay_s(order.attempts, self._random.random()) * 1e9)
+        remaining_s = order.remaining_s()
+        most_s = math.inf if remaining_s is None else remaining_s
+        at_ns = now_ns + int(self._backoff.delay_s(order.attempts, self._random.random(), most_s) * 1e9)
         with self._guard:
             if not self._budget.take(now_ns):
                 self._totals.retries_held += 1
                 at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
-        remaining_s = order.remaining_s()
-        if remaining_s is not None and at_ns - now_ns >= remaining_s * 1e9:
-            return None
-        return at_ns
+        # The budget may ask for more patience than there is left.
+        return None if at_ns - now_ns >= most_s * 1e9 else at_ns
+
+    def over(self, order: Order) -> str:
+        """Give why an order is not tried again, as a dead letter says it."""
+        attempts = self._backoff.attempts
+        return "deadline" if order.deadline_at and not 0 < attempts <= order.attempts else "attempts"

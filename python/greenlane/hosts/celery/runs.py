@@ -9,12 +9,13 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from billiard.einfo import ExceptionInfo
 from celery.app.trace import fast_trace_task, trace_task_ret
 from celery.exceptions import SoftTimeLimitExceeded
 
+from greenlane import deadline
 from greenlane._native import Start
 from greenlane.hosts.celery.alarm import Alarm
 from greenlane.hosts.celery.jobs import Jobs
@@ -27,6 +28,9 @@ from greenlane.tasks.order import Order, State, running
 __all__ = ["Result", "Runs"]
 
 _log = logging.getLogger("greenlane.work")
+
+#: An attempt that begins at its very deadline has so long; 0 would be no limit.
+_LEAST_S: Final = 0.001
 
 #: What Celery's tracer gives: (failed, value or error, seconds).
 Result = tuple[Any, Any, Any]
@@ -48,7 +52,7 @@ class Runs:
         totals: Totals,
         *,
         make_runner: Callable[[Callable[[Order, int], None]], Runner],
-        jobs: Jobs | None,
+        jobs: Jobs,
         ended: Callable[[Order, Result], None],
         given_up: Callable[[Order, str], None],
     ) -> None:
@@ -65,6 +69,8 @@ class Runs:
         """Let it run; returns at once."""
         self._totals.started += 1
         order.began_s = round(time.time(), 3)
+        order.begun_ns = time.monotonic_ns()
+        order.held = (("breaker", start.breaker_ns), ("limit", start.limit_ns), ("slots", start.slots_ns))
         order.generation += 1
         order.late = ""
         self._set_limits(order, start)
@@ -88,7 +94,10 @@ class Runs:
     def _traced(self, order: Order) -> Result:
         request = order.request
         token = running.set(order)
-        opened = self._jobs is not None and self._jobs.open(order)
+        failed: Any = 1
+        # What the thread's order before this one left is overwritten, not put back: a limit may strike anywhere.
+        deadline.enter(None, order.due_ns)
+        opened = self._jobs.open(order)
         try:
             trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
             failed, value, seconds = trace(
@@ -106,8 +115,7 @@ class Runs:
             return 1, ExceptionInfo(), 0.0
         finally:
             running.reset(token)
-            if opened and self._jobs is not None:
-                self._jobs.close()
+            self._jobs.close(opened, bool(failed))
         return failed, value, seconds
 
     def _finished(self, order: Order, generation: int, result: Result) -> None:
@@ -124,11 +132,12 @@ class Runs:
         hard, soft = request.time_limits or (None, None)
         soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
         hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
-        if start.time_limit_ns:
-            soft = min(soft or 1e9, start.time_limit_ns / 1e9)
-        if remaining_s is not None:
-            soft = min(soft or 1e9, remaining_s)
-            hard = min(hard or 1e9, remaining_s + settings.task_grace_s)
+        # An attempt has what is left of its order's time, and a probe no more than a probe has.
+        bounds = [start.time_limit_ns / 1e9] if start.time_limit_ns else []
+        bounds += [max(remaining_s, _LEAST_S)] if remaining_s is not None else []
+        if bounds:
+            soft = min(bounds + ([soft] if soft else []))
+            hard = min([soft + settings.task_grace_s] + ([hard] if hard else []))
         elif soft and not hard:
             hard = soft + settings.task_grace_s
         order.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
