@@ -17,7 +17,19 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AT", "AT_UNIX", "BOOT", "COPY", "NAMES", "RECEIVED", "arrival_ns", "headers", "moment_ns", "published", "received"]
+__all__ = [
+    "AT",
+    "AT_UNIX",
+    "BOOT",
+    "COPY",
+    "NAMES",
+    "RECEIVED",
+    "arrival_ns",
+    "headers",
+    "moment_ns",
+    "published",
+    "received",
+]
 
 #: Names of the headers: monotonic ns, ns since 1970, and the boot that the first counts from.
 AT: Final = "greenlane_enqueued_ns"
@@ -41,7 +53,7 @@ def headers() -> dict[str, int | str]:
 
 
 def published(told: Mapping[str, object]) -> dict[str, object]:
-    """Give the headers of a message that is published now with `told`; a copy that a worker hands back keeps its times."""
+    """Give the headers of a message that is published now with `told`; a copy that goes back keeps its times."""
     if COPY in told and AT in told:
         return dict(told)
     return {**{name: value for name, value in told.items() if name != RECEIVED}, **headers()}
@@ -70,7 +82,7 @@ def arrival_ns(told: Mapping[str, object]) -> int:
 
 
 def moment_ns(moment: object) -> int:
-    """Give a moment, such as a task's ETA or expiry, on the monotonic clock; 0 = none, or before this machine's start."""
+    """Give a task's ETA or expiry on the monotonic clock; 0 = none, or before this machine's start."""
     if isinstance(moment, str):
         with contextlib.suppress(ValueError):
             moment = datetime.datetime.fromisoformat(moment)

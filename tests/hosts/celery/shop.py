@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import urllib.request
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
@@ -144,6 +145,25 @@ def quits(order: str, merchant: str = "m") -> None:
     effect("begin", order)
     if effects("begin", order) == 1:
         sys.exit(3)
+    effect("end", order)
+
+
+@app.task
+def call(order: str, url: str, merchant: str = "m") -> None:
+    """Asks the merchant over HTTP, and writes down what it was told: the header that says how long it may take."""
+    now = current()
+    assert now is not None
+    left_s = now.remaining_s()
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        effect("end", order, answer.read().decode(), "none" if left_s is None else int(left_s * 1000))
+
+
+@app.task
+def compute(order: str, merchant: str = "m", ms: float = 10.0) -> None:
+    """Nothing but CPU."""
+    until = time.thread_time() + ms / 1e3
+    while time.thread_time() < until:
+        pass
     effect("end", order)
 
 

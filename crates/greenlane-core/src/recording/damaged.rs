@@ -218,7 +218,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(17) {
+    match numbers.below(18) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -306,6 +306,12 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             thousand_ns: third_ns,
             writer_ns: fourth_ns,
             sampler_ns: second_ns,
+        },
+        13 => Event::Parked {
+            from_ns: at_ns,
+            to_ns: second_ns,
+            job,
+            by: text,
         },
         12 => Event::Running {
             at_ns,

@@ -2,8 +2,8 @@
 
 When the job has a deadline, or what runs around the call (`deadline.until`), then
 `x-envoy-expected-rq-timeout-ms: <remaining>` is added to each HTTP request that does not carry the header already:
-`http.client` (urllib3, requests, boto3 stand on it) and `httpcore` (httpx). Only when the caller has not set it; whoever
-knows better keeps the last word. gRPC clients state their own timeout in every call.
+`http.client` (urllib3, requests, boto3 stand on it) and `httpcore` (httpx). Only when the caller has not set it:
+whoever knows better keeps the last word. gRPC clients state their own timeout in every call.
 
 The least value is 1: Envoy reads 0 as "no limit", which is the opposite of "too late". Whether to call at all when the
 time is over is the application's question (`greenlane.checkpoint()`).
