@@ -8,7 +8,7 @@ import sys
 import time
 
 from celery import Celery
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import Reject, SoftTimeLimitExceeded
 
 from greenlane.tasks import NotSent, current
 
@@ -43,9 +43,9 @@ def effects(word: str, order: object) -> int:
 
 
 @app.task
-def send(order: str, merchant: str = "m", seconds: float = 0.0) -> str:
+def send(order: str, merchant: str = "m", seconds: float = 0.0, not_before: float = 0.0) -> str:
     """Ordinary."""
-    effect("begin", order)
+    effect("begin" if time.time() >= not_before else "early", order)
     time.sleep(seconds)
     effect("end", order)
     return f"sent {order}"
@@ -121,12 +121,27 @@ def unsent(order: str, merchant: str = "m") -> None:
 
 
 @app.task(bind=True, max_retries=3)
-def own_retry(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+def own_retry(self, order: str, merchant: str = "m", seconds: float = 0.0) -> None:  # type: ignore[no-untyped-def]
     """Celery's own way of trying again."""
     effect("begin", order)
+    time.sleep(seconds)
     if not self.request.retries:
         raise self.retry(countdown=0)
     effect("end", order)
+
+
+@app.task(bind=True)
+def unpublished(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Asks for a next attempt that cannot be written down."""
+    effect("begin", order)
+    raise self.retry(kwargs={"merchant": object()}, countdown=0)
+
+
+@app.task
+def rejected(order: str, merchant: str = "m") -> None:
+    """Wants to be a dead letter."""
+    effect("begin", order)
+    raise Reject(ValueError("no such shop"), requeue=False)
 
 
 @app.task(bind=True)

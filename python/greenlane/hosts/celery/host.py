@@ -92,10 +92,11 @@ class Host:
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any) -> None:
-        """Take over what Celery's strategy would send to the pool."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> None:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
         self.totals.received += 1
         order = self._reading.order(request)
+        order.not_before_ns = not_before_ns
         self.taken = request.message
         if not self.settlement.waits(order):
             self._admit(order)
@@ -105,8 +106,18 @@ class Host:
         if known is not None:
             _again(known, order)
         elif not self.settlement.done_here(order) and not self._too_often(order):
-            self.parked.arrive(order)
+            if order.not_before_ns:
+                self._early(order, order.not_before_ns)
+            else:
+                self.parked.arrive(order)
             self.turn()
+
+    def _early(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time, or send it away until then; a message must not stay here for long."""
+        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "its time is far off")
+        else:
+            self._later(order, at_ns)
 
     def turn(self) -> None:
         """Start what may start; be called again when that may change."""
