@@ -39,13 +39,13 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
     worker = site.worker(mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20", *seen)
     site.publish("send", *orders(60), merchant="m")
     site.publish("flaky", "f", failures=2, headers={"greenlane-order": "business-7"})
-    site.publish("flaky", "never", failures=99)
+    site.publish("flaky", "never", failures=99, merchant="ill")
     site.publish("own_retry", "r")
     site.publish("refused", "n")
     site.publish("replaced", "x")
     site.publish("quits", "q")
     site.publish("rejected", "j")
-    site.publish("unpublished", "u")
+    site.publish("unpublished", "u", merchant="ill")
     with site.app() as shop:
         at = time.time() + 0.5
         for name in orders(40, "eta"):
@@ -75,7 +75,7 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
     ask(process.socket, {"do": "breaker", "key": "m", "state": "closed"})
     eventually(lambda: "held" in site.ended())
     # Ten slots are full, a third of what comes is begun: the rest goes back when the worker is asked to end.
-    site.publish("send", *orders(30, "late"), seconds=1)
+    site.publish("send", *orders(30, "late"), seconds=0.7)
     eventually(lambda: sum(site.written()[f"begin {name}"] for name in orders(30, "late")) >= 5)
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
@@ -108,7 +108,7 @@ def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> Non
 def test_what_a_killed_worker_had_is_asked_about_and_sent_once(site: Site) -> None:
     store = ("--task-store", f"sqlite:///{site.folder}/orders.db")
     first = site.worker(*store)
-    site.publish("send", "slow", seconds=5)
+    site.publish("send", "slow", seconds=2)
     eventually(lambda: site.written()["begin slow"] == 1)
     site.publish("send", "quick")
     eventually(lambda: "quick" in site.ended())
