@@ -95,8 +95,21 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
             c.strategies[name] = task.start_strategy(c.app, strategies)
 
     c.update_strategies = update_strategies
+    c.connection_for_read = _connecting(c)
     if c.hub is None:
         c.loop = loop_of(host.owner)
+
+
+def _connecting(c: Any) -> Any:
+    def connection_for_read(heartbeat: Any = None) -> Any:
+        connection = c.app.connection_for_read(heartbeat=heartbeat)
+        if connection.get_transport_cls().driver_type == "redis":
+            from greenlane.hosts.celery.redis_take import take_safely  # Redis' own client is not always there
+
+            take_safely(connection)
+        return c.ensure_connected(connection)
+
+    return connection_for_read
 
 
 def _guarded(c: Any, host: Host, create: Any) -> Any:
