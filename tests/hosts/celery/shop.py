@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 
+import amqp
 from celery import Celery
 from celery.exceptions import Reject, SoftTimeLimitExceeded
 
@@ -34,6 +36,17 @@ def effect(*words: object) -> None:
     book = os.open(os.environ["BOOK"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(book, (" ".join(map(str, words)) + "\n").encode())
     os.close(book)
+
+
+if "ACKERS" in os.environ:
+    # Which thread says to the broker that a message is done with.
+    said = amqp.Channel.basic_ack
+
+    def basic_ack(channel: amqp.Channel, *arguments: object, **options: object) -> object:
+        effect("acked-by", threading.get_ident() - threading.main_thread().ident)
+        return said(channel, *arguments, **options)
+
+    amqp.Channel.basic_ack = basic_ack
 
 
 def effects(word: str, order: object) -> int:
@@ -76,6 +89,19 @@ def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
 
 
 @app.task
+def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
+    """Does not end at its soft limit, the first time."""
+    effect("begin", order)
+    until = time.monotonic() + seconds
+    while effects("begin", order) == 1 and time.monotonic() < until:
+        try:
+            time.sleep(0.01)
+        except SoftTimeLimitExceeded:
+            effect("soft", order)
+    effect("end", order)
+
+
+@app.task
 def burn(order: str, merchant: str = "m") -> None:
     """Never yields, until it is stopped."""
     effect("begin", order)
@@ -86,6 +112,11 @@ def burn(order: str, merchant: str = "m") -> None:
         effect("soft", order)
         raise
     effect("end", order)
+
+
+def failing_key(name: str, args: object, kwargs: dict[str, object], headers: object) -> str:
+    """Reads what is not there."""
+    return str(kwargs["nobody"])
 
 
 def asked(order: str, merchant: str = "m") -> str | None:

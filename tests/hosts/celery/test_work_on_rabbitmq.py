@@ -15,7 +15,7 @@ from greenlane.control import ask, processes
 from greenlane.tasks.dead_queue import dead_letters
 from tests.conftest import StartProcess
 from tests.hosts.celery.relay import Relay
-from tests.hosts.celery.site import Site, eventually, told
+from tests.hosts.celery.site import SHOP, Site, eventually, told
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -36,7 +36,9 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 @pytest.mark.parametrize("mode", MODES)
 def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str, free_port: int) -> None:
     seen = ("--task-metrics", f"127.0.0.1:{free_port}", "--control-dir", str(site.folder / "control"))
-    worker = site.worker(mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20", *seen)
+    worker = site.worker(
+        mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20", *seen, ACKERS="1"
+    )
     site.publish("send", *orders(60), merchant="m")
     site.publish("flaky", "f", failures=2, headers={"greenlane-order": "business-7"})
     site.publish("flaky", "never", failures=99, merchant="ill")
@@ -89,20 +91,33 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
         "u": "attempts",
         "j": "rejected",
     }
+    if mode == "--threads":
+        assert {line for line in site.written() if line.startswith("acked-by")} == {"acked-by 0"}
     assert [tried["attempt"] for tried in json.loads(dead["never"]["greenlane-history"])] == [1, 2, 3]
     assert "EncodeError" in told(dead["u"])["said"]
 
 
-@pytest.mark.parametrize("mode", MOSTLY_THREADS)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> None:
-    site.worker(mode, "--task-slots", "4", "--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8")
-    site.publish("hang", "h", seconds=3)
+    limits = ("--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8", "--task-attempts", "50")
+    worker = site.worker(mode, "--task-slots", "4", *limits)
+    site.publish("hang", "h", merchant="a", seconds=3)
+    site.publish("stubborn", "s", merchant="b")
+    due = {"greenlane-deadline": time.time() + 1}
+    site.publish("flaky", "due", failures=99, merchant="c", headers=due)
+    eventually(lambda: {"h", "s"} <= site.ended() and site.written()["begin s"] == 2)
     site.publish("burn", "b")
-    eventually(lambda: {"h", "b"} <= site.ended())
+    eventually(lambda: "b" in site.ended())
     written = site.written()
-    assert (written["begin h"], written["begin b"], written["soft b"]) == (2, 2, 1)
+    assert (written["begin h"], written["begin s"], written["begin b"]) == (2, 2, 2)
+    # Each run meets its soft limit once, the one that does not heed it too; that one is given up at its hard limit.
+    assert (written["soft b"], written["soft s"]) == (1, 1)
+    assert "hard time limit of 0.8 s: order" in worker.output
     # A thread in a system call meets the soft limit when the call returns; everything else at once.
     assert mode == "--threads" or written["soft h"] == 1
+    # One deadline for all attempts: there were several, and not as many as there may be.
+    worker.wait_output(r"goes to the dead letters \(deadline\)")
+    assert 1 <= site.written()["begin due"] < 50
 
 
 def test_what_a_killed_worker_had_is_asked_about_and_sent_once(site: Site) -> None:
@@ -243,6 +258,87 @@ def test_celerys_own_command_takes_the_pool_and_its_step(site: Site, start_proce
     assert worker.wait_exit() == 0
     assert [site.written()[f"begin {name}"] for name in orders(12)] == [1] * 12
     assert site.left() == 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "pool", [["-P", "custom", "-c", "5"], ["--concurrency=200", "--pool", "gevent"]], ids=["custom", "article"]
+)
+def test_a_patched_module_runs_under_celerys_own_command(
+    site: Site, start_process: StartProcess, pool: list[str]
+) -> None:
+    environment = site.environment | {"CELERY_CUSTOM_WORKER_POOL": "greenlane.hosts.celery:GreenPool"}
+    celery = [sys.executable, "-m", "celery", "-A", "tests.hosts.celery.gcelery", "worker", *pool]
+    worker = start_process([*celery, "--loglevel=info", "--without-mingle"], env=environment, cwd=site.folder)
+    worker.wait_output(r"ready\.", timeout_s=40)
+    site.publish("send", *orders(50), seconds=0.1)
+    eventually(lambda: set(orders(50)) <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert [site.written()[f"begin {name}"] for name in orders(50)] == [1] * 50
+
+
+@pytest.mark.soak
+def test_the_articles_first_command_runs_as_it_is_printed(site: Site, start_process: StartProcess) -> None:
+    celery = [sys.executable, "-m", "celery", "-A", "tests.hosts.celery.shop", "worker"]
+    printed = ["--concurrency=3", "--loglevel=info", "--without-mingle"]
+    worker = start_process([*celery, *printed], env=site.environment, cwd=site.folder)
+    worker.wait_output(r"ready\.", timeout_s=40)
+    site.publish("send", *orders(9), seconds=0.05)
+    eventually(lambda: set(orders(9)) <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+
+
+@pytest.mark.soak
+def test_a_broker_that_is_not_there_at_the_start_is_waited_for(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    direct = Site(tmp_path, rabbitmq_url, start_process)
+    port = int(rabbitmq_url.rpartition(":")[2].rstrip("/"))
+    with Relay(port) as relay:
+        relay.cut()
+        site = Site(tmp_path, rabbitmq_url.replace(str(port), str(relay.port)), start_process)
+        direct.queue = site.queue
+        worker = site.worker(ready=False)
+        worker.wait_output("Trying again", timeout_s=40)
+        direct.publish("send", *orders(3))
+        relay.mend()
+        eventually(lambda: set(orders(3)) <= site.ended(), timeout_s=40)
+
+
+@pytest.mark.soak
+def test_a_green_task_that_never_yields_is_named(site: Site) -> None:
+    worker = site.worker("--green", "--task-soft-limit-s", "4")
+    site.publish("burn", "b", merchant="busy")
+    site.publish("send", "after")
+    worker.wait_output(r"at 'busy' \(tests.hosts.celery.shop.burn\) has not yielded for 3", timeout_s=30)
+    eventually(lambda: {"b", "after"} <= site.ended())
+    assert (site.written()["soft b"], site.written()["begin after"]) == (1, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("nowhere:key", "No module named 'nowhere'"),
+        (f"{SHOP}:no_such", "has no attribute 'no_such'"),
+        ("merchant", "expected kwargs.NAME"),
+    ],
+)
+def test_a_key_function_that_is_none_is_said_at_the_start(site: Site, key: str, said: str) -> None:
+    worker = site.worker("--key", key, ready=False)
+    assert worker.wait_exit() == 2
+    assert f"task_key='{key}'" in worker.output
+    assert said in worker.output
+    assert "Traceback" not in worker.output
+
+
+def test_a_key_function_that_fails_is_told_once_and_the_orders_run(site: Site) -> None:
+    worker = site.worker("--key", f"{SHOP}:failing_key")
+    site.publish("send", *orders(20))
+    eventually(lambda: set(orders(20)) <= site.ended())
+    assert worker.output.count("the key function failed") == 1
 
 
 @pytest.mark.soak

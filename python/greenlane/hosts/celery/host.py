@@ -203,7 +203,7 @@ class Host:
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order)
         if at_ns is None:
-            self.settlement.bury(order, "attempts", reason)
+            self.settlement.bury(order, self._spent(order), reason)
         elif not order.delivery.stale:
             self.totals.retried += 1
             self._later(order, at_ns)
@@ -231,7 +231,7 @@ class Host:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self.settlement.bury(order, *_death(order, error))
+            self.settlement.bury(order, *self._death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _once_more(self, order: Order, again: Again) -> None:
@@ -248,6 +248,20 @@ class Host:
             self.parked.later(order, at_ns)
         else:
             self.settlement.give_back(order, "no room until its next attempt")
+
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        if isinstance(error, Dead):
+            return "attempts", str(error)
+        return self._spent(order), repr(error)
+
+    def _spent(self, order: Order) -> str:
+        """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
+        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
+            return "attempts"
+        return "deadline"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -335,13 +349,3 @@ def _outcome(order: Order, error: BaseException) -> Outcome:
     if isinstance(error, (Ignore, *expected(order.request.task))):
         return Outcome.OK
     return Outcome.TIMED_OUT if order.late else outcome_of(error)
-
-
-def _death(order: Order, error: BaseException) -> tuple[str, str]:
-    """A word for why, and a sentence."""
-    remaining_s = order.remaining_s()
-    if remaining_s is not None and remaining_s <= 0:
-        return "deadline", repr(error)
-    if isinstance(error, Reject):
-        return "rejected", str(error.reason or "the task rejected it")
-    return "attempts", str(error) if isinstance(error, Dead) else repr(error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
@@ -30,7 +31,7 @@ class Unpublished(Exception):
     """The next attempt that a task asked for can never be published: its arguments, or its queue, do not allow it."""
 
 
-def wait_for_the_broker(task: Any) -> None:
+def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep) -> None:
     """Let this task's `retry` wait, where it is called by an order's run.
 
     The order's time limits hold meanwhile. A confirmation that is lost with its connection means two copies of one
@@ -53,7 +54,7 @@ def wait_for_the_broker(task: Any) -> None:
                 if not told:
                     told = True
                     _log.warning("order %s waits for the broker to take its next attempt: %r", order.id, error.reason)
-            time.sleep(_PAUSE_S)
+            sleep(_PAUSE_S)
 
     task.retry = retry
 
