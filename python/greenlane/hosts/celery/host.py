@@ -92,10 +92,11 @@ class Host:
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any) -> None:
-        """Take over what Celery's strategy would send to the pool."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> None:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
         self.totals.received += 1
         order = self._reading.order(request)
+        order.not_before_ns = not_before_ns
         self.taken = request.message
         if not self.settlement.waits(order):
             self._admit(order)
@@ -105,8 +106,18 @@ class Host:
         if known is not None:
             _again(known, order)
         elif not self.settlement.done_here(order) and not self._too_often(order):
-            self.parked.arrive(order)
+            if order.not_before_ns:
+                self._early(order, order.not_before_ns)
+            else:
+                self.parked.arrive(order)
             self.turn()
+
+    def _early(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time, or send it away until then; a message must not stay here for long."""
+        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "its time is far off")
+        else:
+            self._later(order, at_ns)
 
     def turn(self) -> None:
         """Start what may start; be called again when that may change."""
@@ -192,7 +203,7 @@ class Host:
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order)
         if at_ns is None:
-            self.settlement.bury(order, self._retrying.over(order), reason)
+            self.settlement.bury(order, self._spent(order), reason)
         elif not order.delivery.stale:
             self.totals.retried += 1
             self._later(order, at_ns)
@@ -231,18 +242,26 @@ class Host:
             order.note("unknown" if order.late else "failed", again.why)
         self._later(order, again.at_ns)
 
-    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
-        """A word for why, and a sentence."""
-        if isinstance(error, Reject):
-            return "rejected", str(error.reason or "the task rejected it")
-        return self._retrying.over(order), str(error) if isinstance(error, Dead) else repr(error)
-
     def _later(self, order: Order, at_ns: int) -> None:
         """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
         if self.parked.between * 2 < self.settings.task_parked_most:
             self.parked.later(order, at_ns)
         else:
             self.settlement.give_back(order, "no room until its next attempt")
+
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        if isinstance(error, Dead):
+            return "attempts", str(error)
+        return self._spent(order), repr(error)
+
+    def _spent(self, order: Order) -> str:
+        """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
+        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
+            return "attempts"
+        return "deadline"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 

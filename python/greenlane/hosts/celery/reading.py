@@ -17,6 +17,9 @@ __all__ = ["Reading"]
 
 _log = logging.getLogger("greenlane.work")
 
+#: What key functions raised: a traceback of each kind, or they are told as often as orders come.
+_told: set[type[Exception]] = set()
+_TOLD_MOST: Final = 16
 #: Celery's count of `self.replace`: the task that replaces another one has its id.
 _NESTING: Final = "replaced_task_nesting"
 
@@ -58,7 +61,7 @@ class Reading:
         enqueued.received(headers)
         order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
         if request.eta is not None:
-            order.arrival_ns = min(max(order.arrival_ns, enqueued.moment_ns(request.eta)), now_ns)
+            order.arrival_ns = max(order.arrival_ns, enqueued.moment_ns(request.eta))
         return order
 
     def unreadable(self, message: Any) -> Order:
@@ -79,6 +82,12 @@ def _read(function: KeyFunction | None, arguments: tuple[Any, ...]) -> str:
         return ""
     try:
         return function(*arguments)
-    except Exception:
-        _log.exception("the key function failed: the order has the key ''")
+    except Exception as error:
+        kind = type(error)
+        if kind not in _told and len(_told) < _TOLD_MOST:
+            _told.add(kind)
+            _log.exception(
+                "the key function failed: such orders have the key '' (counted, and not told again for %s)",
+                kind.__name__,
+            )
         return ""

@@ -47,8 +47,3 @@ class Retrying:
                 at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
         # The budget may ask for more patience than there is left.
         return None if at_ns - now_ns >= most_s * 1e9 else at_ns
-
-    def over(self, order: Order) -> str:
-        """Give why an order is not tried again, as a dead letter says it."""
-        attempts = self._backoff.attempts
-        return "deadline" if order.deadline_at and not 0 < attempts <= order.attempts else "attempts"
