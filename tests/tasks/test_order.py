@@ -39,7 +39,7 @@ def test_headers_that_say_nothing_sensible_count_as_none() -> None:
     assert read.remaining_s() is None
 
 
-@pytest.mark.parametrize("deadline", ["inf", "nan", 1e300, 10**400, 1_700_000_000_000])
+@pytest.mark.parametrize("deadline", ["inf", "nan", 1e300, pytest.param(10**400, id="huge"), 1_700_000_000_000])
 def test_a_deadline_that_no_clock_reaches_is_none(deadline: object) -> None:
     read = order()
     read.read({DEADLINE: deadline})

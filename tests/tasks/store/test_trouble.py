@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sqlite3
 import threading
@@ -17,6 +18,7 @@ import pytest
 from greenlane.errors import SettingsError, StoreRefused, StoreUnavailable
 from greenlane.lab.processes import descendants
 from greenlane.tasks.store import State, Store, open_store
+from greenlane.tasks.store.driver import without_password
 from tests.servers import Postgres, Redis
 from tests.tasks.store.places import Place
 
@@ -145,6 +147,28 @@ def test_a_file_that_is_damaged_makes_orders_wait(tmp_path: Path, opened: Callab
         damaged.begin("1")
 
 
+def test_a_file_that_is_deleted_or_replaced_is_noticed_and_opened_anew(
+    tmp_path: Path, opened: Callable[..., Store]
+) -> None:
+    path, url = tmp_path / "orders.db", f"sqlite:///{tmp_path}/orders.db"
+    store, late = opened(url, patience_s=10), opened(url, patience_s=10)
+    for each, key in ((store, "a"), (late, "b")):
+        each.begin(key)
+    for file in tmp_path.iterdir():
+        file.rename(tmp_path / f"moved-{file.name}")
+    assert store.done("a", b"r").state is State.DONE
+    assert store.counts.failures == 1
+    store.begin("new")
+    # The one that still has the old file leaves the new one's log alone.
+    late.close()
+    assert path.with_name("orders.db-wal").exists()
+    other = opened(url)
+    assert other.begin("a").result == b"r"
+    assert other.begin("new").state is State.RUNNING
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
 def _text(path: Path) -> None:
     path.write_text("not a database " * 100)
 
@@ -196,12 +220,63 @@ def test_a_folder_that_is_not_there_is_refused_by_name(tmp_path: Path, opened: C
         ("sqlite:///", "three slashes"),
         ("sqlite:///x?sync=off", "expected no option but max_mb"),
         ("sqlite:///x?max_mb=lots", "expected max_mb as a whole number"),
+        ("sqlite:///a%00b", "three slashes"),
+        ("sqlite:/x", "expected sqlite:///relative/file"),
         ("redis://host?may_forget=maybe", "expected may_forget=1 or nothing"),
+        ("redis://host/orders", "expected redis://:PASSWORD@HOST:PORT/NUMBER"),
+        ("redis://host?sockettimeout=1", "with options of redis-py"),
+        ("redis://:sec/ret@host:1/0", "task_store='redis://host:1/0', .*\nhint: write % and two digits"),
+        ("redis://[::1/0", "expected redis://"),
+        ("unix:///socket?db=x", "expected redis://"),
+        ("postgresql://me:sec/ret@host/orders", "task_store='postgresql://me@host/orders', expected postgresql://"),
+        ("postgresql://host/orders?sslmod=require", "with options of libpq"),
     ],
 )
-def test_a_url_of_no_store_is_refused(url: str, says: str) -> None:
-    with pytest.raises(SettingsError, match=says):
+def test_a_url_of_no_store_is_refused_without_its_password(url: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says) as refused:
         open_store(url)
+    assert not {"secret", "sec", "ret"} & set(re.findall(r"[a-z]+", str(refused.value)))
+
+
+@pytest.mark.parametrize(
+    ("url", "printed"),
+    [
+        ("amqp://me:secret@host:1//", "amqp://me@host:1//"),
+        ("amqp://:s/e?c#r@t@host", "amqp://host"),
+        ("amqp:/me:secret@host", "host"),
+        ("amqp://a:secret@one;amqp://b:secret@two", "two"),
+        ("postgresql://me@host/orders?password=secret@x", "postgresql://me@x"),
+        ("sqlite:////var/a@b.db?max_mb=1", "sqlite:////var/a@b.db"),
+        ("redis://[::1]:1/0", "redis://[::1]:1/0"),
+    ],
+)
+def test_a_url_is_printed_without_its_password_also_where_that_is_not_escaped(url: str, printed: str) -> None:
+    assert without_password(url) == printed
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_sockets_of_the_file_system_are_found(tmp_path: Path, opened: Callable[..., Store], postgres: str) -> None:
+    import psycopg
+
+    with Redis("--appendonly", "yes", "--unixsocket", str(tmp_path / "redis")):
+        assert opened(f"unix://{tmp_path}/redis?prefix=x:", patience_s=10).begin("k").state is State.NEW
+    with psycopg.connect(postgres) as connection:
+        folder, port = (connection.execute(f"SHOW {name}").fetchone() for name in ("unix_socket_directories", "port"))
+    assert folder is not None and port is not None
+    opened(f"postgresql:///postgres?user=greenlane&host={folder[0]}&port={port[0]}", patience_s=10).check()
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_a_database_that_cannot_write_every_name_is_refused(opened: Callable[..., Store], postgres: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    store = opened(postgres.rpartition("/")[0] + "/latin", patience_s=10)
+    with pytest.raises(StoreRefused, match=r"server_encoding='LATIN1', expected 'UTF8'\nhint: CREATE DATABASE"):
+        store.begin("заказ")
 
 
 class _Guarded(Postgres):
