@@ -40,7 +40,13 @@ HISTORY: Final = "greenlane-history"
 _MOST: Final = 16
 #: Types of the fields that are no text.
 _NUMBER: Final = (int, float)
-_TYPES: Final = {"attempt": int, "began_s": _NUMBER, "ended_s": _NUMBER, "died_s": _NUMBER, "history": tuple}
+_TYPES: Final[Mapping[str, Any]] = {
+    "attempt": int,
+    "began_s": _NUMBER,
+    "ended_s": _NUMBER,
+    "died_s": _NUMBER,
+    "history": tuple,
+}
 #: No date is so far away, and `time.localtime` does not know it. Some three thousand years.
 _NO_TIME_S: Final = 1e11
 

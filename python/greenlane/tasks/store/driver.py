@@ -62,6 +62,5 @@ def without_password(url: str) -> str:
 
 def _unreadable(setting: str, url: str, rule: str) -> SettingsError:
     # What the driver says may hold a piece of the password.
-    return SettingsError(
-        setting, without_password(url), rule, "write % and two digits for odd characters of a password"
-    )
+    hint = "write % and two digits for odd characters of a password"
+    return SettingsError(setting, without_password(url), rule, hint)
