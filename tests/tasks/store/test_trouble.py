@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,8 +17,11 @@ import pytest
 
 from greenlane.errors import SettingsError, StoreRefused, StoreUnavailable
 from greenlane.lab.processes import descendants
-from greenlane.tasks.store import State, Store, open_store
+from greenlane.tasks.store import Operation, Retention, State, Store, open_store
+from greenlane.tasks.store.backend import Owner
 from greenlane.tasks.store.driver import without_password
+from greenlane.tasks.store.rules import Outcomes
+from greenlane.tasks.store.sqlite import SQLite
 from tests.servers import Postgres, Redis
 from tests.tasks.store.places import Place
 
@@ -176,6 +179,41 @@ def test_a_file_that_is_deleted_or_replaced_is_noticed_and_opened_anew(
     assert other.begin("new").state is State.RUNNING
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_rows_that_somebody_else_wrote_stop_neither_tidying_nor_other_orders(
+    tmp_path: Path, opened: Callable[..., Store]
+) -> None:
+    one, other = (opened(f"sqlite:///{tmp_path}/orders.db", patience_s=10) for _ in range(2))
+    for key in ("done", "odd"):
+        one.begin(key)
+    one.done("done")
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db")) as connection, connection:
+        connection.execute("UPDATE orders SET state = 'lost', changed = 0 WHERE key = 'done'")
+        connection.execute("UPDATE owners SET process = 'somebody'")
+    assert other.visit(lambda backend: backend.tidy()) == (0, False)
+    with pytest.raises(StoreRefused, match="key='odd', expected a plain answer, not ValueError"):
+        other.begin("odd")
+    assert other.begin("done").state is State.DONE
+    assert other.begin("new").state is State.NEW
+
+
+class _Renewless(SQLite):
+    """A file in which a lease cannot be renewed, for a reason that nobody has thought of."""
+
+    def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
+        if not operations:
+            raise LookupError("odd")
+        return super().apply(operations, owner, renew)
+
+
+def test_an_error_that_nobody_has_thought_of_is_told_and_not_tried_without_end(tmp_path: Path) -> None:
+    store = Store(lambda: _Renewless(tmp_path / "orders.db", Retention()), lease_s=0.1)
+    store.begin("k")
+    until(lambda: store.trouble is not None)
+    assert "renew a lease" in str(store.trouble) and "LookupError: odd" in str(store.trouble)
+    assert store.done("k").state is State.DONE
+    assert store.close()
 
 
 def _text(path: Path) -> None:
