@@ -332,7 +332,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
 fn impossible_events_never_panic_and_sums_stay_exact() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let mut jobs = 0;
-    for _ in 0..3_000 {
+    for _ in 0..3_500 {
         let events: Vec<Event> = (0..numbers.below(40))
             .map(|_| hostile_event(&mut numbers))
             .collect();
