@@ -81,6 +81,7 @@ class Order:
         "history",
         "id",
         "identity",
+        "kept",
         "key",
         "late",
         "name",
@@ -139,6 +140,8 @@ class Order:
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
+        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 

@@ -125,7 +125,9 @@ def _guarded(c: Any, host: Host, create: Any) -> Any:
                 raise
             except Exception as error:
                 if host.taken is message:
-                    raise  # it is an order by now: this is no fault of the message
+                    # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
+                    _log.exception("a bug of Greenlane: an order was received and could not be begun")
+                    return None
                 host.bury_message(message, f"it cannot be read: {error!r}")
                 return None
 
