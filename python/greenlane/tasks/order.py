@@ -70,6 +70,7 @@ class Order:
         "arrival_ns",
         "attempts",
         "began_s",
+        "came",
         "copies",
         "deadline_at",
         "deliveries",
@@ -108,6 +109,8 @@ class Order:
         self.state = State.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
         self.identity: Identity = (name, order_id, 0, 0)
+        # The same and the counts that its headers had: a copy of the message has one more of something.
+        self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
         # The host's: what it runs, and how the broker is told.

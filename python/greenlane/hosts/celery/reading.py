@@ -60,6 +60,7 @@ class Reading:
         order.identity = (request.type, request.id, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
+        order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()
