@@ -44,8 +44,8 @@ _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
-#: No date is so far away: milliseconds, infinity. Some three thousand years.
-_NO_TIME_S: Final = 1e11
+#: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
+_NO_TIME_S: Final = 1e10
 
 #: Task, task id, number of Celery's own retries, and of its replacements.
 Identity = tuple[str, str, int, int]
