@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from greenlane.tasks.dead_letters import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of
+from greenlane.tasks.dead_letters import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of, history_of
 
 __all__ = [
     # headers of a message
@@ -43,6 +43,9 @@ DELIVERIES: Final = "greenlane-deliveries"
 _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
+
+#: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
+_NO_TIME_S: Final = 1e10
 
 #: Task, task id, number of Celery's own retries, and of its replacements.
 Identity = tuple[str, str, int, int]
@@ -154,12 +157,8 @@ class Order:
         self.earlier = count_of(headers.get(EARLIER))
         self.returns = count_of(headers.get(RETURNS))
         self.deliveries = count_of(headers.get(DELIVERIES))
-        deadline = headers.get(DEADLINE)
-        try:
-            self.deadline_at = float(deadline) if deadline is not None else 0.0
-        except (TypeError, ValueError):
-            self.deadline_at = 0.0
-        self.history = _history(headers.get(HISTORY))
+        self.deadline_at = _deadline(headers.get(DEADLINE))
+        self.history = history_of(headers.get(HISTORY))
 
     def note(self, outcome: str, reason: str = "") -> None:
         """Add to the history what became of the latest attempt, or of the order between two of them."""
@@ -205,10 +204,9 @@ def current() -> Current | None:
     return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
 
 
-def _history(value: object) -> tuple[Tried, ...]:
-    if not isinstance(value, str):
-        return ()
+def _deadline(said: Any) -> float:
     try:
-        return tuple(Tried(**tried) for tried in json.loads(value))
-    except (TypeError, ValueError):
-        return ()
+        deadline_at = float(said)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
