@@ -328,8 +328,8 @@ class Settings:
         low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
     )  # fmt: skip
     task_deliveries: int = declare(
-        20, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
-        low=1, high=100_000, reason="Each restart of a worker counts as one; no service restarts so often in an hour.",
+        16, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
+        low=1, high=100_000, reason="Each restart of a worker counts as one. RabbitMQ 4 drops a message after 20.",
     )  # fmt: skip
     task_retry_s: float = declare(
         1.0, "Longest wait before the second attempt; it doubles with each further one; drawn evenly from 0.",

@@ -70,6 +70,7 @@ class Order:
         "arrival_ns",
         "attempts",
         "began_s",
+        "came",
         "copies",
         "deadline_at",
         "deliveries",
@@ -81,6 +82,7 @@ class Order:
         "history",
         "id",
         "identity",
+        "kept",
         "key",
         "late",
         "name",
@@ -107,6 +109,8 @@ class Order:
         self.state = State.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
         self.identity: Identity = (name, order_id, 0, 0)
+        # The same and the counts that its headers had: a copy of the message has one more of something.
+        self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
         # The host's: what it runs, and how the broker is told.
@@ -139,6 +143,8 @@ class Order:
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
+        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 

@@ -20,7 +20,7 @@ from tests.child import Child
 from tests.conftest import ROOT, StartProcess
 from tests.record.command import GREENLANE
 
-__all__ = ["Site", "eventually"]
+__all__ = ["SHOP", "Site", "eventually", "told"]
 
 SHOP = "tests.hosts.celery.shop"
 

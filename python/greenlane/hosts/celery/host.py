@@ -21,6 +21,7 @@ from greenlane.hosts.celery.delivery import Line
 from greenlane.hosts.celery.execution import Again, Dead, Execution, expected
 from greenlane.hosts.celery.jobs import Jobs
 from greenlane.hosts.celery.outcomes import outcome_of
+from greenlane.hosts.celery.own_retry import away
 from greenlane.hosts.celery.owner import Owner
 from greenlane.hosts.celery.reading import Reading
 from greenlane.hosts.celery.retrying import Retrying
@@ -92,10 +93,11 @@ class Host:
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any) -> None:
-        """Take over what Celery's strategy would send to the pool."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> None:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
         self.totals.received += 1
         order = self._reading.order(request)
+        order.not_before_ns = not_before_ns
         self.taken = request.message
         if not self.settlement.waits(order):
             self._admit(order)
@@ -105,8 +107,18 @@ class Host:
         if known is not None:
             _again(known, order)
         elif not self.settlement.done_here(order) and not self._too_often(order):
-            self.parked.arrive(order)
+            if order.not_before_ns:
+                self._early(order, order.not_before_ns)
+            else:
+                self.parked.arrive(order)
             self.turn()
+
+    def _early(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time, or send it away until then; a message must not stay here for long."""
+        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "its time is far off")
+        else:
+            self._later(order, at_ns)
 
     def turn(self) -> None:
         """Start what may start; be called again when that may change."""
@@ -155,7 +167,13 @@ class Host:
     # --- begun, and not begun ---------------------------------------------------------------------------------------
 
     def _begin(self, order: Order, start: Start) -> None:
-        if order.request.revoked():
+        try:
+            revoked = order.request.revoked()
+        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
+            self.parked.ended(order, Outcome.CANCELLED)
+            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
+            return
+        if revoked:
             self.totals.revoked += 1
             self.parked.ended(order, Outcome.CANCELLED)
             self.settlement.settle(order)
@@ -192,7 +210,7 @@ class Host:
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order)
         if at_ns is None:
-            self.settlement.bury(order, "attempts", reason)
+            self.settlement.bury(order, self._spent(order), reason)
         elif not order.delivery.stale:
             self.totals.retried += 1
             self._later(order, at_ns)
@@ -216,12 +234,27 @@ class Host:
             self.totals.failed += 1
             self.settlement.settle(order)
             _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+        elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
+            pass
         elif isinstance(error, Reject) and error.requeue:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self.settlement.bury(order, *_death(order, error))
+            self.settlement.bury(order, *self._death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+
+    def _followed(self, order: Order, error: BaseException) -> bool:
+        """Let what follows the task be tried again: it had its effect, and is not called again for that."""
+        if not away(order.request.task, error):
+            order.attempts += 1
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            return False
+        if not order.delivery.stale:
+            self.totals.retried += 1
+            order.note("done", f"what follows it failed: {error!r}")
+            self._later(order, at_ns)
+        return True
 
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
@@ -237,6 +270,20 @@ class Host:
             self.parked.later(order, at_ns)
         else:
             self.settlement.give_back(order, "no room until its next attempt")
+
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        if isinstance(error, Dead):
+            return "attempts", str(error)
+        return self._spent(order), repr(error)
+
+    def _spent(self, order: Order) -> str:
+        """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
+        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
+            return "attempts"
+        return "deadline"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -317,6 +364,8 @@ def _tell(request: Any, event: str, **fields: object) -> None:
 
 def _outcome(order: Order, error: BaseException) -> Outcome:
     """What a failed run says of its upstream."""
+    if order.kept is not None:
+        return Outcome.OK
     if isinstance(error, Again) and not error.counted:
         return Outcome.CANCELLED
     if isinstance(error, Reject | Dead):
@@ -324,13 +373,3 @@ def _outcome(order: Order, error: BaseException) -> Outcome:
     if isinstance(error, (Ignore, *expected(order.request.task))):
         return Outcome.OK
     return Outcome.TIMED_OUT if order.late else outcome_of(error)
-
-
-def _death(order: Order, error: BaseException) -> tuple[str, str]:
-    """A word for why, and a sentence."""
-    remaining_s = order.remaining_s()
-    if remaining_s is not None and remaining_s <= 0:
-        return "deadline", repr(error)
-    if isinstance(error, Reject):
-        return "rejected", str(error.reason or "the task rejected it")
-    return "attempts", str(error) if isinstance(error, Dead) else repr(error)

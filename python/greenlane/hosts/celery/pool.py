@@ -61,7 +61,13 @@ class Pool(BasePool):  # type: ignore[misc]
         self.limit = settings.task_slots
         self._check_threads()
         refusals.check_login(app)
-        refusals.check(app, settings.task_allow, longest_s=_longest_s(settings), autoscale="--autoscale" in sys.argv)
+        refusals.check(
+            app,
+            settings.task_allow,
+            longest_s=_longest_s(settings),
+            deliveries=settings.task_deliveries,
+            autoscale="--autoscale" in sys.argv,
+        )
         owner = self._owner()
         self.ending = Ending(owner, settings.task_shutdown_s)
         self.host = Host(
