@@ -14,6 +14,7 @@ from kombu.common import ignore_errors
 
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.intake import read_many
 from greenlane.hosts.celery.later import Strategies
 from greenlane.hosts.celery.loop import loop_of
 from greenlane.hosts.celery.owner import ThreadOwner
@@ -51,6 +52,7 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
             if isinstance(host.owner, ThreadOwner):
                 hub.add_reader(host.owner.fileno(), host.owner.run)
+            read_many(c.connection.connection, hub)
 
         def stop(self, c: Any) -> None:
             if c.blueprint.state == bootsteps.RUN:
