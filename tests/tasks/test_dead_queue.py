@@ -95,7 +95,10 @@ def test_all_letters_are_sent_again(broker: Broker, run_cli: Run) -> None:
 def test_an_order_that_is_not_there_is_said_so(broker: Broker, run_cli: Run) -> None:
     broker.bury("a", "attempts")
     said = run_cli("dead-letters", broker.queue, "--broker", broker.url, "--send-again", "--order", "a", "--order", "z")
-    assert (said.code, said.err) == (1, "sent again: 1\ngreenlane: no dead letter of the orders z\n")
+    assert (said.code, said.err) == (
+        1,
+        "sent again: 1\ngreenlane: no dead letter of the orders z among the 1000 oldest\n",
+    )
 
 
 def test_wrong_usage_says_what_is_wrong(broker: Broker, run_cli: Run) -> None:

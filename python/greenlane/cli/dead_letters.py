@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.say("no dead letters" + (f" of the reason {arguments.reason!r}" if arguments.reason else ""))
     missing = sorted(set(arguments.order) - {letter.order for letter in found})
     if missing:
-        output.say(f"greenlane: no dead letter of the orders {', '.join(missing)}")
+        output.say(f"greenlane: no dead letter of the orders {', '.join(missing)} among the {arguments.most} oldest")
     return 1 if missing else 0
 
 

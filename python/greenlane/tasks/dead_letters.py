@@ -47,8 +47,8 @@ _TYPES: Final[Mapping[str, Any]] = {
     "died_s": _NUMBER,
     "history": tuple,
 }
-#: No date is so far away, and `time.localtime` does not know it. Some three thousand years.
-_NO_TIME_S: Final = 1e11
+#: No date is so far away: the year 2286.
+_NO_TIME_S: Final = 1e10
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
-#: No date is so far away: milliseconds, infinity. Some three thousand years.
-_NO_TIME_S: Final = 1e11
+#: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
+_NO_TIME_S: Final = 1e10
 
 #: Task, task id, number of Celery's own retries, and of its replacements.
 Identity = tuple[str, str, int, int]
@@ -74,6 +74,7 @@ class Order:
         "attempts",
         "began_s",
         "begun_ns",
+        "came",
         "copies",
         "deadline_at",
         "deliveries",
@@ -86,6 +87,7 @@ class Order:
         "history",
         "id",
         "identity",
+        "kept",
         "key",
         "late",
         "name",
@@ -112,6 +114,8 @@ class Order:
         self.state = State.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
         self.identity: Identity = (name, order_id, 0, 0)
+        # The same and the counts that its headers had: a copy of the message has one more of something.
+        self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
         # The host's: what it runs, and how the broker is told.
@@ -147,6 +151,8 @@ class Order:
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
+        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 

@@ -59,6 +59,7 @@ class Desk:
         made.request = Request()
         made.delivery = Delivery(Message(), self.line)
         made.redelivered = redelivered
+        made.came = ("a", made.deliveries, made.returns)
         return made
 
     def confirm(self, published: bool = True) -> None:
@@ -128,6 +129,29 @@ def test_what_was_done_here_is_acknowledged_when_it_comes_again_and_not_run() ->
     assert (again.delivery.message.said, desk.totals.acked_again) == (["ack"], 1)
     # Published a second time, by whoever: that is no delivery of the same.
     assert not desk.settlement.done_here(desk.order())
+
+
+def test_a_message_whose_copy_was_confirmed_is_acknowledged_when_it_comes_again_and_the_copy_counts() -> None:
+    desk = Desk()
+    desk.settlement.count(desk.order())
+    desk.line.lost()  # before the acknowledgement is heard
+    desk.confirm()
+    again = desk.order(redelivered=True)
+    again.delivery = Delivery(Message(), desk.line)
+    assert desk.settlement.done_here(again)
+    assert again.delivery.message.said == ["ack"]
+    copy = desk.order(redelivered=True)
+    copy.came = ("a", 1, 0)
+    assert not desk.settlement.done_here(copy)
+
+
+def test_a_dead_letter_of_an_order_past_its_deadline_is_no_copy_that_counts() -> None:
+    desk = Desk()
+    desk.settlement.bury(desk.order(), "deadline", "too late")
+    desk.confirm()
+    sent_again = desk.order(redelivered=True)
+    sent_again.deadline_at = 1.0
+    assert not desk.settlement.done_here(sent_again)
 
 
 def test_an_order_waits_while_its_copy_is_on_its_way_and_comes_in_then() -> None:

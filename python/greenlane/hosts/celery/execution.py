@@ -102,6 +102,9 @@ class Execution:
         wait_for_the_broker(task)
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if order.kept is not None:
+            self.counts.done_before += 1
+            return order.kept[0]
         if self._store is None:
             order.attempts += 1
         else:
@@ -120,6 +123,7 @@ class Execution:
             raise
         if self._store is not None:
             self._done(order, result, token)
+        order.kept = (result,)
         return result
 
     def _done(self, order: Order, result: object, token: str) -> None:

@@ -21,6 +21,7 @@ from greenlane.hosts.celery.delivery import Line
 from greenlane.hosts.celery.execution import Again, Dead, Execution, expected
 from greenlane.hosts.celery.jobs import Jobs
 from greenlane.hosts.celery.outcomes import outcome_of
+from greenlane.hosts.celery.own_retry import away
 from greenlane.hosts.celery.owner import Owner
 from greenlane.hosts.celery.reading import Reading
 from greenlane.hosts.celery.retrying import Retrying
@@ -166,7 +167,13 @@ class Host:
     # --- begun, and not begun ---------------------------------------------------------------------------------------
 
     def _begin(self, order: Order, start: Start) -> None:
-        if order.request.revoked():
+        try:
+            revoked = order.request.revoked()
+        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
+            self.parked.ended(order, Outcome.CANCELLED)
+            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
+            return
+        if revoked:
             self.totals.revoked += 1
             self.parked.ended(order, Outcome.CANCELLED)
             self.settlement.settle(order)
@@ -227,12 +234,27 @@ class Host:
             self.totals.failed += 1
             self.settlement.settle(order)
             _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+        elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
+            pass
         elif isinstance(error, Reject) and error.requeue:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
             self.settlement.bury(order, *self._death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+
+    def _followed(self, order: Order, error: BaseException) -> bool:
+        """Let what follows the task be tried again: it had its effect, and is not called again for that."""
+        if not away(order.request.task, error):
+            order.attempts += 1
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            return False
+        if not order.delivery.stale:
+            self.totals.retried += 1
+            order.note("done", f"what follows it failed: {error!r}")
+            self._later(order, at_ns)
+        return True
 
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
@@ -342,6 +364,8 @@ def _tell(request: Any, event: str, **fields: object) -> None:
 
 def _outcome(order: Order, error: BaseException) -> Outcome:
     """What a failed run says of its upstream."""
+    if order.kept is not None:
+        return Outcome.OK
     if isinstance(error, Again) and not error.counted:
         return Outcome.CANCELLED
     if isinstance(error, Reject | Dead):

@@ -19,7 +19,7 @@ from kombu.exceptions import OperationalError
 
 from greenlane.tasks.order import running
 
-__all__ = ["Unpublished", "wait_for_the_broker"]
+__all__ = ["Unpublished", "away", "wait_for_the_broker"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -49,7 +49,7 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
             except Reject as error:
                 if order is None or not isinstance(error.reason, Exception):
                     raise
-                if not _away(task, error.reason):
+                if not away(task, error.reason):
                     raise Unpublished(repr(error.reason)) from error.reason
                 if not told:
                     told = True
@@ -59,7 +59,7 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
     task.retry = retry
 
 
-def _away(task: Any, reason: Exception) -> bool:
+def away(task: Any, reason: BaseException) -> bool:
     """Whether the broker may take later what it does not take now."""
     if isinstance(reason, (OperationalError, OSError, MessageNacked)):
         return True

@@ -9,7 +9,7 @@ from typing import Any, Final
 from greenlane import enqueued
 from greenlane.hosts.celery.delivery import Delivery, Line
 from greenlane.hosts.celery.totals import Totals
-from greenlane.tasks.dead_letters import ORDER
+from greenlane.tasks.dead_letters import ORDER, count_of
 from greenlane.tasks.keys import KeyFunction
 from greenlane.tasks.order import Order
 
@@ -40,8 +40,13 @@ class Reading:
         self._numbers = 0
 
     def order(self, request: Any) -> Order:
-        """Give the order of a request, as Celery's strategy makes one."""
+        """Give the order of a request, as Celery's strategy makes one.
+
+        Raises:
+            ValueError: a header that Celery takes as it comes is none: a name or a time limit of another type.
+        """
         headers = request.request_dict
+        _check(request)
         arguments = (request.name, request.args or (), request.kwargs or {}, headers)
         key = _read(self._key_of, arguments)
         if not key and self._key_of is not None:
@@ -52,9 +57,10 @@ class Reading:
         order = Order(
             self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
         )
-        order.identity = (request.type, request.id, headers.get("retries") or 0, headers.get(_NESTING) or 0)
+        order.identity = (request.type, request.id, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
+        order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()
@@ -75,6 +81,19 @@ class Reading:
         order.read(headers)
         order.delivery = Delivery(message, self._line)
         return order
+
+
+def _check(request: Any) -> None:
+    if not isinstance(request.id, str):
+        raise ValueError(f"id={request.id!r}, expected a text")
+    if not isinstance(request.args, list | tuple) or not isinstance(request.kwargs, dict):
+        raise ValueError("its arguments are no list and mapping")
+    limits = request.time_limits or ()
+    if not isinstance(limits, list | tuple) or len(limits) not in (0, 2):
+        raise ValueError(f"timelimit={limits!r}, expected two numbers")
+    for limit in limits:
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit != limit):
+            raise ValueError(f"timelimit={limits!r}, expected two numbers")
 
 
 def _read(function: KeyFunction | None, arguments: tuple[Any, ...]) -> str:

@@ -40,6 +40,8 @@ class Settlement:
         self._totals = totals
         self._admit = admit
         self._ended: OrderedDict[Identity, None] = OrderedDict()
+        # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
+        self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
         # Set by the step, at each connection.
@@ -62,8 +64,14 @@ class Settlement:
         return True
 
     def done_here(self, order: Order) -> bool:
-        """Acknowledge an order that comes again because nobody heard that it was done here."""
-        if not order.redelivered or order.identity not in self._ended:
+        """Acknowledge a message that comes again because nobody heard that it was done with here.
+
+        A dead letter that is sent again may be like the message that it came from; only its deadline can have been the
+        reason then, and with that it dies once more.
+        """
+        if not order.redelivered:
+            return False
+        if order.identity not in self._ended and (order.came not in self._replaced or _late(order)):
             return False
         self._totals.acked_again += 1
         task_ready(order.request)
@@ -75,9 +83,7 @@ class Settlement:
     def settle(self, order: Order) -> None:
         """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
         order.request.acknowledged = True
-        self._ended[order.identity] = None
-        if len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
+        _remember(self._ended, order.identity)
         self._acknowledge(order)
 
     def _acknowledge(self, order: Order) -> None:
@@ -139,7 +145,20 @@ class Settlement:
         waiting = self._leaving.pop(order.identity, [])
         # Not remembered as done: it comes again by its copy.
         if published:
+            if order.came:
+                _remember(self._replaced, order.came)
             self._acknowledge(order)
         for copy in waiting:
             if not copy.delivery.stale:
                 self._admit(copy)
+
+
+def _remember(known: OrderedDict[Any, None], key: Any) -> None:
+    known[key] = None
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
+
+
+def _late(order: Order) -> bool:
+    remaining_s = order.remaining_s()
+    return remaining_s is not None and remaining_s <= 0

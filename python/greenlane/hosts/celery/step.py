@@ -14,6 +14,7 @@ from kombu.common import ignore_errors
 
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.intake import read_many
 from greenlane.hosts.celery.later import Strategies
 from greenlane.hosts.celery.loop import loop_of
 from greenlane.hosts.celery.owner import ThreadOwner
@@ -51,6 +52,7 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
             if isinstance(host.owner, ThreadOwner):
                 hub.add_reader(host.owner.fileno(), host.owner.run)
+            read_many(c.connection.connection, hub)
 
         def stop(self, c: Any) -> None:
             if c.blueprint.state == bootsteps.RUN:
@@ -125,7 +127,9 @@ def _guarded(c: Any, host: Host, create: Any) -> Any:
                 raise
             except Exception as error:
                 if host.taken is message:
-                    raise  # it is an order by now: this is no fault of the message
+                    # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
+                    _log.exception("a bug of Greenlane: an order was received and could not be begun")
+                    return None
                 host.bury_message(message, f"it cannot be read: {error!r}")
                 return None
 

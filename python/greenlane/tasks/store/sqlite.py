@@ -226,7 +226,7 @@ class SQLite:
 def _file(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
-    except FileNotFoundError:
+    except OSError:  # what is wrong is said when it is opened anew
         return None
     return found.st_dev, found.st_ino
 
