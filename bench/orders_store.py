@@ -33,6 +33,7 @@ CALLERS = 64
 
 
 def main() -> int:
+    """Measure all cells and print a row for each; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="per cell")
@@ -61,6 +62,7 @@ def main() -> int:
 
 
 def measured(rounds: int, seconds: float) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """Rows by (load, how, store), rounds interleaved."""
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     with places() as urls:
         for _ in range(rounds):
@@ -75,6 +77,7 @@ def measured(rounds: int, seconds: float) -> dict[tuple[str, str, str], list[dic
 
 @contextlib.contextmanager
 def places() -> Iterator[dict[str, str]]:
+    """URLs of the stores on real servers, gone after the block."""
     from tests.servers import Postgres, Redis
 
     with (
@@ -123,6 +126,7 @@ def cell(url: str, how: str, load: str, seconds: float) -> dict[str, Any]:
 
 
 def open_loop(order: Any, seconds: float, *, paced: bool) -> None:
+    """Orders at their times, whatever became of those before, by 64 threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     first_s = time.perf_counter() + 0.05
@@ -134,6 +138,7 @@ def open_loop(order: Any, seconds: float, *, paced: bool) -> None:
 
 
 def closed_loop(order: Any, seconds: float, *, paced: bool) -> None:
+    """64 callers, each with one order after the other."""
     until_s = time.perf_counter() + seconds
 
     def call(part: int) -> None:
@@ -175,6 +180,7 @@ def summary(load: str, how: str, store: str, cells: list[dict[str, Any]]) -> dic
 
 
 def quantile(ordered: list[float], frac: float) -> float:
+    """Of sorted values; 0 of none."""
     return ordered[min(int(frac * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 

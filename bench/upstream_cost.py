@@ -52,10 +52,12 @@ class Cell:
         self.orders(2 * self.number)
 
     def arrive(self, name: str) -> None:
+        """One more order of this key."""
         self.number += 1
         self.upstreams.arrive(self.number, name, self.now_ns, 1_000)
 
     def begin(self) -> None:
+        """Begin what may begin."""
         while (start := self.upstreams.next(self.now_ns)) is not None:
             self.running.append(start.order)
 

@@ -155,6 +155,10 @@ def test_mode_switches_the_process_or_one_route(server: Server, running: Running
         (b'{"do": "mode", "mode": {}}\n', "mode={}, expected one of"),
         (b'{"do": "mode", "mode": "on", "route": 3}\n', "route=3, expected a route's name"),
         (b'{"do": "mode", "mode": "on", "route": ""}\n', "expected a route's name"),
+        (b'{"do": "breaker", "state": "open"}\n', "key=None, expected a text"),
+        (b'{"do": "breaker", "key": "\\ud800", "state": "open"}\n', "expected a text"),
+        (b'{"do": "breaker", "key": "taco", "state": "ajar"}\n', "state='ajar', expected open or closed"),
+        (b'{"do": "breaker", "key": "taco", "state": "open"}\n', "no orders are worked off here"),
         (b"x" * (REQUEST_MAX_BYTES + 1), f"at most {REQUEST_MAX_BYTES} bytes"),
     ],
 )

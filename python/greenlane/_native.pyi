@@ -365,6 +365,9 @@ class Recorder:
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
 
+    def parked(self, job: int, from_ns: int, to_ns: int, by: str) -> None:
+        """Write down that a job was held back before it was opened, and what held it: `limit KEY`, `breaker KEY` …"""
+
     def spent(self) -> tuple[int, int, int, dict[str, int]]:
         """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
 
@@ -1019,6 +1022,18 @@ class Start:
     @property
     def time_limit_ns(self) -> int:
         """How long the call may take; 0 = as long as any."""
+
+    @property
+    def breaker_ns(self) -> int:
+        """So long its key's breaker kept it parked."""
+
+    @property
+    def limit_ns(self) -> int:
+        """Its key's limit."""
+
+    @property
+    def slots_ns(self) -> int:
+        """Nothing but the want of a free slot, or the turns of others."""
 
 @final
 class KeyLook:

@@ -33,6 +33,7 @@ __all__ = [
     "learn_besides",
     "recording",
     "running",
+    "send_deadlines",
     "shape",
     "start",
     "start_recording",
@@ -75,6 +76,12 @@ def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
     _counted_besides.append(counters)
 
 
+def send_deadlines(settings: Settings) -> None:
+    """Let upstream calls of this process carry the time that is left, where the settings say so. Idempotent."""
+    if settings.deadline_out:
+        probes.install_deadline_out(settings.deadline_out_header)
+
+
 def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
     """Let what somebody else learns in this process be shown beside what the permits learn."""
     _learned_besides.append(rows)
@@ -115,8 +122,7 @@ class Running:
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
         probes.install()
         try:
-            if settings.deadline_out:
-                probes.install_deadline_out(settings.deadline_out_header)
+            send_deadlines(settings)
             if settings.control_dir:
                 bootstrap_control.serve(settings.control_dir, "permits", self)
             start_recording(settings)

@@ -495,11 +495,13 @@ def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
 
 def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
     key, wanted = request.get("key"), request.get("state")
+    if not isinstance(key, str) or re.search("[\ud800-\udfff]", key):
+        return _refused(f"switch a breaker: key={key!r}, expected a text", "write it as `greenlane top` shows it")
+    if wanted not in ("open", "closed"):
+        return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
     switch = getattr(controlled, "breaker", None)
     if switch is None or _tasks(controlled) is None:
         return _refused("switch a breaker: no orders are worked off here", "ask a worker that `greenlane work` started")
-    if not isinstance(key, str) or wanted not in ("open", "closed"):
-        return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
     switch(key, wanted == "open")
     return _told(controlled)
 

@@ -25,7 +25,7 @@ from greenlane.errors import SettingsError
 from greenlane.setting import Pattern, Setting, checked, declarations, declare
 from greenlane.settings_sources import from_environment, from_file, from_flags
 
-__all__ = ["LANE_KEYS", "SETTINGS", "Lane", "Setting", "Settings", "describe", "load"]
+__all__ = ["LANE_KEYS", "SETTINGS", "TASK_KEY", "Lane", "Setting", "Settings", "describe", "load"]
 
 DEFAULT: Final = "default"
 
@@ -39,7 +39,8 @@ _CLUSTER: Final[Pattern] = (r"(auto|local|[^\s/:]+:[0-9]{1,5})?", "host:port, au
 _CALLABLE: Final[Pattern] = (r"([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)?", "module:function, or '' for none")
 _ANY_URL: Final[Pattern] = (r"([a-z][a-z0-9+]*://[^\0\s]*)?", "a URL, or '' for none")
 _ADDRESS: Final[Pattern] = (r"(.+:[0-9]{1,5})?", "host:port, or '' for off")
-_TASK_KEY: Final[Pattern] = (
+#: Where an order's key is read; `tasks.keys` reads it.
+TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
@@ -301,11 +302,11 @@ class Settings:
     )  # fmt: skip
     task_key: str = declare(
         "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one.",
-        pattern=_TASK_KEY, reason="Only the application knows which argument names whom it calls.",
+        pattern=TASK_KEY, reason="Only the application knows which argument names whom it calls.",
     )  # fmt: skip
     task_order: str = declare(
         "", "Where the business's name of an order is read, as `task_key`; '' = header greenlane-order, or task id.",
-        pattern=_TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
+        pattern=TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
     )  # fmt: skip
     task_store: str = declare(
         "", "Store of what was done: sqlite:///FILE, postgresql://…, redis://…; '' = this process's memory alone.",
@@ -328,8 +329,8 @@ class Settings:
         low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
     )  # fmt: skip
     task_deliveries: int = declare(
-        20, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
-        low=1, high=100_000, reason="Each restart of a worker counts as one; no service restarts so often in an hour.",
+        16, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
+        low=1, high=100_000, reason="Each restart of a worker counts as one. RabbitMQ 4 drops a message after 20.",
     )  # fmt: skip
     task_retry_s: float = declare(
         1.0, "Longest wait before the second attempt; it doubles with each further one; drawn evenly from 0.",

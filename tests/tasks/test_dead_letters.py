@@ -15,6 +15,7 @@ from greenlane.tasks.dead_letters import (
     Death,
     Tried,
     dead_queue,
+    history_of,
     revived,
     tried_of,
 )
@@ -36,9 +37,28 @@ def test_a_history_keeps_its_latest_attempts() -> None:
     assert [tried.attempt for tried in found.history] == list(range(85, 101))
 
 
-@pytest.mark.parametrize("headers", [{}, {DEAD: "no"}, {DEAD: "[]"}, {DEAD: "{}"}, {DEAD: None}, {DEAD: '{"x": 1}'}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {DEAD: "no"},
+        {DEAD: "[]"},
+        {DEAD: "{}"},
+        {DEAD: None},
+        {DEAD: '{"x": 1}'},
+        {DEAD: "[" * 100_000},
+        {DEAD: '{"reason": "deadline", "said": "", "queue": "orders", "died_s": "yesterday"}'},
+        {DEAD: '{"reason": "deadline", "said": "", "queue": "orders", "died_s": 1e300}'},
+        {DEAD: '{"reason": "deadline", "said": "", "queue": 7, "died_s": 1.0}'},
+    ],
+)
 def test_what_is_no_dead_letter_is_none(headers: dict[str, object]) -> None:
     assert Death.of(headers) is None
+
+
+@pytest.mark.parametrize("history", ["{", "[1]", "[" * 100_000, '[{"attempt": "two", "outcome": "failed"}]', 7])
+def test_a_history_that_is_damaged_is_empty(history: object) -> None:
+    assert history_of(history) == ()
 
 
 def test_a_letter_that_is_sent_again_begins_anew_and_keeps_its_history_and_order() -> None:

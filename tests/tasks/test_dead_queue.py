@@ -34,6 +34,11 @@ class Broker:
         producer = self._connection.Producer()
         producer.publish({"of": order}, routing_key=f"{self.queue}.dead", headers=headers, correlation_id=order)
 
+    def drop(self) -> None:
+        """Delete the queue of the orders."""
+        with self._connection.channel() as channel:
+            channel.queue_delete(self.queue)
+
     def taken(self, name: str) -> list[Any]:
         """All messages of a queue, taken away."""
         with self._connection.channel() as channel:
@@ -90,7 +95,10 @@ def test_all_letters_are_sent_again(broker: Broker, run_cli: Run) -> None:
 def test_an_order_that_is_not_there_is_said_so(broker: Broker, run_cli: Run) -> None:
     broker.bury("a", "attempts")
     said = run_cli("dead-letters", broker.queue, "--broker", broker.url, "--send-again", "--order", "a", "--order", "z")
-    assert (said.code, said.err) == (1, "sent again: 1\ngreenlane: no dead letter of the orders z\n")
+    assert (said.code, said.err) == (
+        1,
+        "sent again: 1\ngreenlane: no dead letter of the orders z among the 1000 oldest\n",
+    )
 
 
 def test_wrong_usage_says_what_is_wrong(broker: Broker, run_cli: Run) -> None:
@@ -106,7 +114,27 @@ def test_wrong_usage_says_what_is_wrong(broker: Broker, run_cli: Run) -> None:
         said = run_cli("dead-letters", *argv)
         assert said.code == 2
         assert says in said.err and "secret" not in said.err
+    said = run_cli("dead-letters", broker.queue, "--broker", "amqp://me:sec/ret@127.0.0.1:1//")
+    assert said.code == 2
+    assert "broker='amqp://me@127.0.0.1:1//', expected a broker that answers (it cannot be read)" in said.err
+    assert "'sec'" not in said.err
     if broker.url.startswith("amqp"):
         said = run_cli("dead-letters", "absent", *at)
         assert said.code == 2
-        assert "find a queue: queue='absent.dead', expected a queue that is there" in said.err
+        assert "find a queue: queue='absent', expected a queue that is there" in said.err
+
+
+def test_a_queue_of_which_nothing_has_died_has_no_letters(broker: Broker, run_cli: Run) -> None:
+    said = run_cli("dead-letters", f"{broker.queue}.dead", "--broker", broker.url)
+    assert (said.code, said.out, said.err) == (0, "", "no dead letters\n")
+
+
+def test_a_letter_whose_queue_is_gone_stays(broker: Broker, run_cli: Run) -> None:
+    if not broker.url.startswith("amqp"):
+        pytest.skip("Redis knows of no queue that is empty")
+    broker.bury("a", "attempts")
+    broker.drop()
+    said = run_cli("dead-letters", broker.queue, "--broker", broker.url, "--send-again", "--all")
+    assert said.code == 2
+    assert f"find a queue: queue='{broker.queue}', expected a queue that is there" in said.err
+    assert [message.headers[ORDER] for message in broker.taken(f"{broker.queue}.dead")] == ["a"]

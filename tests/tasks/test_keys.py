@@ -49,7 +49,10 @@ def test_what_is_no_key_is_refused_by_name(spec: str) -> None:
         key_function("task_key", spec)
 
 
-def test_a_long_key_is_cut() -> None:
-    function = key_function("task_key", "kwargs.merchant")
+@pytest.mark.parametrize(("one", "other"), [("x" * 200 + "1", "x" * 200 + "2"), ("\ud800", "\ud801"), ("a\0", "a")])
+def test_orders_whose_names_are_long_or_odd_are_not_taken_for_one_another(one: str, other: str) -> None:
+    function = key_function("task_order", "kwargs.order")
     assert function is not None
-    assert len(function("send", (), {"merchant": "x" * 1000}, {})) == 200
+    names = [function("send", (), {"order": order}, {}) for order in (one, other)]
+    assert names[0] != names[1]
+    assert all(len(name.encode()) <= 200 and "\0" not in name for name in names)

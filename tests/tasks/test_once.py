@@ -39,7 +39,7 @@ class Merchant:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path}/orders.db", patience_s=0.2)
+    store = open_store(f"sqlite:///{tmp_path}/orders.db", patience_s=20)
     yield store
     store.close(0)
 
@@ -104,13 +104,26 @@ def test_an_order_that_another_has_waits(store: Store, tmp_path: Path) -> None:
 
 def test_while_the_store_cannot_be_asked_nothing_is_called(store: Store, tmp_path: Path) -> None:
     store.check()
+    hasty = open_store(f"sqlite:///{tmp_path}/orders.db", patience_s=0.1)
     stranger = sqlite3.connect(tmp_path / "orders.db", isolation_level=None)
     stranger.execute("BEGIN EXCLUSIVE")
     with pytest.raises(OrderWaits):
-        once(store, "send/1", pytest.fail)
+        once(hasty, "send/1", pytest.fail)
     stranger.execute("ROLLBACK")
     stranger.close()
+    hasty.close()
     assert once(store, "send/1", Merchant().post) == {"number": 1}
+
+
+def test_what_cannot_be_kept_of_a_result_leaves_the_order_done(store: Store) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert once(store, "send/1", lambda: deep) is deep
+    assert once(store, "send/1", pytest.fail) is None
+    store.begin("send/2")
+    store.done("send/2", b"accepted")
+    assert once(store, "send/2", pytest.fail) is None
 
 
 def test_any_text_can_be_fitted_to_be_a_key() -> None:

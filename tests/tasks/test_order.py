@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from greenlane.tasks.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Order, current, running
 
 
@@ -34,6 +36,13 @@ def test_headers_that_say_nothing_sensible_count_as_none() -> None:
     read = order()
     read.read({ATTEMPTS: "many", RETURNS: -3, DEADLINE: "soon", HISTORY: "{"})
     assert (read.attempts, read.returns, read.deadline_at, read.history) == (0, 0, 0.0, ())
+    assert read.remaining_s() is None
+
+
+@pytest.mark.parametrize("deadline", ["inf", "nan", 1e300, pytest.param(10**400, id="huge"), 1_700_000_000_000])
+def test_a_deadline_that_no_clock_reaches_is_none(deadline: object) -> None:
+    read = order()
+    read.read({DEADLINE: deadline})
     assert read.remaining_s() is None
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from greenlane._native import Start, Upstreams
 from greenlane.policy import Outcome, UpstreamRule
-from greenlane.tasks.order import Order, State
+from greenlane.tasks.order import DEADLINE, Order, State
 from greenlane.tasks.parked import Parked
 
 S = 1_000_000_000
@@ -84,6 +86,16 @@ def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
     shop.parked.ended(running, Outcome.OK)
     shop.parked.turn()
     assert (shop.late, shop.begun) == ([waiting], [running])
+
+
+@pytest.mark.parametrize("deadline", ["inf", "nan", -9e9, 9_999_999_999.9, 1e10, 1e18, 1e300])
+def test_whatever_a_deadline_says_the_order_is_begun_or_told(deadline: object) -> None:
+    shop = Shop()
+    order = Order(1, order_id="o", key="m", name="send", size=10)
+    order.read({DEADLINE: deadline})
+    shop.parked.arrive(order)
+    shop.parked.turn()
+    assert [*shop.begun, *shop.late] == [order]
 
 
 def test_an_order_that_waits_can_be_taken_out_and_one_that_runs_cannot() -> None:

@@ -72,6 +72,9 @@ pub struct Start {
     key: String,
     probe: bool,
     time_limit_ns: u64,
+    breaker_ns: u64,
+    limit_ns: u64,
+    slots_ns: u64,
 }
 
 #[pymethods]
@@ -82,6 +85,7 @@ impl Start {
             key,
             probe,
             time_limit_ns,
+            ..
         } = self;
         let probe = if *probe { "True" } else { "False" };
         format!("Start(order={order}, key={key:?}, probe={probe}, time_limit_ns={time_limit_ns})")
@@ -183,6 +187,9 @@ impl Upstreams {
             key: start.key.to_string(),
             probe: start.probe,
             time_limit_ns: start.time_limit_ns,
+            breaker_ns: start.held.breaker_ns,
+            limit_ns: start.held.limit_ns,
+            slots_ns: start.held.slots_ns,
         })
     }
 

@@ -58,9 +58,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.document("dead-letters", rows)
     elif rows:
         output.table(rows, _COLUMNS)
+    elif not (arguments.send_again or arguments.order):
+        output.say("no dead letters" + (f" of the reason {arguments.reason!r}" if arguments.reason else ""))
     missing = sorted(set(arguments.order) - {letter.order for letter in found})
     if missing:
-        output.say(f"greenlane: no dead letter of the orders {', '.join(missing)}")
+        output.say(f"greenlane: no dead letter of the orders {', '.join(missing)} among the {arguments.most} oldest")
     return 1 if missing else 0
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 Row = dict[str, object]
+_MOST_WAIT_S: Final = 3600
 _SHARE: Final = ("flow", "to", "share_frac", "set_by", "set_at", "effect_s")
 _PRODUCER: Final = ("producer", "seen", "share_frac", "seen_after_s", "said_ago_s", "trouble")
 _QUEUE: Final = ("queue", "side", "ready", "consumers")
@@ -48,6 +49,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error("--status changes nothing: leave out --share, or --status")
     if arguments.to and arguments.share is None:
         arguments.parser.error("--to needs --share")
+    if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
+        arguments.parser.error(f"--wait-s must be from 0 to {_MOST_WAIT_S}")
     url = settings_of(arguments).diversion
     if not url:
         hint = "name it with --diversion, GREENLANE_DIVERSION or in greenlane.toml, as the producers do"

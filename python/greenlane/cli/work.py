@@ -15,7 +15,7 @@ from greenlane.settings import SETTINGS
 __all__ = ["COMMAND"]
 
 _PACKAGE: Final = "greenlane.hosts.celery"
-_SETTINGS: Final = tuple(name for name in SETTINGS if name.startswith("task_")) + ("control_dir", "mode")
+_SETTINGS: Final = tuple(name for name in SETTINGS if name.startswith("task_")) + ("control_dir", "heavy_ms", "mode")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:

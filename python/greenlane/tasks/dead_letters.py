@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from greenlane.tasks.store.record import Record
@@ -24,6 +24,7 @@ __all__ = [
     "Tried",
     "count_of",
     "dead_queue",
+    "history_of",
     "revived",
     "tried_of",
 ]
@@ -37,6 +38,17 @@ DEAD: Final = "greenlane-dead"
 HISTORY: Final = "greenlane-history"
 #: Of a history. As many as the store keeps of an order.
 _MOST: Final = 16
+#: Types of the fields that are no text.
+_NUMBER: Final = (int, float)
+_TYPES: Final[Mapping[str, Any]] = {
+    "attempt": int,
+    "began_s": _NUMBER,
+    "ended_s": _NUMBER,
+    "died_s": _NUMBER,
+    "history": tuple,
+}
+#: No date is so far away: the year 2286.
+_NO_TIME_S: Final = 1e10
 
 
 @dataclass(frozen=True)
@@ -73,19 +85,19 @@ class Death:
 
     def headers(self) -> dict[str, str]:
         """Headers to add to the message."""
-        fields = {name: value for name, value in asdict(self).items() if name != "history"}
+        said = {name: value for name, value in asdict(self).items() if name != "history"}
         history = [asdict(tried) for tried in self.history[-_MOST:]]
-        return {DEAD: json.dumps(fields), HISTORY: json.dumps(history)}
+        return {DEAD: json.dumps(said), HISTORY: json.dumps(history)}
 
     @classmethod
     def of(cls, headers: Mapping[str, Any]) -> Death | None:
         """What a message's headers say; None = it is no dead letter of ours, or damaged."""
         try:
-            fields = json.loads(headers[DEAD])
-            history = tuple(Tried(**tried) for tried in json.loads(headers.get(HISTORY) or "[]"))
-            return cls(**{**fields, "history": history})
-        except (KeyError, TypeError, ValueError):
+            said = json.loads(headers[DEAD])
+            death = cls(**{**said, "history": history_of(headers.get(HISTORY))})
+        except (KeyError, TypeError, ValueError, RecursionError):
             return None
+        return death if _is_of_its_types(death) and abs(death.died_s) < _NO_TIME_S else None
 
 
 def dead_queue(queue: str) -> str:
@@ -99,6 +111,20 @@ def tried_of(record: Record | None) -> tuple[Tried, ...]:
     return tuple(
         Tried(one.number, one.outcome.value, one.reason, one.began_s, one.ended_s, one.owner) for one in attempts
     )
+
+
+def history_of(said: object) -> tuple[Tried, ...]:
+    """A history as a header has it, the newest of it; what is none counts as empty."""
+    try:
+        history = tuple(Tried(**tried) for tried in json.loads(said)) if isinstance(said, str) else ()
+    except (TypeError, ValueError, RecursionError):
+        return ()
+    return history[-_MOST:] if all(map(_is_of_its_types, history)) else ()
+
+
+def _is_of_its_types(said: Death | Tried) -> bool:
+    """Whether what came out of JSON has the fields' types, which a dataclass does not ask."""
+    return all(isinstance(getattr(said, field.name), _TYPES.get(field.name, str)) for field in fields(said))
 
 
 def revived(headers: Mapping[str, Any]) -> dict[str, Any]:

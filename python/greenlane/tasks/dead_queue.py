@@ -6,15 +6,14 @@ again and not yet taken away when the connection breaks is there twice; the stor
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from greenlane.errors import DeadLettersError
+from greenlane.tasks.broker import connected, declared
 from greenlane.tasks.dead_letters import ORDER, Death, dead_queue, revived
-from greenlane.tasks.store.driver import without_password
 
 __all__ = ["DeadLetter", "dead_letters", "send_again"]
 
@@ -38,8 +37,10 @@ class DeadLetter:
 
 def dead_letters(broker: str, queue: str, most: int) -> list[DeadLetter]:
     """Give the dead letters of a queue, oldest first; none is taken away. Raises DeadLettersError."""
-    with _channel(broker, "look at dead letters") as channel:
-        return [letter for _, letter in _all(channel, queue, most)]
+    with connected(broker, "look at dead letters", DeadLettersError, _TIMEOUT_S) as connection:
+        # Closing the channel puts back what was taken out and not acknowledged.
+        with connection.channel() as channel:
+            return [letter for _, letter in _all(connection, channel, queue, most)]
 
 
 def send_again(broker: str, queue: str, chosen: Callable[[DeadLetter], bool], most: int) -> list[DeadLetter]:
@@ -55,19 +56,27 @@ def send_again(broker: str, queue: str, chosen: Callable[[DeadLetter], bool], mo
         DeadLettersError: the broker cannot be reached, or a queue is not there. What was sent before that is sent.
     """
     sent = []
-    with _channel(broker, "send dead letters again") as channel:
-        # All first: what is sent again may die at once, and come back behind the others.
-        for message, letter in list(_all(channel, queue, most)):
-            if chosen(letter):
-                _publish(channel, message, letter.death.queue if letter.death is not None else queue)
+    with connected(broker, "send dead letters again", DeadLettersError, _TIMEOUT_S) as connection:
+        with connection.channel() as channel:
+            # All first: what is sent again may die at once, and come back behind the others.
+            for message, letter in list(_all(connection, channel, queue, most)):
+                if not chosen(letter):
+                    continue
+                back = letter.death.queue if letter.death is not None else queue
+                if not _exists(connection, back):
+                    raise _no_queue(back)
+                _publish(channel, message, back)
                 message.ack()
                 sent.append(letter)
     return sent
 
 
-def _all(channel: Any, queue: str, most: int) -> Iterator[tuple[Any, DeadLetter]]:
+def _all(connection: Any, channel: Any, queue: str, most: int) -> Iterator[tuple[Any, DeadLetter]]:
     name = dead_queue(queue)
-    _must_exist(channel, name)
+    if not _exists(connection, name):
+        if not _exists(connection, queue):
+            raise _no_queue(queue)
+        return  # made for the first letter
     for _ in range(most):
         raw = channel.basic_get(name, no_ack=False)
         if raw is None:
@@ -83,7 +92,6 @@ def _all(channel: Any, queue: str, most: int) -> Iterator[tuple[Any, DeadLetter]
 
 def _publish(channel: Any, message: Any, queue: str) -> None:
     kombu: Any = importlib.import_module("kombu")
-    _must_exist(channel, queue)
     properties = message.properties or {}
     kombu.Producer(channel).publish(
         message.body,
@@ -97,32 +105,11 @@ def _publish(channel: Any, message: Any, queue: str) -> None:
     )
 
 
-def _must_exist(channel: Any, queue: str) -> None:
-    """Refuse a queue that is not there, where a broker knows the difference between that and an empty one."""
-    if channel.connection.client.transport.driver_type != "amqp":
-        return
-    try:
-        channel.queue_declare(queue=queue, passive=True)
-    except channel.connection.client.channel_errors as error:
-        hint = "name the queue that the orders came to; its dead letters lie in QUEUE.dead"
-        rule = f"a queue that is there ({error})"
-        raise DeadLettersError("find a queue", name="queue", value=queue, rule=rule, hint=hint) from error
+def _exists(connection: Any, queue: str) -> bool:
+    """Whether a queue is there, where a broker knows the difference between that and an empty one."""
+    return connection.transport.driver_type != "amqp" or declared(connection, queue) is not None
 
 
-@contextlib.contextmanager
-def _channel(broker: str, attempted: str) -> Iterator[Any]:
-    kombu: Any = importlib.import_module("kombu")
-    options = {"confirm_publish": True} if broker.startswith(("amqp", "pyamqp")) else {}
-    try:
-        with kombu.Connection(broker, connect_timeout=_TIMEOUT_S, transport_options=options) as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
-            # Closing it puts back what was taken out and not acknowledged.
-            with connection.channel() as channel:
-                yield channel
-    except DeadLettersError:
-        raise
-    except Exception as error:  # what a transport raises has no common base
-        rule = f"a broker that answers ({type(error).__name__}: {error})"
-        hint = "write it as Celery's broker_url, and see whether it runs"
-        value = without_password(broker)
-        raise DeadLettersError(attempted, name="broker", value=value, rule=rule, hint=hint) from error
+def _no_queue(queue: str) -> DeadLettersError:
+    hint = "name the queue that the orders came to; its dead letters lie in QUEUE.dead"
+    return DeadLettersError("find a queue", name="queue", value=queue, rule="a queue that is there", hint=hint)

@@ -6,7 +6,8 @@
     module:function         function(task_name, args, kwargs, headers) -> text
 
 An order in which the key is not found has the key `""`: it shares one place with all the others of that kind, and is
-counted. A key is a text; what is no text is written as one.
+counted. A key is a text; what is no text is written as one. A text that is long, or cannot be written down, becomes its
+beginning and a hash of all of it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
+from greenlane.settings import TASK_KEY
+from greenlane.tasks.store.keys import fitted_key
 
-__all__ = ["PATTERN", "KeyFunction", "key_function"]
+__all__ = ["KeyFunction", "key_function"]
 
 KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
 
-#: For the settings: what a key may look like.
-PATTERN: Final = (
-    r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
-    "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
-)
-#: Longer keys are cut: they are names of upstreams, and each is kept. Arbitrary.
+#: Each key is kept, and shown. Arbitrary.
 _MOST_CHARACTERS: Final = 200
 
 
@@ -43,8 +41,8 @@ def key_function(setting: str, spec: str) -> KeyFunction | None:
     """
     if not spec:
         return None
-    if re.fullmatch(PATTERN[0], spec) is None:
-        raise SettingsError(setting, spec, PATTERN[1], "kwargs.merchant reads the keyword argument `merchant`")
+    if re.fullmatch(TASK_KEY[0], spec) is None:
+        raise SettingsError(setting, spec, TASK_KEY[1], "kwargs.merchant reads the keyword argument `merchant`")
     if ":" in spec:
         return _imported(setting, spec)
     kind, _, rest = spec.partition(".")
@@ -85,4 +83,4 @@ def _into(value: Any, path: Sequence[str]) -> Any:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)[:_MOST_CHARACTERS]
+    return fitted_key(str(value), _MOST_CHARACTERS) if value is not None else ""

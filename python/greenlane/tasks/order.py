@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from greenlane.tasks.dead_letters import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of
+from greenlane.tasks.dead_letters import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of, history_of
 
 __all__ = [
     # headers of a message
@@ -44,6 +44,9 @@ _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
+#: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
+_NO_TIME_S: Final = 1e10
+
 #: Task, task id, number of Celery's own retries, and of its replacements.
 Identity = tuple[str, str, int, int]
 
@@ -70,6 +73,8 @@ class Order:
         "arrival_ns",
         "attempts",
         "began_s",
+        "begun_ns",
+        "came",
         "copies",
         "deadline_at",
         "deliveries",
@@ -78,9 +83,11 @@ class Order:
         "earlier",
         "generation",
         "guard",
+        "held",
         "history",
         "id",
         "identity",
+        "kept",
         "key",
         "late",
         "name",
@@ -107,6 +114,8 @@ class Order:
         self.state = State.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
         self.identity: Identity = (name, order_id, 0, 0)
+        # The same and the counts that its headers had: a copy of the message has one more of something.
+        self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
         # The host's: what it runs, and how the broker is told.
@@ -133,12 +142,17 @@ class Order:
         self.arrival_ns = 0
         self.due_ns = 0
         self.not_before_ns = 0
+        # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
+        self.begun_ns = 0
+        self.held: tuple[tuple[str, int], ...] = ()
         # Counts this order's runs in this process: what an abandoned one says later is not heard.
         self.generation = 0
         # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
+        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 
@@ -148,12 +162,8 @@ class Order:
         self.earlier = count_of(headers.get(EARLIER))
         self.returns = count_of(headers.get(RETURNS))
         self.deliveries = count_of(headers.get(DELIVERIES))
-        deadline = headers.get(DEADLINE)
-        try:
-            self.deadline_at = float(deadline) if deadline is not None else 0.0
-        except (TypeError, ValueError):
-            self.deadline_at = 0.0
-        self.history = _history(headers.get(HISTORY))
+        self.deadline_at = _deadline(headers.get(DEADLINE))
+        self.history = history_of(headers.get(HISTORY))
 
     def note(self, outcome: str, reason: str = "") -> None:
         """Add to the history what became of the latest attempt, or of the order between two of them."""
@@ -176,6 +186,11 @@ class Order:
         """Seconds to the deadline, negative after it; None = it has none."""
         return self.deadline_at - time.time() if self.deadline_at else None
 
+    def deadline_ns(self, now_ns: int) -> int:
+        """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
+        remaining_s = self.remaining_s()
+        return 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
+
 
 @dataclasses.dataclass(frozen=True)
 class Current:
@@ -186,8 +201,19 @@ class Current:
     key: str
     #: From 1.
     attempt: int
-    #: Seconds since 1970; 0 = none.
+    #: When the order is due, whatever attempts it takes: seconds since 1970; 0 = never.
     deadline_at: float
+    #: When this attempt is cut off: at the deadline, or sooner by its time limit. Monotonic ns; 0 = never.
+    due_ns: int = 0
+
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left, at least 0: a client's time-out. None = as many as it wants.
+
+        Example:
+            >>> Current("7", "merchant", 1, 0.0).remaining_s() is None
+            True
+        """
+        return max(0.0, (self.due_ns - time.monotonic_ns()) / 1e9) if self.due_ns else None
 
 
 running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
@@ -196,13 +222,12 @@ running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
 def current() -> Current | None:
     """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
     order = running.get()
-    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at)
+    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
 
 
-def _history(value: object) -> tuple[Tried, ...]:
-    if not isinstance(value, str):
-        return ()
+def _deadline(said: Any) -> float:
     try:
-        return tuple(Tried(**tried) for tried in json.loads(value))
-    except (TypeError, ValueError):
-        return ()
+        deadline_at = float(said)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0

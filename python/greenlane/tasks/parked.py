@@ -141,9 +141,7 @@ class Parked:
 
     def _offer(self, order: Order) -> None:
         now_ns = self._clock_ns()
-        remaining_s = order.remaining_s()
-        deadline_ns = 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
-        self.upstreams.arrive(order.number, order.key, now_ns, order.size, deadline_ns)
+        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.deadline_ns(now_ns))
 
     def _due(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:

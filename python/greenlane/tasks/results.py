@@ -12,10 +12,13 @@ def packed(result: object) -> bytes:
     """Give the bytes of a result; none of one that is not JSON: done is done, though what it gave cannot be kept."""
     try:
         return json.dumps(result, separators=(",", ":")).encode()
-    except (TypeError, ValueError):
+    except Exception:  # the call is made, whatever its result says when it is written down
         return b""
 
 
 def unpacked(kept: bytes) -> Any:
-    """Give the result of these bytes; None where none was kept."""
-    return json.loads(kept) if kept else None
+    """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
+    try:
+        return json.loads(kept) if kept else None
+    except (ValueError, RecursionError):
+        return None

@@ -12,6 +12,7 @@ waits; it is never given up for that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,9 +32,12 @@ class Backoff:
     #: Attempts in all; then the order goes to the dead letters. 0 = no end before its deadline.
     attempts: int = 10
 
-    def delay_s(self, attempt: int, chance: float) -> float:
-        """The wait after an attempt, from 1, that failed; `chance` is uniform in [0, 1)."""
-        return self.bound_s(attempt) * chance
+    def delay_s(self, attempt: int, chance: float, left_s: float = math.inf) -> float:
+        """The wait after an attempt, from 1, that failed; `chance` is uniform in [0, 1).
+
+        Of the time that is left to the deadline at most half is waited: the next attempt needs some too.
+        """
+        return min(self.bound_s(attempt), max(left_s, 0.0) / 2) * chance
 
     def bound_s(self, attempt: int) -> float:
         """Most that `delay_s` gives."""

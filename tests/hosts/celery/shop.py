@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
+import urllib.request
 
+import amqp
 from celery import Celery
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import Reject, SoftTimeLimitExceeded
 
 from greenlane.tasks import NotSent, current
 
@@ -36,6 +39,17 @@ def effect(*words: object) -> None:
     os.close(book)
 
 
+if "ACKERS" in os.environ:
+    # Which thread says to the broker that a message is done with.
+    said = amqp.Channel.basic_ack
+
+    def basic_ack(channel: amqp.Channel, *arguments: object, **options: object) -> object:
+        effect("acked-by", threading.get_ident() - threading.main_thread().ident)
+        return said(channel, *arguments, **options)
+
+    amqp.Channel.basic_ack = basic_ack
+
+
 def effects(word: str, order: object) -> int:
     """How often a word was written of an order."""
     with open(os.environ["BOOK"]) as book:
@@ -43,9 +57,9 @@ def effects(word: str, order: object) -> int:
 
 
 @app.task
-def send(order: str, merchant: str = "m", seconds: float = 0.0) -> str:
+def send(order: str, merchant: str = "m", seconds: float = 0.0, not_before: float = 0.0) -> str:
     """Ordinary."""
-    effect("begin", order)
+    effect("begin" if time.time() >= not_before else "early", order)
     time.sleep(seconds)
     effect("end", order)
     return f"sent {order}"
@@ -76,6 +90,19 @@ def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
 
 
 @app.task
+def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
+    """Does not end at its soft limit, the first time."""
+    effect("begin", order)
+    until = time.monotonic() + seconds
+    while effects("begin", order) == 1 and time.monotonic() < until:
+        try:
+            time.sleep(0.01)
+        except SoftTimeLimitExceeded:
+            effect("soft", order)
+    effect("end", order)
+
+
+@app.task
 def burn(order: str, merchant: str = "m") -> None:
     """Never yields, until it is stopped."""
     effect("begin", order)
@@ -86,6 +113,11 @@ def burn(order: str, merchant: str = "m") -> None:
         effect("soft", order)
         raise
     effect("end", order)
+
+
+def failing_key(name: str, args: object, kwargs: dict[str, object], headers: object) -> str:
+    """Reads what is not there."""
+    return str(kwargs["nobody"])
 
 
 def asked(order: str, merchant: str = "m") -> str | None:
@@ -121,12 +153,27 @@ def unsent(order: str, merchant: str = "m") -> None:
 
 
 @app.task(bind=True, max_retries=3)
-def own_retry(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+def own_retry(self, order: str, merchant: str = "m", seconds: float = 0.0) -> None:  # type: ignore[no-untyped-def]
     """Celery's own way of trying again."""
     effect("begin", order)
+    time.sleep(seconds)
     if not self.request.retries:
         raise self.retry(countdown=0)
     effect("end", order)
+
+
+@app.task(bind=True)
+def unpublished(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Asks for a next attempt that cannot be written down."""
+    effect("begin", order)
+    raise self.retry(kwargs={"merchant": object()}, countdown=0)
+
+
+@app.task
+def rejected(order: str, merchant: str = "m") -> None:
+    """Wants to be a dead letter."""
+    effect("begin", order)
+    raise Reject(ValueError("no such shop"), requeue=False)
 
 
 @app.task(bind=True)
@@ -144,6 +191,25 @@ def quits(order: str, merchant: str = "m") -> None:
     effect("begin", order)
     if effects("begin", order) == 1:
         sys.exit(3)
+    effect("end", order)
+
+
+@app.task
+def call(order: str, url: str, merchant: str = "m") -> None:
+    """Asks the merchant over HTTP, and writes down what it was told: the header that says how long it may take."""
+    now = current()
+    assert now is not None
+    left_s = now.remaining_s()
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        effect("end", order, answer.read().decode(), "none" if left_s is None else int(left_s * 1000))
+
+
+@app.task
+def compute(order: str, merchant: str = "m", ms: float = 10.0) -> None:
+    """Nothing but CPU."""
+    until = time.thread_time() + ms / 1e3
+    while time.thread_time() < until:
+        pass
     effect("end", order)
 
 

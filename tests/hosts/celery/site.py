@@ -20,7 +20,7 @@ from tests.child import Child
 from tests.conftest import ROOT, StartProcess
 from tests.record.command import GREENLANE
 
-__all__ = ["Site", "eventually"]
+__all__ = ["SHOP", "Site", "eventually", "told"]
 
 SHOP = "tests.hosts.celery.shop"
 
@@ -49,9 +49,11 @@ class Site:
             "GREENLANE_CONFIG": "",
         }
 
-    def worker(self, *options: str, ready: bool = True, **environment: str) -> Child:
-        """Start `greenlane work`; returns when it takes orders."""
+    def worker(self, *options: str, ready: bool = True, recorded: str = "", **environment: str) -> Child:
+        """Start `greenlane work`; returns when it takes orders. `recorded`: into this file of the folder."""
         argv = [*GREENLANE, "work", SHOP, "--key", "kwargs.merchant", "--task-retry-s", "0.05"]
+        if recorded:
+            argv = [*GREENLANE, "record", "-o", recorded, "--", *argv]
         passed = [] if "--" in options else ["--"]
         child = self._start(
             [*argv, *options, *passed, "-Q", self.queue, "-l", "INFO"],

@@ -78,3 +78,24 @@ def test_what_repeats_orders_is_refused_whatever_is_allowed(made: Any, name: str
 def test_a_safe_app_is_not_refused() -> None:
     check(app(), (), longest_s=4000)
     check(app("redis://", broker_transport_options={"visibility_timeout": 5000}), (), longest_s=4000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"x-delivery-limit": 5}, True),
+        ({"x-delivery-limit": 16}, True),
+        ({"x-delivery-limit": 17}, False),
+        ({"x-delivery-limit": -1}, False),
+        ({"x-delivery-limit": 5, "x-dead-letter-exchange": "dead"}, False),
+        ({}, False),
+    ],
+)
+def test_a_queue_that_drops_what_the_worker_would_keep_is_refused(arguments: dict[str, Any], refused: bool) -> None:
+    made = app(task_queues=[Queue("q", queue_arguments={"x-queue-type": "quorum"} | arguments)])
+    try:
+        check(made, (), longest_s=10, deliveries=16)
+    except HostError as error:
+        assert (refused, error.name, error.value) == (True, "queue q: x-delivery-limit", arguments["x-delivery-limit"])
+    else:
+        assert not refused

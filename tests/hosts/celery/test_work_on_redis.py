@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.conftest import StartProcess
 from tests.hosts.celery.site import Site, eventually
@@ -21,7 +22,7 @@ def test_orders_on_redis_are_done_returned_and_given_back(
     tmp_path: Path, redis_url: str, start_process: StartProcess
 ) -> None:
     site = Site(tmp_path, redis_url, start_process)
-    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.2")
+    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.1")
     worker = site.worker(*room)
     site.publish("send", *orders(10), merchant="slow", seconds=0.05)
     site.publish("flaky", "f", failures=1)
@@ -32,10 +33,17 @@ def test_orders_on_redis_are_done_returned_and_given_back(
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
     begun = [name for name in orders(6, "late") if site.written()[f"begin {name}"]]
-    site.worker("--green")
+    frozen = site.worker("--green")
     eventually(lambda: set(orders(6, "late")) <= site.ended())
     assert len(begun) < 6
     assert [site.written()[f"begin {name}"] for name in orders(6, "late")] == [1] * 6
+    # Whatever it had asked Redis for is answered while it cannot listen, and then it is dead.
+    frozen.signal(signal.SIGSTOP)
+    site.publish("send", *orders(5, "left"))
+    frozen.signal(signal.SIGKILL)
+    assert frozen.wait_exit() == -signal.SIGKILL
+    with Redis.from_url(redis_url) as client:
+        assert client.llen(site.queue) + client.hlen("unacked") == 5
 
 
 def test_a_folder_is_a_broker_for_a_demonstration_only(tmp_path: Path, start_process: StartProcess) -> None:

@@ -59,6 +59,8 @@ def test_a_producer_that_does_not_see_it_is_named_and_the_exit_code_1(run_cli: R
         ([], "one of --share and --status is needed", "see `greenlane divert --help`"),
         (["--status", "--share", "0"], "--status changes nothing", ""),
         (["--status", "--to", "new"], "--to needs --share", ""),
+        (["--share", "0", "--wait-s", "nan"], "--wait-s must be from 0 to 3600", ""),
+        (["--share", "0", "--wait-s", "-1"], "--wait-s must be from 0 to 3600", ""),
         (["--share", "0", "--diversion", "http://x"], "diversion='http://x', expected file:///FOLDER", "file:///run"),
         (["--share", "0", "--diversion", ""], "diversion='', expected where the shares lie", "as the producers do"),
         (["--status", "--broker", "amqp://me:secret@127.0.0.1:1//"], "broker='amqp://me@127.0.0.1:1//'", "broker_url"),

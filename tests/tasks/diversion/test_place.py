@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -147,6 +148,26 @@ def test_a_redis_that_is_gone_leaves_the_last_share_in_force(flow: str, caplog: 
         watch.close(), fresh.close()
 
 
+GREEN = """
+import sys
+from gevent import monkey
+monkey.patch_all()
+import threading
+import gevent
+from greenlane.tasks import divert
+
+publishing = [gevent.spawn(divert, "orders", str(number), at=sys.argv[1]) for number in range(50)]
+gevent.joinall(publishing, timeout=20)
+print([each.value for each in publishing].count("orders"), [each.name for each in threading.enumerate()][1:])
+"""
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_greenlets_that_publish_at_once_share_one_look(redis_url: str, run_python: Callable[..., Any]) -> None:
+    assert run_python(GREEN, redis_url).stdout == "50 ['greenlane-diversion']\n"
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = open_place(f"file://{tmp_path}/file/shares")
@@ -154,9 +175,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         set_share(place, "orders", 0.1, "new")
 
 
-@pytest.mark.parametrize("url", ["", "shares", "file://host/shares", "file:shares", "http://host/", "file:///x?y=1"])
+@pytest.mark.parametrize(
+    "url", ["", "shares", "file://host/shares", "file:shares", "http://host/", "file:///x?y=1", "redis://h:x/0"]
+)
 def test_a_url_of_no_place_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match=r"diversion=.*, expected file:///FOLDER"):
+    with pytest.raises(SettingsError, match=r"diversion=.*, expected (file:///FOLDER|redis://)"):
         open_place(url)
 
 

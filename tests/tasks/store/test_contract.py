@@ -207,16 +207,16 @@ def test_a_store_that_was_never_used_closes(place: Place) -> None:
 
 
 def test_a_lease_is_renewed_while_an_order_runs_and_not_longer(place: Place) -> None:
-    one, other = place.open(lease_s=0.5), place.open(lease_s=0.5)
+    one, other = place.open(lease_s=0.3), place.open(lease_s=0.3)
     one.begin("k")
     began = one.counts.commits
-    while one.counts.commits < began + 4:
+    while one.counts.commits < began + 3:
         held = one.holds
         state = other.begin("k").state
         assert state is State.RUNNING or not (held and one.holds)
         time.sleep(0.02)
     one.done("k", b"")
-    began, until = one.counts.commits, time.monotonic() + 0.6
+    began, until = one.counts.commits, time.monotonic() + 0.25
     while time.monotonic() < until:
         time.sleep(0.05)
     assert one.counts.commits == began

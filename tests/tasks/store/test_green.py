@@ -11,6 +11,11 @@ import pytest
 from tests.servers import Redis
 from tests.tasks.store.places import Place
 
+# The store's thread is a greenlet for Redis, and for PostgreSQL the same one, or that of a file.
+_REDIS = pytest.param("redis", marks=pytest.mark.system)
+_SOAK = [pytest.mark.system, pytest.mark.soak]
+_POSTGRES = pytest.param("postgres", marks=_SOAK)
+
 # The store answers only after another greenlet has had twenty turns.
 HELD = """
 import sys
@@ -124,6 +129,7 @@ print(*refused, store.close())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("place", ["sqlite", _REDIS, _POSTGRES], indirect=True)
 def test_a_store_serves_whoever_asks_first_and_the_hub_itself_only_without_waiting(
     place: Place, run_python: Callable[..., Any]
 ) -> None:
@@ -163,6 +169,7 @@ print(cut > 0, store.close())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("redis", marks=_SOAK), _POSTGRES], indirect=True)
 def test_a_greenlet_killed_with_its_answer_on_the_way_leaves_the_order_free(
     place: Place, run_python: Callable[..., Any]
 ) -> None:

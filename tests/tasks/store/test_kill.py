@@ -39,15 +39,26 @@ for part in range(8):
 """
 
 
+# With a soak all of them: a file is what the fast tests kill, and the others' leases are in the contract.
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", ["real", "green"])
+@pytest.mark.parametrize(
+    ("place", "threads"),
+    [
+        ("sqlite", "real"),
+        pytest.param("sqlite", "green", marks=pytest.mark.soak),
+        *(
+            pytest.param(kind, threads, marks=[pytest.mark.soak, pytest.mark.system])
+            for kind in ("postgres", "redis")
+            for threads in ("real", "green")
+        ),
+    ],
+    indirect=["place"],
+)
 def test_a_worker_killed_at_any_instant_loses_no_answer(
     place: Place, threads: str, start_process: Callable[..., object]
 ) -> None:
-    if (threads, place.kind) in (("green", "redis"), ("real", "postgres")):
-        pytest.skip("one of each pair is enough: the store's own thread is the same")
     chance, other = random.Random(place.kind + threads), place.open(patience_s=30)
-    for run in range(2 if place.kind == "sqlite" else 1):
+    for run in range(1 if threads == "real" else 3):
         worker = start_process([sys.executable, "-c", WORKER, place.url, str(run), threads])
         worker.wait_output(f"done {run}-[0-9]+-{chance.randint(0, 8)}$")  # type: ignore[attr-defined]
         time.sleep(chance.uniform(0, 0.02))

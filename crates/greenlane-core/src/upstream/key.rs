@@ -1,6 +1,7 @@
 //! What is known of one key.
 
 use super::breaker::{Breaker, State};
+use super::held::{Holding, Why};
 use super::lately::Share;
 use super::limit::{Limiter, SLACK_NS};
 use super::ready::{needed, Standing};
@@ -58,6 +59,7 @@ pub(super) struct Key {
     /// Stands among those that may have too much parked.
     pub over: bool,
     pub share: Share,
+    pub holding: Holding,
     pub places: Places,
     pub counts: Counts,
 }
@@ -155,6 +157,18 @@ impl Key {
     /// Whether it has never answered, and nobody has given it a rule.
     pub fn strange(&self) -> bool {
         self.strange && self.rule.is_none()
+    }
+
+    /// What keeps its orders from being begun, if it has any.
+    pub fn why(&self, general: &Rule) -> Why {
+        let rule = self.rule(general);
+        if !self.breaker.allows(rule) {
+            Why::Breaker
+        } else if self.standing(rule).is_none() {
+            Why::Limit
+        } else {
+            Why::Slots
+        }
     }
 
     fn standing(&self, rule: &Rule) -> Option<Standing> {

@@ -1,6 +1,7 @@
 //! The keys that are known: how they come, what is set and seen of them, where they stand, and how they are forgotten.
 
 use super::breaker::Breaker;
+use super::held::Holding;
 use super::key::{Counts, Key, Places};
 use super::lately::Share;
 use super::limit::Limiter;
@@ -97,6 +98,7 @@ impl Upstreams {
             lately: false,
             over: false,
             share: Share::default(),
+            holding: Holding::default(),
             places: Places::default(),
             counts: Counts::default(),
         };
@@ -130,6 +132,7 @@ impl Upstreams {
     pub(super) fn settle(&mut self, number: u32, now_ns: u64) {
         let key = &mut self.keys[number as usize];
         let after = key.places(&self.rule, now_ns);
+        key.holding.change(key.why(&self.rule), now_ns);
         let before = std::mem::replace(&mut key.places, after);
         if before.ready != after.ready {
             if let Some(standing) = before.ready {

@@ -11,6 +11,7 @@
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
 mod breaker;
+mod held;
 mod judging;
 mod key;
 mod known;
@@ -23,6 +24,7 @@ mod rule;
 mod turns;
 
 pub use breaker::{Breaker, State, Verdict};
+pub use held::Held;
 pub use key::Counts;
 pub use lately::{Lately, Share, LATELY_NS};
 pub use limit::Limiter;
@@ -43,6 +45,8 @@ pub struct Start<'a> {
     pub probe: bool,
     /// How long it may take, ns; 0 = as long as any.
     pub time_limit_ns: u64,
+    /// How long it was parked, by what held it back.
+    pub held: Held,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +60,8 @@ struct Order {
     deadline_ns: u64,
     /// When it has been parked for too long; `u64::MAX` = never.
     leaves_ns: u64,
+    /// Its key's sums when it arrived.
+    held: Held,
     /// None while it is parked.
     call: Option<Call>,
 }
@@ -157,6 +163,7 @@ impl Upstreams {
         self.arrivals += 1;
         let place = self.next_place();
         let key = &mut self.keys[number as usize];
+        let held = key.holding.read(now_ns);
         let rule = key.rule.as_deref().unwrap_or(&self.rule);
         if key.parked.is_empty() {
             key.turn.rejoin(self.round, place, rule.weight);
@@ -190,6 +197,7 @@ impl Upstreams {
                 size,
                 deadline_ns,
                 leaves_ns,
+                held,
                 call: None,
             },
         );
@@ -308,6 +316,7 @@ impl Upstreams {
     fn begin(&mut self, number: u32, now_ns: u64) -> Start<'_> {
         let place = self.next_place();
         let key = &mut self.keys[number as usize];
+        let held = key.holding.read(now_ns);
         let rule = key.rule.as_deref().unwrap_or(&self.rule);
         let (_, order) = key
             .parked
@@ -337,6 +346,7 @@ impl Upstreams {
             key.limiter.began(key.running);
             key.unjudged.insert((now_ns, order));
         }
+        let held = held.since(known.held);
         let charged_ns = match key.limiter.usual_ns() {
             0 => QUANTUM_NS,
             usual => usual as i64,
@@ -366,6 +376,7 @@ impl Upstreams {
             key: &self.keys[number as usize].name,
             probe,
             time_limit_ns,
+            held,
         }
     }
 

@@ -1,7 +1,7 @@
 //! When a key's calls are held back.
 
 use crate::world::{healthy_latencies, nine_healthy, World, MS, S};
-use greenlane_core::upstream::{Outcome, Rule, Upstreams};
+use greenlane_core::upstream::{Held, Outcome, Rule, Upstreams};
 
 fn failing(from_ns: u64, until_ns: u64) -> impl FnMut(u64, u32) -> (u64, Outcome) {
     move |now, _| {
@@ -235,4 +235,35 @@ fn rare_failures_open_nothing() {
     world.stream("m", 10, 0, 100 * S);
     world.run(150 * S);
     assert_eq!(world.look("m").counts.opened, 0);
+}
+
+#[test]
+fn an_order_knows_how_long_breaker_limit_and_slots_kept_it_parked() {
+    let rule = Rule {
+        limit: 2,
+        most_frac: 1.0,
+        ..Rule::default()
+    };
+    let mut upstreams = Upstreams::new(3, rule);
+    for order in 0..2 {
+        upstreams.arrive(order, "m", 0, 0, 0);
+        assert_eq!(upstreams.next(0).unwrap().held, Held::default());
+    }
+    upstreams.arrive(2, "m", 10 * MS, 0, 0); // the limit
+    assert!(upstreams.next(10 * MS).is_none());
+    upstreams.open("m", 30 * MS); // the breaker, by hand
+    upstreams.ended(0, 40 * MS, Outcome::Ok);
+    upstreams.set_slots(1);
+    upstreams.close("m", 70 * MS); // now nothing but the one slot, which its neighbour has
+    assert!(upstreams.next(75 * MS).is_none());
+    upstreams.ended(1, 80 * MS, Outcome::Ok);
+    let held = upstreams.next(80 * MS).unwrap().held;
+    assert_eq!(
+        held,
+        Held {
+            breaker_ns: 40 * MS,
+            limit_ns: 20 * MS,
+            slots_ns: 10 * MS
+        }
+    );
 }

@@ -20,12 +20,13 @@ from typing import Any, Final, Protocol
 from celery.exceptions import Ignore, Reject, Retry
 
 from greenlane.hosts.celery.outcomes import nothing_sent
+from greenlane.hosts.celery.own_retry import wait_for_the_broker
 from greenlane.tasks.dead_letters import tried_of
 from greenlane.tasks.order import Order, running
 from greenlane.tasks.results import packed, unpacked
 from greenlane.tasks.store.keys import fitted_key
 
-__all__ = ["Again", "Counts", "Dead", "Execution"]
+__all__ = ["Again", "Counts", "Dead", "Execution", "expected"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -98,8 +99,12 @@ class Execution:
 
         setattr(run, _WRAPPED, original)
         task.run = run
+        wait_for_the_broker(task)
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if order.kept is not None:
+            self.counts.done_before += 1
+            return order.kept[0]
         if self._store is None:
             order.attempts += 1
         else:
@@ -118,6 +123,7 @@ class Execution:
             raise
         if self._store is not None:
             self._done(order, result, token)
+        order.kept = (result,)
         return result
 
     def _done(self, order: Order, result: object, token: str) -> None:
@@ -206,26 +212,20 @@ class Execution:
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
-        unpublished = isinstance(error, Reject) and isinstance(error.reason, Exception)
         if self._store is not None:
             key = _store_key(order)
-            if unpublished:
-                self._store.unknown(key, repr(error), token=token)
-            elif isinstance(error, Ignore):
+            if isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
-            elif isinstance(error, (Reject, *_expected(task))) or nothing_sent(error):
+            elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
                 self._store.failed(key, repr(error), token=token)
             else:
                 self._store.unknown(key, repr(error), token=token)
-        if unpublished:
-            # `self.retry` could not publish its copy, which Celery answers by throwing the order away.
-            raise self._wait(_STORE_PAUSE_S, error) from error
         self._again(order, task, error)
 
     def _again(self, order: Order, task: Any, error: BaseException) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
         if not isinstance(error, Exception | SystemExit) or isinstance(
-            error, (Ignore, Reject, Retry, Dead, *_expected(task))
+            error, (Ignore, Reject, Retry, Dead, *expected(task))
         ):
             return
         at_ns = self._plan.again_ns(order)
@@ -244,7 +244,7 @@ def _store_key(order: Order) -> str:
     return fitted_key(f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else ""))
 
 
-def _expected(task: Any) -> tuple[type[BaseException], ...]:
+def expected(task: Any) -> tuple[type[BaseException], ...]:
     """What the task says that it may raise in the ordinary course: an answer, no failure."""
     throws = getattr(task, "throws", ()) or ()
     return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

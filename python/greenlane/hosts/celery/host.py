@@ -1,78 +1,48 @@
 """Greenlane in one Celery worker: what is received is parked, run when its key may, and settled with the broker.
 
-Everything here runs on the owner of the channel but `serve`, which runs an order where orders run.
-
-An order is settled in one of five ways, and its message is acknowledged in no other: it succeeded; it failed with what
-its task calls an answer (`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was
-confirmed by the broker; the task itself published its retry. A time limit settles nothing.
+Everything here runs on the owner of the channel. What `reading` made an order of goes to `tasks/parked`, from there to
+`runs`, and when its run has ended to `settlement`, or back to be tried again.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
-import random
 import time
-from _thread import allocate_lock
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
-from celery.app.trace import fast_trace_task, trace_task_ret
-from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
+from billiard.einfo import ExceptionWithTraceback
+from celery.exceptions import Ignore, Reject, Retry
 from celery.worker.state import task_ready
 
-from greenlane import enqueued
 from greenlane._native import Start, Upstreams
 from greenlane.hosts.celery.alarm import Alarm, Entry
-from greenlane.hosts.celery.delivery import Delivery, Line
-from greenlane.hosts.celery.execution import Again, Dead, Execution
+from greenlane.hosts.celery.delivery import Line
+from greenlane.hosts.celery.execution import Again, Dead, Execution, expected
 from greenlane.hosts.celery.jobs import Jobs
 from greenlane.hosts.celery.outcomes import outcome_of
+from greenlane.hosts.celery.own_retry import away
 from greenlane.hosts.celery.owner import Owner
-from greenlane.hosts.celery.queues import Queues
-from greenlane.hosts.celery.runners import HardTimeLimitExceeded, Runner
+from greenlane.hosts.celery.reading import Reading
+from greenlane.hosts.celery.retrying import Retrying
+from greenlane.hosts.celery.runners import Runner
+from greenlane.hosts.celery.runs import Result, Runs
+from greenlane.hosts.celery.settlement import Settlement
+from greenlane.hosts.celery.totals import Totals
 from greenlane.policy import Outcome
 from greenlane.settings import Settings
-from greenlane.tasks.dead_letters import ORDER, RETURNS, Death
+from greenlane.tasks.dead_letters import RETURNS
 from greenlane.tasks.keys import KeyFunction
-from greenlane.tasks.order import Identity, Order, State, running
+from greenlane.tasks.order import Order
 from greenlane.tasks.parked import Parked
-from greenlane.tasks.retries import Backoff, RetryBudget
 
-__all__ = ["Host", "Totals"]
+__all__ = ["Host"]
 
 _log = logging.getLogger("greenlane.work")
 
-#: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
-_REMEMBERED: Final = 20_000
 _DELIVERY_COUNT: Final = "x-delivery-count"
 #: At the end the store has so long to write down what it was told.
 _STORE_S: Final = 3.0
-#: Celery's count of `self.replace`: the task that replaces another one has its id.
-_NESTING: Final = "replaced_task_nesting"
-
-
-class Totals:
-    """What the worker counts of orders."""
-
-    def __init__(self) -> None:
-        self.received = 0
-        self.started = 0
-        self.done = 0
-        self.failed = 0
-        self.retried = 0
-        self.dead = 0
-        self.returned = 0
-        self.revoked = 0
-        self.acked_again = 0
-        self.soft_limits = 0
-        self.hard_limits = 0
-        self.keyless = 0
-        self.given_back = 0
-        self.retries_held = 0
-        self.counted = 0
 
 
 class Host:
@@ -88,24 +58,30 @@ class Host:
         upstreams: Upstreams,
         make_runner: Callable[[Callable[[Order, int], None]], Runner],
         store: Any = None,
-        jobs: Jobs | None = None,
+        jobs: Jobs,
     ) -> None:
         self.settings = settings
         self.owner = owner
         self.line = Line()
         self.totals = Totals()
         self.store = store
-        self.parked = Parked(upstreams, start=self._begin, give_back=self._give_back, too_late=self._too_late)
-        self.runner = make_runner(self.serve)
-        self.execution = Execution(store, self, most_attempts=settings.task_attempts)
-        self._key_of = key_of
-        self._order_of = order_of
-        self._jobs = jobs
-        self._numbers = 0
-        self._ended: OrderedDict[Identity, None] = OrderedDict()
-        # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
-        self._leaving: dict[Identity, list[Order]] = {}
+        self.parked = Parked(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.settlement = Settlement(owner, self.totals, self._admit)
+        self._reading = Reading(self.line, self.totals, key_of=key_of, order_of=order_of)
+        self._retrying = Retrying(settings, self.totals)
+        self.execution = Execution(store, self._retrying, most_attempts=settings.task_attempts)
         self._alarm = Alarm(owner)
+        self._runs = Runs(
+            settings,
+            owner,
+            self._alarm,
+            self.totals,
+            make_runner=make_runner,
+            jobs=jobs,
+            ended=self._ended,
+            given_up=self._given_up,
+        )
+        self.runner = self._runs.runner
         self._wake: Entry | None = None
         self._wake_ns = 0
         self._put_back: Entry | None = None
@@ -114,41 +90,35 @@ class Host:
         self.taken: Any = None
         # Set by the step, at each connection.
         self.consumer: Any = None
-        self.queues: Queues | None = None
-        self._random = random.Random()
-        self._backoff = Backoff(settings.task_retry_s, settings.task_retry_most_s, settings.task_attempts)
-        self._budget = RetryBudget(settings.task_retry_budget_frac)
-        self._budget_lock = allocate_lock()
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any) -> None:
-        """Take over what Celery's strategy would send to the pool."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> None:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
         self.totals.received += 1
-        order = self._order(request)
+        order = self._reading.order(request)
+        order.not_before_ns = not_before_ns
         self.taken = request.message
-        waiting = self._leaving.get(order.identity)
-        if waiting is not None:
-            # Its copy is here before the original is acknowledged: begun now, it could end this worker with both.
-            waiting.append(order)
-        else:
+        if not self.settlement.waits(order):
             self._admit(order)
 
     def _admit(self, order: Order) -> None:
         known = self.parked.known(order.identity)
         if known is not None:
-            self._again(known, order)
-            return
-        if order.redelivered and order.identity in self._ended:
-            # Done here, but nobody heard the acknowledgement.
-            self.totals.acked_again += 1
-            task_ready(order.request)
-            order.delivery.ack()
-            return
-        if self._too_often(order):
-            return
-        self.parked.arrive(order)
-        self.turn()
+            _again(known, order)
+        elif not self.settlement.done_here(order) and not self._too_often(order):
+            if order.not_before_ns:
+                self._early(order, order.not_before_ns)
+            else:
+                self.parked.arrive(order)
+            self.turn()
+
+    def _early(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time, or send it away until then; a message must not stay here for long."""
+        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "its time is far off")
+        else:
+            self._later(order, at_ns)
 
     def turn(self) -> None:
         """Start what may start; be called again when that may change."""
@@ -172,174 +142,55 @@ class Host:
         counted = isinstance(count, int) or self.store is not None
         deliveries = count if isinstance(count, int) else order.deliveries
         if deliveries >= self.settings.task_deliveries:
-            self._bury(order, "deliveries", f"delivered {deliveries + 1} times")
+            self.settlement.bury(order, "deliveries", f"delivered {deliveries + 1} times")
             return True
         if counted or not order.redelivered:
             return False
-        order.deliveries += 1
-        self.totals.counted += 1
-        self._publish(order, self.queues_now.own, {})
+        self.settlement.count(order)
         return True
 
-    def _order(self, request: Any) -> Order:
-        headers = request.request_dict
-        arguments = (request.name, request.args or (), request.kwargs or {}, headers)
-        key = self._read(self._key_of, arguments)
-        if not key and self._key_of is not None:
-            self.totals.keyless += 1
-        named = headers.get(ORDER)
-        order_id = named if isinstance(named, str) and named else self._read(self._order_of, arguments) or request.id
-        self._numbers += 1
-        order = Order(
-            self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
-        )
-        order.identity = (request.type, request.id, headers.get("retries") or 0, headers.get(_NESTING) or 0)
-        order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
-        order.read(headers)
-        order.request = request
-        order.delivery = Delivery(request.message, self.line)
-        now_ns = time.monotonic_ns()
-        order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
-        if enqueued.AT not in headers:
-            # For the recording: what nobody told at publication counts from here.
-            headers.update(enqueued.headers())
-        return order
+    def bury_message(self, message: Any, reason: str) -> None:
+        """To the dead letters, what never became an order."""
+        self.totals.received += 1
+        self.settlement.bury(self._reading.unreadable(message), "malformed", reason)
 
-    def _read(self, function: KeyFunction | None, arguments: tuple[Any, ...]) -> str:
-        if function is None:
-            return ""
-        try:
-            return function(*arguments)
-        except Exception:
-            _log.exception("the key function failed: the order has the key ''")
-            return ""
-
-    def _again(self, known: Order, order: Order) -> None:
-        """The same once more: the broker took the message back with a connection, or there are two of it."""
-        if known.delivery.stale:
-            known.delivery = order.delivery
+    def return_message(self, message: Any, reason: str) -> None:
+        """Back to the broker, for another version of the application, until it has come too often."""
+        self.totals.received += 1
+        order = self._reading.unreadable(message)
+        returns = message.headers.get(RETURNS)
+        if isinstance(returns, int) and returns >= self.settings.task_deliveries:
+            self.settlement.bury(order, "unregistered", reason)
         else:
-            known.copies.append(order)
+            self.settlement.give_back(order, reason)
 
-    # --- run ------------------------------------------------------------------------------------------------------
+    # --- begun, and not begun ---------------------------------------------------------------------------------------
 
     def _begin(self, order: Order, start: Start) -> None:
-        request = order.request
-        if request.revoked():
+        try:
+            revoked = order.request.revoked()
+        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
+            self.parked.ended(order, Outcome.CANCELLED)
+            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
+            return
+        if revoked:
             self.totals.revoked += 1
             self.parked.ended(order, Outcome.CANCELLED)
-            self._settle(order)
+            self.settlement.settle(order)
             return
-        self.totals.started += 1
         if not order.attempts:
-            with self._budget_lock:
-                self._budget.attempted(time.monotonic_ns())
-        order.began_s = round(time.time(), 3)
-        order.generation += 1
-        order.late = ""
-        self._set_limits(order, start)
-        request.on_accepted(order.number, time.monotonic())
-        self.runner.run(order)
+            self._retrying.attempted()
+        self._runs.begin(order, start)
 
-    def serve(self, order: Order, generation: int) -> None:
-        """Run an order; called where orders run. `generation`: which of its runs this is."""
-        if order.generation != generation:
-            return  # given up before it began
-        result: Any = None
-        while True:
-            # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
-            try:
-                result = result or self._traced(order)
-                self.owner.post(functools.partial(self._finished, order, generation, result))
-                return
-            except SoftTimeLimitExceeded:
-                result = result or (1, ExceptionInfo(), 0.0)
+    def _no_room(self, order: Order) -> None:
+        self.settlement.give_back(order, "no room")
 
-    def _traced(self, order: Order) -> tuple[Any, Any, Any]:
-        """Give what Celery's tracer gives: (failed, value or error, seconds)."""
-        request = order.request
-        token = running.set(order)
-        opened = self._jobs is not None and self._jobs.open(order)
-        try:
-            trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
-            failed, value, seconds = trace(
-                request.type,
-                request.id,
-                request.request_dict,
-                request.body,
-                request.content_type,
-                request.content_encoding,
-                app=request.app,
-            )
-        except HardTimeLimitExceeded:
-            raise  # nobody waits for this run any more
-        except BaseException:
-            return 1, ExceptionInfo(), 0.0
-        finally:
-            running.reset(token)
-            if opened and self._jobs is not None:
-                self._jobs.close()
-        return failed, value, seconds
-
-    def _set_limits(self, order: Order, start: Start) -> None:
-        request, settings = order.request, self.settings
-        remaining_s = order.remaining_s()
-        hard, soft = request.time_limits or (None, None)
-        soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
-        hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
-        if start.time_limit_ns:
-            soft = min(soft or 1e9, start.time_limit_ns / 1e9)
-        if remaining_s is not None:
-            soft = min(soft or 1e9, remaining_s)
-            hard = min(hard or 1e9, remaining_s + settings.task_grace_s)
-        elif soft and not hard:
-            hard = soft + settings.task_grace_s
-        order.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
-        for seconds, meets in ((soft, self._soften), (hard, self._give_up)):
-            if seconds:
-                at_ns = time.monotonic_ns() + int(seconds * 1e9)
-                call = functools.partial(meets, order, order.generation, seconds)
-                order.timers.append(self._alarm.at(at_ns, call))
-
-    def _soften(self, order: Order, generation: int, seconds: float) -> None:
-        if order.generation == generation and order.state is State.RUNNING:
-            self.totals.soft_limits += 1
-            order.late = f"soft time limit of {seconds:g} s"
-            _log.warning("%s: order %s at %r is stopped at its next chance", order.late, order.id, order.key)
-            self.runner.soften(order)
-
-    def _give_up(self, order: Order, generation: int, seconds: float) -> None:
-        """The hard limit: its place is free; whether the call went through, nobody knows."""
-        if order.generation != generation or order.state is not State.RUNNING:
-            return
-        self.totals.hard_limits += 1
-        reason = f"hard time limit of {seconds:g} s"
-        _log.error("%s: order %s at %r is given up and will be tried again", reason, order.id, order.key)
-        self._cancel(order)
-        order.generation += 1
-        self.runner.abandon(order, generation)
-        self.parked.ended(order, Outcome.TIMED_OUT)
-        task_ready(order.request)
-        self._in_doubt(order, reason)
-        order.note("unknown", reason)
-        at_ns = self.again_ns(order)
-        if at_ns is None:
-            self._bury(order, "attempts", reason)
-        elif not order.delivery.stale:
-            self.totals.retried += 1
-            self._later(order, at_ns)
-        self.turn()
-
-    def _in_doubt(self, order: Order, reason: str) -> None:
-        if self.store is not None:
-            self.execution.in_doubt(order, reason)
+    def _too_late(self, order: Order) -> None:
+        self.settlement.bury(order, "deadline", "its deadline passed while it waited")
 
     # --- ended ----------------------------------------------------------------------------------------------------
 
-    def _finished(self, order: Order, generation: int, result: tuple[Any, Any, Any]) -> None:
-        if order.generation != generation or order.state is not State.RUNNING:
-            return  # it was given up
-        self._cancel(order)
+    def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
         if failed:
             self._unsuccessful(order, value)
@@ -347,8 +198,22 @@ class Host:
             self.totals.done += 1
             self.parked.ended(order, Outcome.OK)
             task_ready(order.request, successful=True)
-            self._settle(order)
+            self.settlement.settle(order)
             _tell(order.request, "task-succeeded", result=value, runtime=runtime)
+        self.turn()
+
+    def _given_up(self, order: Order, reason: str) -> None:
+        self.parked.ended(order, Outcome.TIMED_OUT)
+        task_ready(order.request)
+        if self.store is not None:
+            self.execution.in_doubt(order, reason)
+        order.note("unknown", reason)
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            self.settlement.bury(order, self._spent(order), reason)
+        elif not order.delivery.stale:
+            self.totals.retried += 1
+            self._later(order, at_ns)
         self.turn()
 
     def _unsuccessful(self, order: Order, info: Any) -> None:
@@ -356,32 +221,40 @@ class Host:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
-        self.parked.ended(order, self._outcome(order, error))
+        self.parked.ended(order, _outcome(order, error))
         task_ready(request)
         if isinstance(error, Again):
             self._once_more(order, error)
         elif isinstance(error, Retry):
             # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
-            self._settle(order)
+            self.settlement.settle(order)
             _tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
-        elif isinstance(error, Ignore) or isinstance(error, tuple(_expected(request.task))):
+        elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
-            self._settle(order)
+            self.settlement.settle(order)
             _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+        elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
+            pass
         elif isinstance(error, Reject) and error.requeue:
-            self._return(order, "the task rejected it, to be queued again")
+            self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self._bury(order, *_death(order, error))
+            self.settlement.bury(order, *self._death(order, error))
             _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
-    def _outcome(self, order: Order, error: BaseException) -> Outcome:
-        if isinstance(error, Again) and not error.counted:
-            return Outcome.CANCELLED
-        if isinstance(error, Ignore | Reject | Dead) or isinstance(error, tuple(_expected(order.request.task))):
-            return Outcome.OK if not isinstance(error, Reject | Dead) else Outcome.CANCELLED
-        return Outcome.TIMED_OUT if order.late else outcome_of(error)
+    def _followed(self, order: Order, error: BaseException) -> bool:
+        """Let what follows the task be tried again: it had its effect, and is not called again for that."""
+        if not away(order.request.task, error):
+            order.attempts += 1
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            return False
+        if not order.delivery.stale:
+            self.totals.retried += 1
+            order.note("done", f"what follows it failed: {error!r}")
+            self._later(order, at_ns)
+        return True
 
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
@@ -396,131 +269,21 @@ class Host:
         if self.parked.between * 2 < self.settings.task_parked_most:
             self.parked.later(order, at_ns)
         else:
-            self._return(order, "no room until its next attempt")
+            self.settlement.give_back(order, "no room until its next attempt")
 
-    def again_ns(self, order: Order) -> int | None:
-        """Give when a failed order is run again; None: attempts or deadline do not allow it. From any thread.
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        if isinstance(error, Dead):
+            return "attempts", str(error)
+        return self._spent(order), repr(error)
 
-        A retry for which the budget has none left waits until it has.
-        """
-        if self._backoff.spent(order.attempts, time.time(), order.deadline_at):
-            return None
-        now_ns = time.monotonic_ns()
-        at_ns = now_ns + int(self._backoff.delay_s(order.attempts, self._random.random()) * 1e9)
-        with self._budget_lock:
-            if not self._budget.take(now_ns):
-                self.totals.retries_held += 1
-                at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
-        remaining_s = order.remaining_s()
-        if remaining_s is not None and at_ns - now_ns >= remaining_s * 1e9:
-            return None
-        return at_ns
-
-    # --- settled --------------------------------------------------------------------------------------------------
-
-    def _settle(self, order: Order) -> None:
-        """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
-        self._remember(order)
-        self._acknowledge(order)
-
-    def _acknowledge(self, order: Order) -> None:
-        order.state = State.ENDED
-        order.delivery.ack()
-        copies, order.copies = order.copies, []
-        for copy in copies:
-            if copy.redelivered:
-                self.totals.acked_again += 1
-                copy.delivery.ack()
-            else:  # somebody published it twice: the store knows what that means
-                self._admit(copy)
-
-    def _remember(self, order: Order) -> None:
-        order.request.acknowledged = True
-        self._ended[order.identity] = None
-        if len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
-
-    def _bury(self, order: Order, reason: str, said: str) -> None:
-        """To the dead letters, with its history; acknowledged when the broker has it there."""
-        self.totals.dead += 1
-        _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
-        self._send(order, reason, said)
-
-    def _give_back(self, order: Order) -> None:
-        """There is no room for it here: back to the broker, for a while."""
-        self._return(order, "no room")
-
-    def _too_late(self, order: Order) -> None:
-        self._bury(order, "deadline", "its deadline passed while it waited")
-
-    def _return(self, order: Order, reason: str) -> None:
-        self.totals.returned += 1
-        order.returns += 1
-        order.note("returned", reason)
-        self._send(order)
-
-    def _send(self, order: Order, dead: str = "", said: str = "") -> None:
-        """Publish a copy: to the dead letters for the reason `dead`, or back to the queue after a while."""
-        queues = self.queues_now
-        if dead:
-            name = queues.name(order.delivery.message)
-            death = Death(dead, said, name, round(time.time(), 3), order.id, order.name, order.history)
-            self._publish(order, queues.dead, death.headers())
-        else:
-            self._publish(order, functools.partial(queues.later, returns=order.returns), {})
-
-    def _publish(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
-        """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
-        order.state = State.LEAVING
-        self._leaving.setdefault(order.identity, [])
-        delivery = order.delivery
-
-        def arrived(published: bool) -> None:
-            self.owner.post(lambda: self._left(order, published))
-
-        self.queues_now.send(
-            delivery.message, {**order.headers(), **more}, queue, still=lambda: not delivery.stale, done=arrived
-        )
-
-    @property
-    def queues_now(self) -> Queues:
-        """The queues of the present connection."""
-        assert self.queues is not None, "a delivery came before its connection"
-        return self.queues
-
-    def _left(self, order: Order, published: bool) -> None:
-        waiting = self._leaving.pop(order.identity, [])
-        # Not remembered as done: it comes again by its copy.
-        if published:
-            self._acknowledge(order)
-        for copy in waiting:
-            if not copy.delivery.stale:
-                self._admit(copy)
-
-    def bury_message(self, message: Any, reason: str) -> None:
-        """To the dead letters, what never became an order."""
-        self._send_message(message, "malformed", reason)
-
-    def return_message(self, message: Any, reason: str) -> None:
-        """Back to the broker, for another version of the application, until it has come too often."""
-        returns = message.headers.get(RETURNS)
-        dead = isinstance(returns, int) and returns >= self.settings.task_deliveries
-        self._send_message(message, "unregistered" if dead else "", reason)
-
-    def _send_message(self, message: Any, dead: str, said: str) -> None:
-        self._numbers += 1
-        headers = message.headers if isinstance(message.headers, dict) else {}
-        name = str(headers.get("task") or "")
-        named = str(headers.get(ORDER) or headers.get("id") or "")
-        order = Order(self._numbers, order_id=named, key="", name=name, size=len(message.body or b""))
-        order.identity = (name, f"message {self._numbers}", 0, 0)
-        order.read(headers)
-        order.delivery = Delivery(message, self.line)
-        self.totals.received += 1
-        if dead:
-            self._bury(order, dead, said)
-        else:
-            self._return(order, said)
+    def _spent(self, order: Order) -> str:
+        """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
+        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
+            return "attempts"
+        return "deadline"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -538,10 +301,7 @@ class Host:
         orders = list(self.parked.waiting())
         for order in orders:
             self.parked.withdraw(order)
-            order.state = State.ENDED
-            order.delivery.requeue()
-            for copy in order.copies:
-                copy.delivery.requeue()
+            self.settlement.requeue(order)
         self.totals.given_back += len(orders)
         return len(orders)
 
@@ -549,32 +309,29 @@ class Host:
         """Where the workers put back what waits at the broker: now and again."""
         if self._put_back is not None:
             self._put_back.cancel()
-        after_s = self.queues.put_back() if self.queues is not None else None
+        queues = self.settlement.queues
+        after_s = queues.put_back() if queues is not None else None
         if after_s is not None:
             self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
 
     def leaving(self) -> int:
         """Give how many copies are on their way to the broker."""
-        return self.queues.waiting if self.queues is not None else 0
+        queues = self.settlement.queues
+        return queues.waiting if queues is not None else 0
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
         for order in self.parked.in_progress():
             if order.number == number:
-                self._soften(order, order.generation, 0)
+                self._runs.soften(order, order.generation, 0)
 
     def close(self) -> None:
         """Leave nothing behind but threads that will not end."""
-        if self.queues is not None:
-            self.queues.stop()
+        if self.settlement.queues is not None:
+            self.settlement.queues.stop()
         self.runner.close()
         if self.store is not None:
             self.store.close(_STORE_S)
-
-    def _cancel(self, order: Order) -> None:
-        for entry in order.timers:
-            entry.cancel()
-        order.timers = []
 
     def _call_at(self, at_ns: int | None) -> None:
         if at_ns is None or (self._wake is not None and self._wake_ns <= at_ns):
@@ -589,6 +346,14 @@ class Host:
         self.turn()
 
 
+def _again(known: Order, order: Order) -> None:
+    """The same once more: the broker took the message back with a connection, or there are two of it."""
+    if known.delivery.stale:
+        known.delivery = order.delivery
+    else:
+        known.copies.append(order)
+
+
 def _tell(request: Any, event: str, **fields: object) -> None:
     """Send one of Celery's events. What becomes of it is nothing to the order."""
     try:
@@ -597,16 +362,14 @@ def _tell(request: Any, event: str, **fields: object) -> None:
         _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
-def _expected(task: Any) -> tuple[type[BaseException], ...]:
-    throws = getattr(task, "throws", ()) or ()
-    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
-
-
-def _death(order: Order, error: BaseException) -> tuple[str, str]:
-    """A word for why, and a sentence."""
-    remaining_s = order.remaining_s()
-    if remaining_s is not None and remaining_s <= 0:
-        return "deadline", repr(error)
-    if isinstance(error, Reject):
-        return "rejected", str(error.reason or "the task rejected it")
-    return "attempts", str(error) if isinstance(error, Dead) else repr(error)
+def _outcome(order: Order, error: BaseException) -> Outcome:
+    """What a failed run says of its upstream."""
+    if order.kept is not None:
+        return Outcome.OK
+    if isinstance(error, Again) and not error.counted:
+        return Outcome.CANCELLED
+    if isinstance(error, Reject | Dead):
+        return Outcome.CANCELLED
+    if isinstance(error, (Ignore, *expected(order.request.task))):
+        return Outcome.OK
+    return Outcome.TIMED_OUT if order.late else outcome_of(error)

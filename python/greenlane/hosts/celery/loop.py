@@ -15,6 +15,7 @@ from celery import bootsteps
 from celery.worker import state
 from celery.worker.loops import _enable_amqheartbeats
 
+from greenlane.hosts.celery.intake import read_ahead
 from greenlane.hosts.celery.owner import Owner, ThreadOwner
 
 __all__ = ["loop_of"]
@@ -38,6 +39,7 @@ def loop_of(owner: Owner) -> Any:
             for each in (connection, c.event_dispatcher and c.event_dispatcher.connection)
             if c.pool.is_green and each
         ]
+        read_ahead(connection.connection)
         consumer.on_message = c.create_task_handler()
         consumer.consume()
         c.on_ready()

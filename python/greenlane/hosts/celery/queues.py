@@ -3,7 +3,9 @@
     QUEUE.later.5s      orders that had no room; the broker puts each back into QUEUE after its time
     QUEUE.dead          orders that are not run any more, with their history
 
-On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). On Redis the workers
+On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). Dead letters may be
+looked at as often as anybody likes: RabbitMQ 4 drops what was put back into a quorum queue 21 times unless the queue
+says otherwise; 3.x does not, and would take the word for "unlimited" as none at all. On Redis the workers
 put back what waits, each order in one atomic step. Other brokers have no place to wait: the order is queued again at
 once, behind the others.
 """
@@ -21,12 +23,15 @@ from kombu import Queue
 from greenlane.hosts.celery.publisher import Letter, Publisher
 from greenlane.tasks.dead_letters import dead_queue
 
-__all__ = ["QUEUE", "Broker", "Queues"]
+__all__ = ["QUEUE", "Broker", "Queues", "major_version"]
 
 _log = logging.getLogger("greenlane.work")
 #: An order that is returned again and again waits longer each time: so many doublings at most.
 _DOUBLINGS: Final = 4
 
+
+#: RabbitMQ from this version on drops what was delivered too often; from it on -1 means that nothing is too often.
+_LIMITS_DELIVERIES: Final = 4
 
 #: Header of a copy: the queue that its message came from. Redis knows only where a message was first put.
 QUEUE: Final = "greenlane-queue"
@@ -44,12 +49,20 @@ class Queues:
     """The queues of one consumer."""
 
     def __init__(
-        self, publisher: Publisher, *, return_s: float, broker: Broker, queue_of: Callable[[Any], str]
+        self,
+        publisher: Publisher,
+        *,
+        return_s: float,
+        broker: Broker,
+        queue_of: Callable[[Any], str],
+        version: int = 0,
     ) -> None:
+        """Args: `version` of RabbitMQ, its first number; 0 = unknown."""
         self._publisher = publisher
         self._return_s = return_s
         self._rabbitmq = broker is Broker.RABBITMQ
         self._broker = broker
+        self._unlimited = {"x-delivery-limit": -1} if self._rabbitmq and version >= _LIMITS_DELIVERIES else {}
         self._queue_of = queue_of
         # Redis: waiting queue -> its orders' own queue, and when it is looked at next, monotonic seconds.
         self._due: dict[str, tuple[str, float, float]] = {}
@@ -110,7 +123,7 @@ class Queues:
 
     def dead(self, name: str) -> Queue:
         """Give the queue of the dead letters of a queue."""
-        return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum())
+        return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum() | self._unlimited)
 
     def later(self, name: str, returns: int) -> Queue:
         """Give the queue in which what was returned so often waits."""
@@ -133,6 +146,14 @@ class Queues:
 
     def _quorum(self) -> dict[str, object]:
         return {"x-queue-type": "quorum"} if self._rabbitmq else {}
+
+
+def major_version(connection: Any) -> int:
+    """Give the first number of the version that a broker of AMQP tells; 0 = it tells none."""
+    told = getattr(getattr(connection, "connection", None), "server_properties", None) or {}
+    version = told.get("version") or ""
+    first = (version.decode() if isinstance(version, bytes) else str(version)).partition(".")[0]
+    return int(first) if first.isdecimal() else 0
 
 
 def _move(connection: Any, due: list[tuple[str, str]]) -> None:

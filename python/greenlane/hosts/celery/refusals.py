@@ -56,24 +56,27 @@ def check_login(app: Any) -> None:
         connection.release()
 
 
-def check(app: Any, allowed: Collection[str], *, longest_s: float, autoscale: bool = False) -> None:
+def check(
+    app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0, autoscale: bool = False
+) -> None:
     """Look at a Celery app's settings, its tasks and queues.
 
     Args:
         app: the Celery app, with its tasks imported.
         allowed: names out of `ALLOWED`.
         longest_s: how long an order may stay unacknowledged here: parked, run, and given time at the end.
+        deliveries: after so many a message goes to the dead letters; the broker must not drop it before.
         autoscale: whether the worker was asked to change its number of places.
 
     Raises:
         HostError: the first of them.
     """
-    for code, error in _found(app, longest_s, autoscale):
+    for code, error in _found(app, longest_s, deliveries, autoscale):
         if code not in allowed:
             raise error
 
 
-def _found(app: Any, longest_s: float, autoscale: bool) -> Iterator[tuple[str, HostError]]:
+def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iterator[tuple[str, HostError]]:
     conf = app.conf
     transport = app.connection_for_read().transport_cls or "amqp"
     transport = transport if isinstance(transport, str) else "amqp"
@@ -101,6 +104,7 @@ def _found(app: Any, longest_s: float, autoscale: bool) -> Iterator[tuple[str, H
         )
     for queue in app.amqp.queues.consume_from.values():
         yield from _queue(queue)
+        yield from _dropping(queue, deliveries)
     if transport not in _SAFE:
         yield (
             "broker",
@@ -158,6 +162,16 @@ def _queue(queue: Any) -> Iterator[tuple[str, HostError]]:
             code = "early-ack" if name == "no_ack" else "transient"
             hint = f"declare kombu.Queue({queue.name!r}) without {name}={wrong}"
             yield code, _refused(f"queue {queue.name}: {name}", wrong, f"{not wrong}: orders in it can be lost", hint)
+
+
+def _dropping(queue: Any, deliveries: int) -> Iterator[tuple[str, HostError]]:
+    """A quorum queue that drops what was delivered often, sooner than the worker makes a dead letter of it."""
+    arguments = getattr(queue, "queue_arguments", None) or {}
+    limit = arguments.get("x-delivery-limit")
+    if isinstance(limit, int) and 0 <= limit <= deliveries and "x-dead-letter-exchange" not in arguments:
+        rule = f"more than task_deliveries = {deliveries}: RabbitMQ drops orders before the worker can bury them"
+        hint = f"a greater x-delivery-limit, or task_deliveries = {max(1, limit - 4)} in greenlane.toml"
+        yield "", _refused(f"queue {queue.name}: x-delivery-limit", limit, rule, hint)
 
 
 def _refused(name: str, value: object, rule: str, hint: str) -> HostError:

@@ -14,10 +14,12 @@ from kombu.common import ignore_errors
 
 from greenlane.hosts.celery.ending import Ending
 from greenlane.hosts.celery.host import Host
+from greenlane.hosts.celery.intake import read_many
+from greenlane.hosts.celery.later import Strategies
 from greenlane.hosts.celery.loop import loop_of
 from greenlane.hosts.celery.owner import ThreadOwner
 from greenlane.hosts.celery.publisher import Publisher
-from greenlane.hosts.celery.queues import QUEUE, Broker, Queues
+from greenlane.hosts.celery.queues import QUEUE, Broker, Queues, major_version
 
 __all__ = ["step_of"]
 
@@ -43,13 +45,14 @@ def step_of(host: Host, ending: Ending) -> type[bootsteps.StartStopStep]:
             # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.
             c.app.conf.broker_channel_error_retry = True
             host.line.errors = c.connection_errors + c.channel_errors
-            host.queues = _queues(c, host)
-            host.queues.watch(c.app.amqp.queues.consume_from)
+            host.settlement.queues = _queues(c, host)
+            host.settlement.queues.watch(c.app.amqp.queues.consume_from)
             host.put_back()
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
             if isinstance(host.owner, ThreadOwner):
                 hub.add_reader(host.owner.fileno(), host.owner.run)
+            read_many(c.connection.connection, hub)
 
         def stop(self, c: Any) -> None:
             if c.blueprint.state == bootsteps.RUN:
@@ -83,16 +86,32 @@ def _take_over(c: Any, host: Host, ending: Ending) -> None:
     c.on_unknown_task = _unknown(c, host)
     c.create_task_handler = _guarded(c, host, c.create_task_handler)
     update = c.update_strategies
+    strategies = Strategies(c, host.receive)
 
     def update_strategies() -> None:
         for name, task in c.app.tasks.items():
             if not name.startswith("celery."):
                 host.execution.wrap(task)
         update()
+        for name, task in c.app.tasks.items():
+            c.strategies[name] = task.start_strategy(c.app, strategies)
 
     c.update_strategies = update_strategies
+    c.connection_for_read = _connecting(c)
     if c.hub is None:
         c.loop = loop_of(host.owner)
+
+
+def _connecting(c: Any) -> Any:
+    def connection_for_read(heartbeat: Any = None) -> Any:
+        connection = c.app.connection_for_read(heartbeat=heartbeat)
+        if connection.get_transport_cls().driver_type == "redis":
+            from greenlane.hosts.celery.redis_take import take_safely  # Redis' own client is not always there
+
+            take_safely(connection)
+        return c.ensure_connected(connection)
+
+    return connection_for_read
 
 
 def _guarded(c: Any, host: Host, create: Any) -> Any:
@@ -108,7 +127,9 @@ def _guarded(c: Any, host: Host, create: Any) -> Any:
                 raise
             except Exception as error:
                 if host.taken is message:
-                    raise  # it is an order by now: this is no fault of the message
+                    # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
+                    _log.exception("a bug of Greenlane: an order was received and could not be begun")
+                    return None
                 host.bury_message(message, f"it cannot be read: {error!r}")
                 return None
 
@@ -159,7 +180,8 @@ def _queues(c: Any, host: Host) -> Queues:
                 return str(name)
         return str(info.get("routing_key") or app.conf.task_default_queue)
 
-    if host.queues is not None:
-        return host.queues.at(queue_of)
+    if host.settlement.queues is not None:
+        return host.settlement.queues.at(queue_of)
     publisher = Publisher(connect, confirms=rabbitmq)
-    return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of)
+    version = major_version(c.connection)
+    return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of, version=version)

@@ -1,13 +1,14 @@
 """Deadline out: an upstream call tells its server how much time its caller has left.
 
-When the job has a deadline, `x-envoy-expected-rq-timeout-ms: <remaining>` is added to each HTTP request that does not
-carry the header already: `http.client` (urllib3, requests, boto3 stand on it) and `httpcore` (httpx). Only when the
-caller has not set it; whoever knows better keeps the last word. gRPC clients state their own timeout in every call.
+When the job has a deadline, or what runs around the call (`deadline.until`), then
+`x-envoy-expected-rq-timeout-ms: <remaining>` is added to each HTTP request that does not carry the header already:
+`http.client` (urllib3, requests, boto3 stand on it) and `httpcore` (httpx). Only when the caller has not set it:
+whoever knows better keeps the last word. gRPC clients state their own timeout in every call.
 
 The least value is 1: Envoy reads 0 as "no limit", which is the opposite of "too late". Whether to call at all when the
 time is over is the application's question (`greenlane.checkpoint()`).
 
-Cost: 60 ns a request without a deadline, about 1.5 us with one.
+Cost: 0.1 us a request without a deadline, about 1.5 us with one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import phase
+from greenlane import deadline
 from greenlane.probes.patching import Patches, Place
 
 __all__ = ["install_deadline_out", "uninstall_deadline_out"]
@@ -52,7 +53,7 @@ def _httpcore(patches: Patches, module: ModuleType) -> None:
 def _endheaders(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def endheaders(self: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
         if not silent:
-            remaining_ms = phase.remaining_ms()
+            remaining_ms = deadline.remaining_ms()
             # `_buffer`: the request line and the header lines so far, as bytes.
             if remaining_ms is not None and not any(map(_is_ours, getattr(self, "_buffer", ()))):
                 self.putheader(_header.name, str(max(remaining_ms, 1)))
@@ -68,7 +69,7 @@ def _is_ours(line: bytes) -> bool:
 def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def handle_request(self: Any, request: Any) -> Any:
         if not silent:
-            remaining_ms = phase.remaining_ms()
+            remaining_ms = deadline.remaining_ms()
             if remaining_ms is not None and all(name.lower() != _header.lower for name, _ in request.headers):
                 value = str(max(remaining_ms, 1)).encode("ascii")
                 request.headers = [*request.headers, (_header.name.encode("ascii"), value)]

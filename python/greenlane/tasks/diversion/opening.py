@@ -50,10 +50,10 @@ def watch(flow: str, at: str = "") -> Watch | None:
 
 def open_place(url: str) -> Place:
     """Give the place of a URL. Raises SettingsError."""
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/") and not parts.query:
-        return Folder(urllib.parse.unquote(parts.path))
-    if parts.scheme in ("redis", "rediss", "unix"):
+    scheme, _, path = url.partition("://")
+    if scheme == "file" and path.startswith("/") and not {"?", "#"} & set(path) and "%00" not in path:
+        return Folder(urllib.parse.unquote(path))
+    if scheme in ("redis", "rediss", "unix"):
         return RedisKeys(url)
     hint = 'write diversion = "file:///run/greenlane/diversion"'
     raise SettingsError("diversion", without_password(url), _RULE, hint)

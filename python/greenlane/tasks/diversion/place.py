@@ -41,7 +41,7 @@ class Sighting:
         """From what is stored; None = something else."""
         try:
             return cls(**json.loads(text))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return None
 
 

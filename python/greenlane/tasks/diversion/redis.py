@@ -9,7 +9,7 @@ from typing import Any, Final
 from greenlane.errors import DiversionError, DiversionUnreadable
 from greenlane.tasks.diversion.place import KEEP_S, Change, Sighting
 from greenlane.tasks.diversion.share import Share, Unreadable, decoded, encoded
-from greenlane.tasks.store.driver import driver, without_password
+from greenlane.tasks.store.driver import redis_for, without_password
 
 __all__ = ["RedisKeys"]
 
@@ -20,8 +20,8 @@ class RedisKeys:
     """A `Place` in a Redis."""
 
     def __init__(self, url: str, prefix: str = "greenlane:diversion:") -> None:
-        """Nothing is opened yet. Raises SettingsError where redis-py is not installed."""
-        self._redis = driver("redis", "redis")
+        """Nothing is opened yet. Raises SettingsError where redis-py is not installed, or cannot read the URL."""
+        self._redis = redis_for("diversion", url)
         self.url = without_password(url)
         self._connect_url = url
         self._prefix = prefix

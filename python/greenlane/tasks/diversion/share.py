@@ -95,7 +95,7 @@ def decoded(text: str | bytes, flow: str) -> Share:
             raise ValueError(f"revision={revision!r}, set_s={share.set_s!r}")
         if not isinstance(share.set_by, str) or not (share.to == "" or re.fullmatch(_NAME, share.to)):
             raise ValueError(f"to={share.to!r}, set_by={share.set_by!r}")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
     return share
 

@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from greenlane.errors import DiversionError, DiversionUnreadable
-from greenlane.real import RLock, in_forked_child
+from greenlane.real import in_forked_child
 from greenlane.tasks.diversion.place import Place, Sighting
 from greenlane.tasks.diversion.share import Share
 
@@ -50,7 +50,8 @@ class Watch:
         self._stop.set()
 
     def _begin_anew(self) -> None:
-        self._lock = RLock()
+        # Of the process's kind, as what it guards: the first look may wait for a server, and greenlets wait for that.
+        self._lock = threading.RLock()
         self._started = False
         self._stop = threading.Event()
         self._share = Share(self._flow)
@@ -85,7 +86,10 @@ class Watch:
             share, trouble = Share(self._flow), f"{error}; all orders go to the old side"
         except DiversionError as error:
             kind = DiversionError
-            share, trouble = self._share, f"{error}; the share seen last, {self._share.share_frac:.0%}, stays in force"
+            share, trouble = self._share, self._in_force(f"{error}")
+        except Exception as error:  # a thread that ended here would leave this share in force for ever
+            kind = DiversionError
+            share, trouble = self._share, self._in_force(f"read the diversion: {type(error).__name__}: {error}")
         if share != self._share or not self._seen_s:
             self._share, self._seen_s = share, time.time()
         if kind is not self._kind and kind is not None:
@@ -94,6 +98,9 @@ class Watch:
             _log.warning("the diversion of %s is seen again: %.4g %%", self._flow, share.share_frac * 100)
         self._trouble, self._kind = trouble, kind
         return before != (self._share, self._trouble)
+
+    def _in_force(self, trouble: str) -> str:
+        return f"{trouble}; the share seen last, {self._share.share_frac:.0%}, stays in force"
 
     def _say(self) -> None:
         """Tell who looks at the status. What cannot be told is not worth a warning of its own."""
@@ -104,5 +111,5 @@ class Watch:
             seen = (share.revision, share.share_frac, self._seen_s)
             sighting = Sighting(self._producer, *seen, time.time(), trouble)
             self._place.say(self._flow, sighting)
-        except DiversionError:
+        except Exception:
             return

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from greenlane.errors import GreenlaneError, StoreError, StoreRefused
+from greenlane.errors import StoreError, StoreRefused
 from greenlane.real import RLock
 from greenlane.tasks.store.backend import Backend, Owner, Tidied
 from greenlane.tasks.store.clock import NS, now_ns
 from greenlane.tasks.store.item import Item, withdrawal
 from greenlane.tasks.store.record import State
-from greenlane.tasks.store.rules import Answer, Kind, Operation, Outcomes
+from greenlane.tasks.store.rules import Answer, Kind, Outcomes
 from greenlane.tasks.store.waiting import Bell, RealBell
 
 __all__ = ["Committer", "Counts", "closed"]
@@ -247,9 +247,11 @@ class Committer:
         if len(batch) > 1:
             for item in batch:
                 self._apply([item], False)
-            return
-        for item in batch:
-            item.settle(_unforeseen(item.operation, error))
+        elif batch:
+            item = batch[0]
+            item.settle(_unforeseen(f"say {item.operation.kind.value} to the store", item.operation.key, error))
+        else:
+            self._failed([], _unforeseen("renew a lease", self._owner.name, error))
 
     def _again(self, batch: list[Item]) -> None:
         with self._lock:
@@ -286,6 +288,8 @@ class Committer:
             tidied = self._backend.tidy()
         except StoreError as error:
             self.trouble = error
+        except Exception as error:  # orders matter more than what is left lying about
+            self.trouble = _unforeseen("tidy the store", self._backend.place, error)
         self.counts.forgotten += tidied.gone
         every, looking, forgetting = _TIDY_S
         pause_s = every if not tidied.more else forgetting if tidied.gone else looking
@@ -316,9 +320,7 @@ def closed() -> StoreError:
     return StoreRefused("ask the store", name="store", value="closed", rule="one that is open")
 
 
-def _unforeseen(operation: Operation, error: Exception) -> GreenlaneError:
-    said = f"{type(error).__name__}: {error}"
-    return StoreRefused(
-        f"say {operation.kind.value} to the store", name="key", value=operation.key, rule=f"a plain answer, not {said}",
-        hint="report it with this message: it is a bug of the store",
-    )  # fmt: skip
+def _unforeseen(attempted: str, what: str, error: Exception) -> StoreError:
+    rule = f"a plain answer, not {type(error).__name__}: {error}"
+    hint = "report it with this message: it is a bug of the store"
+    return StoreRefused(attempted, name="key", value=what, rule=rule, hint=hint)

@@ -20,14 +20,17 @@ def checked_key(key: str) -> str:
     return key
 
 
-def fitted_key(text: str) -> str:
-    """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it."""
-    try:
-        return checked_key(text)
-    except ValueError:
-        raw = text.encode(errors="surrogatepass")
-        head = raw.decode("ascii", "replace").replace("\0", "")[:400].replace("\ufffd", "?")
-        return f"{head}~{hashlib.blake2b(raw, digest_size=16).hexdigest()}"
+def fitted_key(text: str, most_characters: int = KEY_CHARACTERS) -> str:
+    """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it.
+
+    Two texts never give one key: where it names an order, the second one would be taken for done.
+    """
+    if len(text) <= most_characters and "\0" not in text and _encodable(text):
+        return text
+    raw = text.encode(errors="surrogatepass")
+    hashed = hashlib.blake2b(raw, digest_size=16).hexdigest()
+    head = raw.decode("ascii", "replace").replace("\0", "").replace("\ufffd", "?")
+    return f"{head[: most_characters - len(hashed) - 1]}~{hashed}"
 
 
 def checked_reason(reason: str) -> str:

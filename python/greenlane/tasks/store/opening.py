@@ -56,52 +56,55 @@ def store_of(settings: Settings) -> Store | None:
 
 
 def _maker(url: str, retention: Retention) -> Make:
-    parts = urllib.parse.urlsplit(url)
-    maker = _MAKERS.get(parts.scheme)
+    scheme, slashes, _ = url.partition("://")
+    maker = _MAKERS.get(scheme) if slashes else None
     if maker is None:
         raise _wrong(url, RULE, 'write task_store = "sqlite:///orders.db"')
-    return maker(parts, retention)
+    return maker(url, retention)
 
 
-def _sqlite(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
-    path = urllib.parse.unquote(parts.path[1:])
-    options = _options(parts, ("max_mb",), only=True)
-    if parts.netloc or not path:
-        raise _wrong(parts.geturl(), RULE, "three slashes before a relative path, four before a whole one")
+def _sqlite(url: str, retention: Retention) -> Make:
+    address, options, others = _split(url, ("max_mb",))
+    host, slash, path = address.removeprefix("sqlite://").partition("/")
+    path = urllib.parse.unquote(path)
+    if host or not slash or not path or "\0" in path:
+        raise _wrong(url, RULE, "three slashes before a relative path, four before a whole one")
+    if others:
+        raise _wrong(url, "no option but max_mb", f"leave {min(others)} out")
     if not re.fullmatch(r"[0-9]{1,9}", options.get("max_mb", "0")):
-        raise _wrong(parts.geturl(), "max_mb as a whole number of MB", "leave it out: as the disk allows")
+        raise _wrong(url, "max_mb as a whole number of MB", "leave it out: as the disk allows")
     return lambda: SQLite(path, retention, max_mb=int(options.get("max_mb", "0")))
 
 
-def _postgres(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
-    url = parts.geturl()
+def _postgres(url: str, retention: Retention) -> Make:
     return lambda: Postgres(url, retention)
 
 
-def _redis(parts: urllib.parse.SplitResult, retention: Retention) -> Make:
-    ours = _options(parts, ("prefix", "may_forget"), only=False)
-    theirs = [pair for pair in urllib.parse.parse_qsl(parts.query) if pair[0] not in ours]
-    url = parts._replace(query=urllib.parse.urlencode(theirs)).geturl()
+def _redis(url: str, retention: Retention) -> Make:
+    address, ours, theirs = _split(url, ("prefix", "may_forget"))
     if ours.get("may_forget", "0") not in ("0", "1"):
         raise _wrong(url, "may_forget=1 or nothing", "leave it out: orders must not be forgotten")
     may_forget = ours.get("may_forget") == "1"
-    return lambda: Redis(url, retention, prefix=ours.get("prefix", "greenlane:"), may_forget=may_forget)
+    server = f"{address}?{urllib.parse.urlencode(theirs)}" if theirs else address
+    return lambda: Redis(server, retention, prefix=ours.get("prefix", "greenlane:"), may_forget=may_forget)
 
 
-def _options(parts: urllib.parse.SplitResult, known: tuple[str, ...], *, only: bool) -> dict[str, str]:
-    """Options of the URL that are ours; `only`: there may be no others."""
-    given = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    strange = sorted(given.keys() - set(known))
-    if strange and only:
-        raise _wrong(parts.geturl(), f"no option but {', '.join(known)}", f"leave {strange[0]} out")
-    return {name: value for name, value in given.items() if name in known}
+def _split(url: str, ours: tuple[str, ...]) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The URL's address, our options in it, and all others.
+
+    Not urllib's split: put together again, `unix:///socket` would lack two slashes.
+    """
+    address, _, query = url.partition("?")
+    given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+    theirs = {name: value for name, value in given.items() if name not in ours}
+    return address, {name: given[name] for name in ours if name in given}, theirs
 
 
 def _wrong(url: str, rule: str, hint: str) -> SettingsError:
     return SettingsError("task_store", without_password(url), rule, hint)
 
 
-_MAKERS: Final[Mapping[str, Callable[[urllib.parse.SplitResult, Retention], Make]]] = {
+_MAKERS: Final[Mapping[str, Callable[[str, Retention], Make]]] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,

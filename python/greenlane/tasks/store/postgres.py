@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane.tasks.store.backend import Owner, Retention, Tidied
-from greenlane.tasks.store.driver import driver, without_password
+from greenlane.tasks.store.driver import psycopg_for, without_password
 from greenlane.tasks.store.reading import changed, found, owners, readable
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Found, Operation, Outcomes, decide
@@ -82,13 +82,13 @@ class Postgres:
     """A `Backend` in a PostgreSQL database, by psycopg 3."""
 
     def __init__(self, url: str, retention: Retention) -> None:
-        """Nothing is opened yet. Raises SettingsError where psycopg is not installed.
+        """Nothing is opened yet. Raises SettingsError where psycopg is not installed, or cannot read the URL.
 
         Args:
             url: `postgresql://user:password@host/database`, with libpq's options.
             retention: how long records are kept.
         """
-        self._psycopg = driver("psycopg", "postgres")
+        self._psycopg = psycopg_for("task_store", url)
         self.place = without_password(url)
         # psycopg waits in C, unless it was imported in a process whose `select` is green.
         self.blocks = self._psycopg.waiting.wait is getattr(self._psycopg.waiting, "wait_c", None)
@@ -189,6 +189,10 @@ class Postgres:
         return self._opened
 
     def _set_up(self, connection: Any) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":  # it would refuse names of orders, and with one of them the batch that it is in
+            hint = "CREATE DATABASE orders ENCODING 'UTF8' TEMPLATE template0"
+            raise StoreRefused("open the store", name="server_encoding", value=encoding, rule="'UTF8'", hint=hint)
         exists = connection.execute("SELECT to_regclass('greenlane_owners') IS NOT NULL").fetchone()[0]
         if not exists:
             with connection.transaction():
@@ -204,11 +208,16 @@ class Postgres:
 
 def _with_defaults(url: str) -> str:
     """The URL with time limits, where it has none of its own: a server that is gone must not be waited for long."""
-    parts = urllib.parse.urlsplit(url)
-    given = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
-    ours = {"connect_timeout": "3", "tcp_user_timeout": "5000", "application_name": "greenlane"}
-    query = urllib.parse.urlencode({**ours, **dict(given)}, quote_via=urllib.parse.quote)
-    return parts._replace(query=query).geturl()
+    # By hand: urllib takes one of the slashes of `postgresql:///database` away.
+    address, _, given = url.partition("?")
+    ours = {
+        "connect_timeout": "3",
+        "tcp_user_timeout": "5000",
+        "application_name": "greenlane",
+        "client_encoding": "utf8",
+    }
+    options = {**ours, **dict(urllib.parse.parse_qsl(given, keep_blank_values=True))}
+    return f"{address}?{urllib.parse.urlencode(options, quote_via=urllib.parse.quote)}"
 
 
 def _error(attempted: str, place: str, error: Any) -> StoreError:

@@ -33,7 +33,7 @@ class Process:
         its_boot, its_namespace, _, _ = asker._parts()
         if boot != its_boot:
             return False
-        return namespace != its_namespace or _start(int(pid)) == start
+        return namespace != its_namespace or _start(int(pid)) == start or _is_hidden(int(pid))
 
     def _parts(self) -> tuple[str, str, str, str]:
         boot, namespace, pid, start = self.text.split("/")
@@ -46,6 +46,17 @@ def _boot() -> str:
 
 def _namespace() -> str:
     return os.readlink("/proc/self/ns/pid")
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process, of another user, whose folder in /proc is kept from us (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return not os.path.exists(f"/proc/{pid}")
+    return False
 
 
 def _start(pid: int) -> str:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane.tasks.store.backend import Owner, Retention, Tidied
-from greenlane.tasks.store.driver import driver, without_password
+from greenlane.tasks.store.driver import redis_for, without_password
 from greenlane.tasks.store.reading import changed, found, owners, readable
 from greenlane.tasks.store.record import Record, State
 from greenlane.tasks.store.rules import Found, Operation, Outcomes, decide
@@ -48,7 +49,7 @@ class Redis:
     blocks = False
 
     def __init__(self, url: str, retention: Retention, *, prefix: str = "greenlane:", may_forget: bool = False) -> None:
-        """Nothing is opened yet. Raises SettingsError where redis-py is not installed.
+        """Nothing is opened yet. Raises SettingsError where redis-py is not installed, or cannot read the URL.
 
         Args:
             url: `redis://user:password@host:port/database`, or rediss, unix.
@@ -56,7 +57,7 @@ class Redis:
             prefix: of all its keys.
             may_forget: use it although it may forget orders; then they are called again.
         """
-        self._redis = driver("redis", "redis")
+        self._redis = redis_for("task_store", url)
         self.place = without_password(url)
         self._url = url
         self._retention = retention
@@ -87,7 +88,8 @@ class Redis:
     def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
         """Give records in no order; see `Backend`. Cost: reads all of them where few are in that state."""
         with self._client("read the store") as client:
-            keys = client.scan_iter(match=self._order("*"), count=1000)
+            literal = re.sub(r"([][*?^\\])", r"\\\1", self._order(""))
+            keys = client.scan_iter(match=f"{literal}*", count=1000)
             while most > 0:
                 some = [key for _, key in zip(range(1000), keys, strict=False)]
                 if not some:

@@ -11,6 +11,7 @@ on the clock of the boot, so a clock that is set does not end them, and a restar
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -93,6 +94,8 @@ class SQLite:
         # Tidying goes on behind this key.
         self._swept = ""
         self._opened: sqlite3.Connection | None = None
+        # Which file is open, as the kernel knows it.
+        self._file: tuple[int, int] | None = None
 
     def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: one transaction, one fsync, whatever the batch holds."""
@@ -137,7 +140,8 @@ class SQLite:
         with self._transaction("tidy the store") as connection:
             query = "SELECT key, state, changed FROM orders WHERE key > ? ORDER BY key LIMIT ?"
             rows = connection.execute(query, (self._swept, _MOST_SWEPT)).fetchall()
-            gone = [(key,) for key, state, changed_s in rows if changed_s < over_s[state]]
+            # A state that is none of ours was written by somebody else, and is left alone.
+            gone = [(key,) for key, state, changed_s in rows if changed_s < over_s.get(state, 0.0)]
             connection.executemany("DELETE FROM orders WHERE key = ?", gone)
             connection.execute("DELETE FROM owners WHERE until_s < ?", (_boot_s(),))
         more = len(rows) == _MOST_SWEPT
@@ -178,6 +182,13 @@ class SQLite:
             raise said from error
 
     def _connection(self) -> sqlite3.Connection:
+        if self._opened is not None and _file(self.place) != self._file:
+            # SQLite would go on writing to a file that no other process finds, and all would be done twice.
+            self._opened.close()
+            self._opened = None
+            rule = "the one that was opened; it was moved, deleted or replaced, and is opened anew"
+            hint = "stop the workers before you move it: what they wrote last is in the other one"
+            raise StoreUnavailable("write to the store", name="file", value=self.place, rule=rule, hint=hint)
         if self._opened is None:
             connection = sqlite3.connect(
                 self.place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
@@ -187,7 +198,7 @@ class SQLite:
             except BaseException:
                 connection.close()
                 raise
-            self._opened = connection
+            self._opened, self._file = connection, _file(self.place)
         return self._opened
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
@@ -210,6 +221,14 @@ class SQLite:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
             connection.execute("COMMIT")
+
+
+def _file(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:  # what is wrong is said when it is opened anew
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _boot_s() -> float:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import socket
@@ -73,6 +74,9 @@ class Store:
         self._lock = RLock()
         self._started = False
         self._closed = False
+        # A token is this process's own and a number: no system call for each.
+        self._nonce = secrets.token_hex(8)
+        self._numbers = itertools.count()
         self._tokens: dict[str, str] = {}
         self._ended: list[Callable[[], object]] = []
         name = self._name or f"{socket.gethostname()}:{os.getpid()}"
@@ -241,9 +245,8 @@ class Store:
         # An order that was not begun here is known by no token: `done` still counts, the others change nothing.
         known = "" if kind is Kind.BEGIN else token or self._tokens.get(key, "")
         kept = bytes(result) if len(result) <= RESULT_BYTES else b""
-        return Operation(
-            kind, checked_key(key), self.owner, known or secrets.token_hex(8), kept, checked_reason(reason)
-        )
+        token = known or f"{self._nonce}{next(self._numbers):x}"
+        return Operation(kind, checked_key(key), self.owner, token, kept, checked_reason(reason))
 
     def _note(self, operation: Operation, answer: Answer | GreenlaneError) -> None:
         """Keep the token of what was begun here until it is said how that ended."""
