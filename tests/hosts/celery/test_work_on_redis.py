@@ -37,12 +37,13 @@ def test_orders_on_redis_are_done_returned_and_given_back(
     eventually(lambda: set(orders(6, "late")) <= site.ended())
     assert len(begun) < 6
     assert [site.written()[f"begin {name}"] for name in orders(6, "late")] == [1] * 6
-    # Whatever it had asked Redis for is answered while it cannot listen, and then it is dead.
-    frozen.signal(signal.SIGSTOP)
-    site.publish("send", *orders(5, "left"))
-    frozen.signal(signal.SIGKILL)
-    assert frozen.wait_exit() == -signal.SIGKILL
     with Redis.from_url(redis_url) as client:
+        eventually(lambda: client.hlen("unacked") == 0)
+        # Whatever it had asked Redis for is answered while it cannot listen, and then it is dead.
+        frozen.signal(signal.SIGSTOP)
+        site.publish("send", *orders(5, "left"))
+        frozen.signal(signal.SIGKILL)
+        assert frozen.wait_exit() == -signal.SIGKILL
         assert client.llen(site.queue) + client.hlen("unacked") == 5
 
 

@@ -58,6 +58,7 @@ def loop_of(owner: Owner) -> Any:
             if time.monotonic() - looked > _EVENTS_S:
                 looked = time.monotonic()
                 _read_events(c)
+                _restore(connection)
 
     return loop
 
@@ -78,3 +79,10 @@ def _read_events(c: Any) -> None:
     if c.pool.is_green and connection and connection.supports_heartbeats:
         with contextlib.suppress(OSError):
             connection.drain_events(timeout=0)
+
+
+def _restore(connection: Any) -> None:
+    """Redis: let kombu look for what killed workers had; by itself it does so only in a wait that nothing ends."""
+    restore = getattr(getattr(connection.transport, "cycle", None), "maybe_restore_messages", None)
+    if restore is not None:
+        restore()
