@@ -83,7 +83,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
                      "the machine is busy with something else")  # fmt: skip
         if row.get("queue_emptied"):
             talk.say(f"{row['contender']}: the queue ran empty: it does more than {row['done_per_s']:.0f} a second")
-    if options.repetitions == 1:
+    if verdicts and options.repetitions == 1:
         talk.say("one run each: with --repetitions 3 verdicts have intervals")
     talk.say(f"rows {path}, every order {options.out / 'run.json'}")
     return 0

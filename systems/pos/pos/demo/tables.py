@@ -75,7 +75,7 @@ def _beside(rows: Sequence[Row]) -> str:
         ("gevent-200", article.AFTER_PER_H, article.AFTER_CPU_FRAC),
     ):
         lines += [
-            f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{share(cpu)} of CPU; "
+            f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{100 * cpu:.0f} % of CPU; "
             f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
             for row in rows if row["contender"] == name and row["stage"] == "offered"
         ]  # fmt: skip
