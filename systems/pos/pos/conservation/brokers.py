@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import amqp
 import redis
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from pos.children import StartFailed
 
@@ -24,6 +25,8 @@ from .orders import queue_of
 
 #: Where stock Celery lets orders wait for their time when queues are quorum queues.
 _DELAYED: Final = "celery_delayed"
+#: What a RabbitMQ that is gone, or goes, makes of a question.
+_BROKEN: Final = (amqp.AMQPError, OperationalError, OSError)
 #: Where kombu keeps in Redis what workers have.
 _UNACKED: Final = "unacked"
 
@@ -108,22 +111,23 @@ class RabbitQueues:
         try:
             yield
         finally:
-            with contextlib.suppress(OSError, amqp.AMQPError, StartFailed), Connection(self.url) as connection:
+            with contextlib.suppress(*_BROKEN), Connection(self.url) as connection:
                 for name in self._known:
-                    connection.default_channel.queue_delete(name)
+                    if not name.startswith(_DELAYED):  # every cell's
+                        connection.default_channel.queue_delete(name)
 
     def consumers(self) -> int:
-        """How many workers wait for orders of the first queue."""
-        with Connection(self.url) as connection:
+        """How many workers wait for orders of the first queue; 0 too when another cell has just killed the node."""
+        with contextlib.suppress(*_BROKEN), Connection(self.url) as connection:
             return int(connection.default_channel.queue_declare(self._names[0], passive=True)[2])
+        return 0
 
     def waiting(self) -> Mapping[str, int]:
         """See `Broker`; of the queues that there were at the last `taken`."""
         try:
             with Connection(self.url) as connection:
-                declare = connection.default_channel.queue_declare
-                return {name: int(declare(name, passive=True)[1]) for name in self._known}
-        except (amqp.AMQPError, OSError) as error:
+                return {name: _waiting(connection, name) for name in self._known}
+        except _BROKEN as error:
             raise StartFailed(f"ask RabbitMQ: {error!r}, expected how full each queue is") from error
 
     def taken(self) -> int:
@@ -140,7 +144,17 @@ class RabbitQueues:
 
     def _mine(self, name: str) -> bool:
         beside = tuple(f"{one}." for one in self._names)
-        return name in self._names or name.startswith((*beside, _DELAYED))
+        return name in self._names or name.startswith((*beside, *((_DELAYED,) if self._kind == "quorum" else ())))
+
+
+def _waiting(connection: Connection, queue: str) -> int:
+    channel = connection.channel()
+    try:
+        return int(channel.queue_declare(queue, passive=True)[1])
+    except amqp.NotFound:  # the broker deletes those that nobody has used for a while
+        return 0
+    finally:
+        channel.close()
 
 
 class RedisQueues(servers.Redis):

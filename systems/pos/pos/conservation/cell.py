@@ -184,7 +184,7 @@ class Cell:
         return over
 
     def _count_on_their_way(self) -> None:
-        open_now = len(self._publisher.confirmed) - self._site.settled()[0]
+        open_now = self._publisher.sent - self._site.settled()[0]
         self._on_their_way = max(self._on_their_way, open_now)
 
     def _until(self, reached: Callable[[], bool]) -> None:

@@ -19,6 +19,7 @@ from .faults import FAULTS, Fault
 ATTEMPTED: Final = "run pos.conservation"
 _ORDERS: Final = 2_000
 _RATE_PER_S: Final = 300.0
+_LATENCY_MS: Final = 50.0
 _DEFAULT: Final = ("gevent-200-early", "gevent-200", "greenlane", "greenlane-green")
 
 
@@ -46,8 +47,6 @@ def parse(argv: Sequence[str]) -> Options:
         raise SettingsError("--orders", orders, "1 or more", attempted=ATTEMPTED)
     if not rate > 0:
         raise SettingsError("--rate", rate, "orders a second, over 0", attempted=ATTEMPTED)
-    if not 0 <= said.latency_ms < 2_000:
-        raise SettingsError("--latency-ms", said.latency_ms, "0 to 2000, a call's time limit", attempted=ATTEMPTED)
     faults = [FAULTS[name] for name in _names("--faults", said.faults, FAULTS)]
     contenders = [CONTENDERS[name] for name in _names("--contenders", said.contenders, CONTENDERS)]
     cells = [(fault, one) for fault, one in itertools.product(faults, contenders) if fault.meets(one)]
@@ -56,10 +55,13 @@ def parse(argv: Sequence[str]) -> Options:
     if not cells:
         raise SettingsError("--faults", said.faults, "one that strikes something these contenders have",
                             "python -m pos.conservation --help", attempted=ATTEMPTED)  # fmt: skip
+    latency_ms = said.latency_ms if said.latency_ms is not None else soak.LATENCY_MS if said.soak else _LATENCY_MS
+    if not 0 <= latency_ms < 2_000:
+        raise SettingsError("--latency-ms", latency_ms, "0 to 2000, a call's time limit", attempted=ATTEMPTED)
     kinds = ("asked", "keyed", "plain") if said.plain else ("asked", "keyed")
     return Options(
         cells=tuple(cells),
-        plan=Plan(orders, rate, kinds=kinds, latency_ms=said.latency_ms, queues=said.queues),
+        plan=Plan(orders, rate, kinds=kinds, latency_ms=latency_ms, queues=said.queues),
         json=said.json,
         out=said.out,
     )
@@ -85,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--orders", type=int, help=f"orders for each contender and fault ({_ORDERS})")
     parser.add_argument("--rate", type=float, help=f"at most so many published a second ({_RATE_PER_S:g})")
-    parser.add_argument("--latency-ms", type=float, default=50.0, help="what merchants take when all is well (50)")
+    parser.add_argument("--latency-ms", type=float, help=f"what merchants take when all is well ({_LATENCY_MS:g})")
     parser.add_argument("--contenders", default=",".join(_DEFAULT), help=f"({','.join(_DEFAULT)})")
     parser.add_argument("--faults", default="all", help="which, by name, separated by commas (all)")
     parser.add_argument(

@@ -54,6 +54,11 @@ class Publisher(threading.Thread):
         self.share = 0.0
 
     @property
+    def sent(self) -> int:
+        """How many orders are confirmed or on their way to the broker."""
+        return len(self.confirmed) + len(self._out)
+
+    @property
     def done_frac(self) -> float:
         """Which share of the orders is confirmed."""
         return len(self.confirmed) / len(self._merchants)
@@ -103,8 +108,7 @@ class Publisher(threading.Thread):
                 time.sleep(_WAIT_S)
 
     def _due(self) -> bool:
-        sent = len(self.confirmed) + len(self._out)
-        return sent <= (time.monotonic() - self._begun_s) * self._rate_per_s
+        return self.sent <= (time.monotonic() - self._begun_s) * self._rate_per_s
 
     def _send(self, producer: Producer, order: str) -> None:
         named = {"order": order, "merchant": self._merchants[order]}

@@ -16,6 +16,8 @@ from .faults import FAULTS
 ORDERS: Final = 330
 #: At most so many published a second.
 RATE_PER_S: Final = 100.0
+#: What merchants take when all is well: some 20 orders are on their way when a fault strikes.
+LATENCY_MS: Final = 200.0
 _WHERE: Final = {
     "store-redis": ("worker-kill", "store-kill", "store-freeze"),
     "store-postgres": ("worker-kill", "store-kill", "store-freeze", "mixed"),
