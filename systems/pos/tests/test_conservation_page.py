@@ -28,7 +28,7 @@ def recorded(*outcomes: Outcome) -> dict[str, Any]:
 def test_the_sum_is_of_ours_and_the_table_of_all() -> None:
     early = replace(OURS, contender="gevent-200-early", balance=replace(BOOKS, done=1, lost=1))
     text = page(recorded(OURS, early))
-    assert "1 runs of Greenlane's worker, 2 orders: 2 done, 0 dead letters, 0 lost" in text
+    assert "Greenlane's worker, 1 runs, 2 orders: 2 done, 0 dead letters, 0 lost" in text
     assert "| **broker-kill**: SIGKILL of the broker" in text
     assert "`greenlane` | 7 | 2 | 2 | 0 | 0 | 0 | 0 | 2.0 | even |" in text
     assert "`gevent-200-early` | 7 | 2 | 1 | 0 | 1 | 0 | 0 | 2.0 | uneven |" in text

@@ -217,9 +217,7 @@ def _divert(site: Site, publisher: Publisher) -> Steps:
         if share == 1.0:
             site.workers[0].kill()
     yield Share(1.0)
-    second.ask_to_end()
-    yield 1.0
-    second.start()
+    yield from _deployed(second)
 
 
 def _store_locked(site: Site, publisher: Publisher) -> Steps:

@@ -38,10 +38,11 @@ def page(document: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     ours = [row for row in rows if CONTENDERS[row["contender"]].ours]
     total = {name: sum(row[name] for row in ours) for name in ("published", "done", "dead", "lost", "effects_doubled")}
+    stuck = sum(row["stuck"] for row in ours)
     said = (
-        f"{len(ours)} runs of Greenlane's worker, {total['published']:,} orders: {total['done']:,} done, "
+        f"Greenlane's worker, {len(ours)} runs, {total['published']:,} orders: {total['done']:,} done, "
         f"{total['dead']:,} dead letters, {total['lost']:,} lost, {total['effects_doubled']:,} effects doubled. "
-        f"{_limits(ours)}Recorded on {where} ({versions})"
+        f"{stuck} did not come to rest. {_limits(ours)}Recorded on {where} ({versions})"
     )
     busy = f", while the machine was busy with other work (load {found['load_average_1min']:.0f}).\n\n"
     return (
