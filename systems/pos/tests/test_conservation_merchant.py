@@ -29,10 +29,13 @@ class Merchants:
         self.process = Process([sys.executable, "-m", "pos.conservation.merchant", json.dumps(said)], log)
         self.process.wait_for_port(self._ports["plain"])
 
-    def ask(self, kind: str, method: str, path: str, content: object = None, timeout_s: float = 10) -> tuple[int, Any]:
+    def ask(
+        self, kind: str, method: str, path: str, content: object = None, timeout_s: float = 10, key: str = ""
+    ) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self._ports[kind], timeout=timeout_s)
         try:
-            connection.request(method, path, None if content is None else json.dumps(content))
+            body, headers = None if content is None else json.dumps(content), {"Idempotency-Key": key} if key else {}
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, json.load(answer)
         finally:
@@ -41,8 +44,8 @@ class Merchants:
     def law(self, kind: str, **law: Any) -> None:
         assert self.ask(kind, "POST", "/law", vars(Law(**{"latency_ms": 1, **law})))[0] == 200
 
-    def send(self, kind: str, order: str, timeout_s: float = 10) -> int:
-        return self.ask(kind, "POST", "/orders", {"order": order}, timeout_s)[0]
+    def send(self, kind: str, order: str, timeout_s: float = 10, key: str = "") -> int:
+        return self.ask(kind, "POST", "/orders", {"order": order}, timeout_s, key or order)[0]
 
     def entry(self, kind: str, order: str) -> Entry:
         return Entry(*self.ask(kind, "GET", "/effects")[1]["orders"][order])
@@ -60,6 +63,12 @@ def test_only_a_merchant_that_knows_keys_does_nothing_at_the_second_call(merchan
     merchants.law(kind)
     assert [merchants.send(kind, "twice") for _ in range(2)] == [200, 200]
     assert merchants.entry(kind, "twice")[:3] == (1 if kind == "keyed" else 2, 2, 1)
+
+
+def test_a_key_that_changes_with_each_call_is_no_key(merchants: Merchants) -> None:
+    merchants.law("keyed")
+    assert [merchants.send("keyed", "changing", key=key) for key in ("first", "second")] == [200, 200]
+    assert merchants.entry("keyed", "changing").effects == 2
 
 
 def test_only_a_plain_merchant_cannot_be_asked(merchants: Merchants) -> None:

@@ -172,13 +172,28 @@ class Execution:
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
         if order.attempts > self._most_of(task):
-            order.history = tried_of(self._store.history(key)) or order.history
-            said = self._store.unknown if begun.state is State.UNKNOWN else self._store.failed
-            said(key, "given up", token=begun.token)
-            raise Dead(f"begun {order.attempts - 1} times; how the last one ended is {begun.state.value}")
+            return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
         return False, None
+
+    def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
+        """No further call. Whoever died over the last one may have made it: asked, the upstream tells.
+
+        Raises:
+            Dead: it has not been carried out, as far as can be known.
+        """
+        key, told = _store_key(order), "how the last one ended is unknown"
+        if unknown and inspect.getattr_static(task, ASK, None) is not None:
+            known, result = self._asked(order, task, args, kwargs)
+            if known:
+                return True, result
+            unknown = False
+        if not unknown:
+            told = "the last one had no effect"
+        order.history = tried_of(self._store.history(key)) or order.history
+        (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
+        raise Dead(f"begun {order.attempts - 1} times; {told}")
 
     def _most_of(self, task: Any) -> float:
         """Attempts that there may be. A task that tries again by itself has its own say, where that is more."""

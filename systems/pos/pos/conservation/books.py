@@ -91,8 +91,11 @@ class Balance:
     @property
     def even(self) -> bool:
         """Every order ended once and had its effect once."""
-        wrong = (self.waiting, self.lost, self.two_states, self.effects_doubled, self.dead_without_history)
-        return not any(wrong) and not self.strangers and self.done + self.dead == self.published
+        wrong = (
+            self.waiting, self.lost, self.two_states, self.dead_but_done, self.effects_doubled,
+            self.dead_without_history, self.strangers,
+        )  # fmt: skip
+        return not any(wrong) and self.done + self.dead == self.published
 
 
 def balanced(

@@ -6,7 +6,6 @@ main(argv, out, err) -> exit code    0 greenlane's books are even; 1 they are no
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ from greenlane.lab.environment import about
 from greenlane.lab.interruption import ended_by_signals
 
 from .cell import Cell, Outcome
+from .contenders import CONTENDERS
 from .faults import FAULTS
 from .node import Node
 from .options import Options, parse
@@ -43,18 +43,20 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         err.write("\nstopped; every process was ended\n")
         return _INTERRUPTED
     if options.json:
-        out.write(json.dumps({"schema": SCHEMA, "environment": about(_PACKAGES), "rows": rows(outcomes)}, indent=1))
-        out.write("\n")
+        out.write(json.dumps(told(outcomes), indent=1) + "\n")
     else:
         out.write(table(outcomes) + "\n")
-    ours = [one for one in outcomes if not one.contender.startswith(("prefork", "threads", "gevent"))]
-    return 0 if all(FAULTS[one.fault].beyond or (one.balance.even and not one.stuck) for one in ours) else 1
+    ours = [one for one in outcomes if CONTENDERS[one.contender].ours and not FAULTS[one.fault].beyond]
+    return 0 if all(one.verdict in ("even", "limit") for one in ours) else 1
+
+
+def told(outcomes: Sequence[Outcome]) -> dict[str, object]:
+    """The object of `--json`."""
+    return {"schema": SCHEMA, "environment": about(_PACKAGES), "rows": rows(outcomes)}
 
 
 def _measured(options: Options, err: TextIO) -> list[Outcome]:
-    every = itertools.product(options.faults, options.contenders)
-    cells = [(fault, contender) for fault, contender in every if fault.meets(contender)]
-    outcomes = []
+    outcomes, cells = [], options.cells
     with _folder(options.out) as folder, Node(folder / "broker") as broker:
         for number, (fault, contender) in enumerate(cells, 1):
             err.write(f"{number}/{len(cells)} {fault.name}, {contender.name}: {fault.what}\n")

@@ -1,6 +1,8 @@
 """How each contender's worker is started: stock Celery as it is, with its safest settings, and Greenlane.
 
-A name is a pool and its size; `-early` acknowledges orders when they arrive, which is Celery's default.
+A name is a pool and its size; `-early` acknowledges orders when they arrive, which is Celery's default. `-store-…` is
+another store than a SQLite file, `-quorum` and `-broker-redis` are other queues than RabbitMQ's classic ones. With
+threads Greenlane tries again by itself, with green threads the task does, by Celery's `autoretry_for`: none is lost.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Contender:
         acks: "late" or "early".
         options: of `greenlane work`.
         store: which kind of store its workers share, of `stores.KINDS`; stock ones have none.
+        queues: "classic", "quorum" or "redis"; empty = as the run has it.
+        retries: "celery", by the task's `autoretry_for`, or "greenlane", whose worker tries again what raised.
     """
 
     name: str
@@ -36,6 +40,13 @@ class Contender:
     acks: str = "late"
     options: tuple[str, ...] = ()
     store: str = ""
+    queues: str = ""
+    retries: str = "celery"
+
+    @property
+    def ours(self) -> bool:
+        """It is Greenlane, of which even books are demanded."""
+        return not self.pool
 
     def command(self, queue: str, name: str, store: str, lease_s: float, tries: int) -> list[str]:
         """The argument vector of one worker.
@@ -51,9 +62,24 @@ class Contender:
             celery = [sys.executable, "-m", "celery", "-A", _APPLICATION, "worker"]
             return [*celery, *self.pool, "-Q", queue, "-n", f"{name}@%h", *_STOCK]
         greenlane = str(Path(sys.executable).with_name("greenlane"))
-        options = [*self.options, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store]
+        options = [*_OURS, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store, *self.options]
         options += ["--task-store-lease-s", f"{lease_s:g}", "--task-attempts", str(tries)]
-        return [greenlane, "work", _APPLICATION, *options, *_OURS, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
+        return [greenlane, "work", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
+
+
+#: On Redis: an order may stay in a worker for less than the visibility timeout, see `orders.VISIBLE_S`.
+_SHORT: Final = ("--task-parked-most-s", "2", "--task-shutdown-s", "4")
+
+
+def _ours(name: str, kind: str, retries: str) -> list[Contender]:
+    """Greenlane with each store and each broker."""
+    return [
+        Contender(name, (), "late", (kind,), "sqlite", "", retries),
+        Contender(f"{name}-store-redis", (), "late", (kind,), "redis", "", retries),
+        Contender(f"{name}-store-postgres", (), "late", (kind,), "postgres", "", retries),
+        Contender(f"{name}-quorum", (), "late", (kind,), "sqlite", "quorum", retries),
+        Contender(f"{name}-broker-redis", (), "late", (kind, *_SHORT), "sqlite", "redis", retries),
+    ]
 
 
 _POOLS: Final = {
@@ -66,9 +92,8 @@ CONTENDERS: Final = {
     for one in (
         *(Contender(name, pool) for name, pool in _POOLS.items()),
         *(Contender(f"{name}-early", pool, "early") for name, pool in _POOLS.items()),
-        Contender("greenlane", options=("--threads",), store="sqlite"),
-        Contender("greenlane-green", options=("--green",), store="sqlite"),
-        Contender("greenlane-redis", options=("--threads",), store="redis"),
-        Contender("greenlane-green-redis", options=("--green",), store="redis"),
+        Contender("gevent-200-broker-redis", _POOLS["gevent-200"], queues="redis"),
+        *_ours("greenlane", "--threads", "greenlane"),
+        *_ours("greenlane-green", "--green", "celery"),
     )
 }

@@ -6,6 +6,7 @@ until that share of the orders is published. When it ends, all is healed.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,14 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pos.children import StartFailed
 from pos.interpreter import environment
 
 from .contenders import Contender
 from .merchant import Law
 from .publisher import Publisher
 from .relay import Cable
+from .servers import Server
 from .site import Site
-from .stores import File, Server
+from .stores import SERVERS, File
 from .worker import Worker
 
 
@@ -49,9 +52,12 @@ class Fault:
         before: it begins before the first order is published.
         lease_s: the workers' setting `task_store_lease_s`; short, since what a dead worker had begun waits so long.
         tries: calls of an order until it is given up.
-        store: it strikes stores of this kind, of `stores.KINDS`; "" = it strikes something else.
+        stores: it strikes stores of these kinds, of `stores.KINDS`; empty = it strikes something else.
         beyond: why books may be uneven here; "" = they must not.
         deaths: at how many orders the process that made the call kills itself before it could acknowledge.
+        latency_ms: what merchants take when all is well; None = as the run has it.
+        idle: it need not meet any order on its way; others that meet none have struck nothing.
+        letters: orders may end as dead letters; where nobody gives up, one that does is wrong.
     """
 
     name: str
@@ -61,12 +67,15 @@ class Fault:
     lease_s: float = 5.0
     beyond: str = ""
     deaths: int = 0
-    store: str = ""
+    stores: tuple[str, ...] = ()
     tries: int = 10
+    latency_ms: float | None = None
+    idle: bool = False
+    letters: bool = False
 
     def meets(self, contender: Contender) -> bool:
         """Whether this contender has what it strikes."""
-        return self.store in ("", contender.store)
+        return not self.stores or contender.store in self.stores
 
 
 def _none(site: Site, publisher: Publisher) -> Steps:
@@ -192,10 +201,12 @@ def _deployed(worker: Worker) -> Steps:
 
 
 def _deploys(site: Site, publisher: Publisher) -> Steps:
-    """Rolling: one worker after the other is asked to end and started again, twice."""
+    """Rolling: one worker after the other is asked to end and started again, twice, with orders parked and retried."""
+    site.law(replace(site.usual, answer="error"), "m0", "m1")
     for begin in (0.2, 0.4, 0.6, 0.8):
         yield Share(begin)
         yield from _deployed(site.workers[int(begin * 5) % 2])
+    site.law(site.usual)
 
 
 def _divert(site: Site, publisher: Publisher) -> Steps:
@@ -207,9 +218,7 @@ def _divert(site: Site, publisher: Publisher) -> Steps:
         if share == 1.0:
             site.workers[0].kill()
     yield Share(1.0)
-    second.ask_to_end()
-    yield 1.0
-    second.start()
+    yield from _deployed(second)
 
 
 def _store_locked(site: Site, publisher: Publisher) -> Steps:
@@ -236,16 +245,29 @@ def _store_kill(site: Site, publisher: Publisher) -> Steps:
     site.store.start()
 
 
+def _store_freeze(site: Site, publisher: Publisher) -> Steps:
+    assert isinstance(site.store, Server)
+    yield _BEGIN
+    site.store.pause()
+    yield 8.0  # longer than the lease: all of them have run out when it answers again
+    site.store.go_on()
+
+
 def _dead_letters(site: Site, publisher: Publisher) -> Steps:
     """Below the share of failures at which a breaker opens, or the letters would wait for its probes."""
     site.law(replace(site.usual, answer="error", frac=0.4), "m0", "m1", "m2", "m3")
-    for begin in (0.4, 0.8):
-        yield Share(begin)
-        site.to_broker.set(Cable.CUT)
-        yield 0.5
-        site.to_broker.set(Cable.WELL)
+    yield Share(0.3)
+    site.to_broker.set(Cable.SLOW)  # letters queue before the broker
+    yield Share(0.6)
+    for worker in site.workers:
+        worker.kill()
+    site.to_broker.set(Cable.WELL)
+    yield Share(0.8)
+    site.to_broker.set(Cable.CUT)
+    yield 0.5
+    site.to_broker.set(Cable.WELL)
     yield Share(1.0)
-    yield 3.0
+    yield from _letters(site)
     site.law(site.usual)
 
 
@@ -253,11 +275,22 @@ def _dead_letters_again(site: Site, publisher: Publisher) -> Steps:
     """As an operator does when the merchants are well again."""
     site.law(replace(site.usual, answer="error", frac=0.4), "m0", "m1", "m2", "m3")
     yield Share(1.0)
-    yield 4.0
+    yield from _letters(site)
     site.law(site.usual)
     program = str(Path(sys.executable).with_name("greenlane"))
     command = [program, "dead-letters", site.queue, "--broker", site.broker.url, "--send-again", "--all"]
     subprocess.run(command, env=environment(), check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def _letters(site: Site) -> Steps:
+    """Until there are some dead letters, and 3 s more; a worker that was killed needs a while to come back."""
+    for _ in range(1_200):
+        with contextlib.suppress(StartFailed):  # another cell has just killed the broker
+            if site.dead():
+                yield 3.0
+                return
+        yield 0.05
+    raise StartFailed("strike: no dead letter is there after a minute, expected some: no order was given up")
 
 
 def _mixed(site: Site, publisher: Publisher) -> Steps:
@@ -282,10 +315,12 @@ _CUT_S, _HOLE_S = 2.0, 9.0
 FAULTS: Final = {
     fault.name: fault
     for fault in (
-        Fault("none", "nothing happens", _none),
+        Fault("none", "nothing happens", _none, idle=True),
         Fault("worker-kill", "SIGKILL of each worker with orders in flight, twice", _worker_kill),
-        Fault("worker-kill-last", "SIGKILL of all workers 0.5 s after the last order", _worker_kill_last),
-        Fault("worker-kill-idle", "SIGKILL of workers that have nothing to do", _worker_kill_idle, before=True),
+        Fault("worker-kill-last", "SIGKILL of all workers 0.5 s after the last order", _worker_kill_last,
+              latency_ms=1_500),
+        Fault("worker-kill-idle", "SIGKILL of workers that have nothing to do", _worker_kill_idle, before=True,
+              idle=True),
         Fault("worker-kill-ack", "a worker dies after the call and before the ack, three times", _none, deaths=3),
         Fault("worker-kill-start", "SIGKILL of workers that are starting, five times", _worker_kill_start),
         Fault("worker-freeze", "SIGSTOP of a worker for 14 s; its lease is 30 s", _worker_freeze, lease_s=30.0),
@@ -295,11 +330,13 @@ FAULTS: Final = {
             _worker_freeze,
             beyond="who stands still between the last look at his lease and the call sends what another has sent since",
         ),
-        Fault("deploy", "SIGTERM and a new start of one worker after the other, twice", _deploys),
+        Fault("deploy", "SIGTERM and a new start of one worker after the other, twice; 2 of 10 merchants say only 500",
+              _deploys, tries=100),
         Fault("divert", "a second version takes 50, 100, 30, 0 % of the orders; SIGKILL, SIGTERM", _divert),
-        Fault("broker-kill", "SIGKILL of RabbitMQ, back after 5 s", _broker_kill),
-        Fault("broker-kill-last", "SIGKILL of RabbitMQ 0.5 s after the last order, back after 5 s", _broker_kill_last),
-        Fault("broker-freeze", "SIGSTOP of RabbitMQ for 6 s, SIGCONT", _broker_freeze),
+        Fault("broker-kill", "SIGKILL of the broker; RabbitMQ is back after 5 s", _broker_kill),
+        Fault("broker-kill-last", "SIGKILL of the broker 0.5 s after the last order", _broker_kill_last,
+              latency_ms=1_500),
+        Fault("broker-freeze", "SIGSTOP of the broker for 6 s, SIGCONT", _broker_freeze),
         Fault("broker-cut", "network to the broker reset for 2 s", _broker_cable(Cable.CUT, _CUT_S)),
         Fault("broker-hole", "network to the broker swallows everything for 9 s", _broker_cable(Cable.HOLE, _HOLE_S)),
         Fault("broker-half", "nothing comes back from the broker for 9 s", _broker_cable(Cable.HALF, _HOLE_S)),
@@ -316,16 +353,17 @@ FAULTS: Final = {
         Fault("merchant-lie-500", "4 of 10 say 500 to half the orders, done", _answers("done_but_error")),
         Fault("merchant-lie-200", "4 of 10 say 200 to half the orders, undone", _answers("ok_but_nothing")),
         Fault("merchant-twice", "4 of 10 answer each call two times", _answers("twice", 1.0)),
-        Fault("dead-letters", "4 of 10 say 500 to 40 % of the calls, two tries; network to the broker reset twice",
-              _dead_letters, tries=2),
+        Fault("dead-letters", "4 of 10 say 500 to 40 % of the calls, two tries; a slow broker, SIGKILL, a reset",
+              _dead_letters, tries=2, letters=True),
         Fault("dead-letters-again", "4 of 10 say 500 to 40 % of the calls, two tries; then all letters are sent again",
-              _dead_letters_again, tries=2),
-        Fault("store-locked", "another process has the store locked for 4 s", _store_locked, store="sqlite"),
-        Fault("store-full", "the store's disk is full for 4 s", _store_full, store="sqlite"),
-        Fault("store-kill", "SIGKILL of the Redis that is the store, back after 3 s", _store_kill, store="redis"),
+              _dead_letters_again, tries=2, letters=True),
+        Fault("store-locked", "another process has the store locked for 4 s", _store_locked, stores=("sqlite",)),
+        Fault("store-full", "the store's disk is full for 4 s", _store_full, stores=("sqlite",)),
+        Fault("store-kill", "SIGKILL of the server that is the store, back after 3 s", _store_kill, stores=SERVERS),
+        Fault("store-freeze", "SIGSTOP of the server that is the store for 8 s", _store_freeze, stores=SERVERS),
         Fault(
             "mixed",
-            "lying merchants, deaths before the ack, SIGKILL of a worker, a cut network, a deploy, SIGKILL of RabbitMQ",
+            "lying merchants, deaths before the ack, SIGKILL of a worker, a cut network, a deploy, then of the broker",
             _mixed,
             deaths=2,
         ),

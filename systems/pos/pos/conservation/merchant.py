@@ -73,6 +73,8 @@ class Book:
         self.calls = 0
         self.settled = 0
         self.orders: dict[str, list[Any]] = {}
+        # Idempotency keys of what was taken in.
+        self._keys: set[str] = set()
 
     def call(self, order: str) -> tuple[str, float]:
         """An order comes in. Gives what the answer shall be, and when it is taken in, as a share of the latency."""
@@ -82,13 +84,14 @@ class Book:
         self.calls += 1
         return self.law.of(order, number), share(f"when {order} {number}")
 
-    def take(self, order: str, answer: str) -> None:
+    def take(self, order: str, answer: str, key: str) -> None:
         """The moment at which it is taken in, when the answer is one that comes with an effect."""
         entry = self.orders[order]
         before = bool(entry[0] or entry[3])
         entry[2] += entry[0] > 0
-        if answer not in _WITHOUT_EFFECT and not (self.kind == "keyed" and entry[0]):
+        if answer not in _WITHOUT_EFFECT and not (self.kind == "keyed" and key in self._keys):
             entry[0] += 1
+            self._keys.add(key)
             entry[4] = entry[4] or time.time()
         if answer == "ok_but_nothing":
             entry[3] = True
@@ -118,21 +121,23 @@ class Connection(asyncio.Protocol):
         head, end, rest = self._got.partition(b"\r\n\r\n")
         if not end:
             return
-        length = 0
+        length, key = 0, ""
         for line in head.split(b"\r\n")[1:]:
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)
+            elif name.lower() == b"idempotency-key":
+                key = value.strip().decode()
         if len(rest) >= length:
             self._got = rest[length:]
             method, path, _ = head.split(b" ", 2)
-            self._request(method.decode(), path.decode(), rest[:length])
+            self._request(method.decode(), path.decode(), rest[:length], key)
 
-    def _request(self, method: str, path: str, body: bytes) -> None:
+    def _request(self, method: str, path: str, body: bytes, key: str) -> None:
         book = self._book
         match method, path.split("/")[1:]:
             case "POST", ["orders"]:
-                self._order(str(json.loads(body)["order"]))
+                self._order(str(json.loads(body)["order"]), key)
             case "GET", ["orders", _] if book.kind == "plain":
                 self._say(405, {})
             case "GET", ["orders", order]:
@@ -147,15 +152,16 @@ class Connection(asyncio.Protocol):
             case _:
                 self._say(404, {})
 
-    def _order(self, order: str) -> None:
+    def _order(self, order: str, key: str) -> None:
         answer, when = self._book.call(order)
         latency_s = self._book.law.latency_ms / 1e3
-        asyncio.get_running_loop().call_later(when * latency_s, self._take, order, answer, (1 - when) * latency_s)
+        taken = (order, answer, key, (1 - when) * latency_s)
+        asyncio.get_running_loop().call_later(when * latency_s, self._take, *taken)
 
-    def _take(self, order: str, answer: str, answer_after_s: float) -> None:
+    def _take(self, order: str, answer: str, key: str, answer_after_s: float) -> None:
         if self._transport.is_closing():
             return
-        self._book.take(order, answer)
+        self._book.take(order, answer, key)
         if answer != "hang":
             asyncio.get_running_loop().call_later(answer_after_s, self._answer, order, answer)
 

@@ -22,7 +22,17 @@ from requests.adapters import HTTPAdapter
 TASK: Final = "pos.conservation.forward"
 #: Header with the order's own number: it stays the same however often the order is sent.
 ORDER: Final = "greenlane-order"
+#: Redis gives an order to another worker when it was not acknowledged for so long. Longer than one stays in a worker.
+VISIBLE_S: Final = 10
 _VARIABLE: Final = "POS_CONSERVATION"
+#: Answers that do not come are waited for as long as RabbitMQ's heartbeats are.
+_ON_REDIS: Final = {
+    "visibility_timeout": VISIBLE_S,
+    "unacked_restore_interval": 1,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 4,
+    "socket_connect_timeout": 4,
+}
 
 
 @dataclass(frozen=True)
@@ -34,9 +44,10 @@ class Setup:
         queue: what it takes orders from; `<queue>.dead` gets those that are given up.
         merchants: base URL of each, or of a relay before it.
         acks: "late" or "early".
-        queue_kind: "classic" or "quorum".
+        queue_kind: "classic", "quorum" or "redis".
         timeout_s: how long a call may take.
         tries: calls of an order until it is given up.
+        retries: who tries again, "celery" or "greenlane", see `contenders.Contender`.
         die_at: orders at which the process that called kills itself once, after the call and before the ack.
         folder: where those orders are remembered.
     """
@@ -48,6 +59,7 @@ class Setup:
     queue_kind: str = "classic"
     timeout_s: float = 2.0
     tries: int = 10
+    retries: str = "celery"
     die_at: tuple[str, ...] = ()
     folder: str = "."
 
@@ -75,7 +87,7 @@ def application(setup: Setup) -> Celery:
         task_acks_on_failure_or_timeout=not late,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
-        broker_transport_options={"confirm_publish": True},
+        broker_transport_options=_ON_REDIS if setup.queue_kind == "redis" else {"confirm_publish": True},
         broker_heartbeat=4,
         broker_connection_timeout=4,
         broker_connection_retry_on_startup=True,
@@ -136,14 +148,14 @@ def _made() -> Celery:
     setup = Setup(**{**said, "die_at": tuple(said["die_at"])})
     app, caller = application(setup), Caller(setup)
 
+    # 0 to 1 s at first, then 0 to 2; Greenlane's worker is told the same on its command line.
+    again = {"retry_backoff": 1, "retry_backoff_max": 2, "retry_jitter": True, "max_retries": setup.tries - 1}
+    by_itself = {"autoretry_for": (requests.RequestException,), **again} if setup.retries == "celery" else {}
+
     @app.task(  # type: ignore[untyped-decorator]
         name=TASK,
         ask=lambda order, merchant: caller.ask(order, merchant),  # Greenlane's; stock Celery has no use for it
-        autoretry_for=(requests.RequestException,),
-        max_retries=setup.tries - 1,
-        retry_backoff=1,
-        retry_backoff_max=2,
-        retry_jitter=True,  # so 0 to 1 s at first, then 0 to 2
+        **by_itself,
     )
     def forward(order: str, merchant: str) -> None:
         caller.send(order, merchant)

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import amqp
 from celery import Celery
 from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
@@ -55,6 +54,11 @@ class Publisher(threading.Thread):
         self.share = 0.0
 
     @property
+    def sent(self) -> int:
+        """How many orders are confirmed or on their way to the broker."""
+        return len(self.confirmed) + len(self._out)
+
+    @property
     def done_frac(self) -> float:
         """Which share of the orders is confirmed."""
         return len(self.confirmed) / len(self._merchants)
@@ -68,9 +72,11 @@ class Publisher(threading.Thread):
     def run(self) -> None:
         """Publishes. One connection after the other until everything is confirmed."""
         self._begun_s = time.monotonic()
+        broken = Connection(self._url)
+        errors = (*broken.connection_errors, *broken.channel_errors, OperationalError, OSError)
         while len(self.confirmed) < len(self._merchants) and not self._stopped.is_set():
             with (
-                contextlib.suppress(amqp.AMQPError, OperationalError, OSError),
+                contextlib.suppress(*errors),
                 Connection(self._url, connect_timeout=2) as connection,
             ):
                 self._publish(connection)
@@ -81,8 +87,11 @@ class Publisher(threading.Thread):
 
     def _publish(self, connection: Connection) -> None:
         channel = connection.default_channel
-        channel.confirm_select()
-        channel.events["basic_ack"].add(self._confirm)
+        # Redis answers each publish when it has it; RabbitMQ says so some time later.
+        confirms = hasattr(channel, "confirm_select")
+        if confirms:
+            channel.confirm_select()
+            channel.events["basic_ack"].add(self._confirm)
         producer, sent = Producer(channel), 0
         while (self._to_send or self._out) and not self._stopped.is_set():
             while self._to_send and len(self._out) < WINDOW and self._due():
@@ -90,12 +99,16 @@ class Publisher(threading.Thread):
                 sent += 1
                 self._out[sent] = order
                 self._send(producer, order)
-            with contextlib.suppress(TimeoutError):
-                connection.drain_events(timeout=_WAIT_S)
+                if not confirms:
+                    self._confirm(sent, False)
+            if confirms:
+                with contextlib.suppress(TimeoutError):
+                    connection.drain_events(timeout=_WAIT_S)
+            else:
+                time.sleep(_WAIT_S)
 
     def _due(self) -> bool:
-        sent = len(self.confirmed) + len(self._out)
-        return sent <= (time.monotonic() - self._begun_s) * self._rate_per_s
+        return self.sent <= (time.monotonic() - self._begun_s) * self._rate_per_s
 
     def _send(self, producer: Producer, order: str) -> None:
         named = {"order": order, "merchant": self._merchants[order]}

@@ -12,21 +12,19 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
-
-import amqp
-from kombu import Connection
 
 from greenlane.lab.processes import free_port
 from pos.children import Process, StartFailed
 
 from .books import Entry, Letter, Merchant
+from .brokers import Broker, RabbitQueues, RedisQueues
 from .contenders import Contender
 from .merchant import Law
 from .node import Node
-from .orders import ORDER, Setup, queue_of
+from .orders import ORDER, Setup
 from .relay import Relays
 from .stores import KINDS, Store
 from .worker import Worker
@@ -42,7 +40,7 @@ class Site:
 
     Args:
         folder: logs.
-        broker: runs already.
+        node: the RabbitMQ that runs already; a contender on Redis gets one of its own.
         contender: what works.
         orders: names of the orders.
         workers: how many processes of the contender, on the old queue.
@@ -55,32 +53,37 @@ class Site:
     """
 
     def __init__(
-        self, folder: Path, broker: Node, contender: Contender, orders: list[str], *, workers: int = 2,
+        self, folder: Path, node: Node, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (), lease_s: float = 5.0,
         queue_kind: str = "classic", tries: int = 10,
     ) -> None:  # fmt: skip
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        self.folder, self.broker, self.contender = folder, broker, contender
+        self.folder, self.contender = folder, contender
         self.queue = folder.name
-        #: What all workers share; None = stock ones have none.
-        self.store: Store | None = KINDS[contender.store](folder) if contender.store else None
         self.queues = (self.queue, f"{self.queue}-new")
+        self.queue_kind = contender.queues or queue_kind
+        self.broker: Broker = (
+            RedisQueues(folder / "broker")
+            if self.queue_kind == "redis"
+            else RabbitQueues(node, self.queues, self.queue_kind)
+        )
+        #: What all workers share; None = stock ones have none.
+        self.store: Store | None = KINDS[contender.store](folder / "store") if contender.store else None
         names = [f"m{number}" for number in range(10)]
         self.orders = {order: names[number % 10] for number, order in enumerate(orders)}
         self.ports = {name: free_port() for name in names}
         self.kinds = {name: kinds[number % len(kinds)] for number, name in enumerate(names)}
         self.usual = usual
-        self._lease_s, self._queue_kind, self._tries = lease_s, queue_kind, tries
+        self._lease_s, self._tries = lease_s, tries
         self._wanted_workers, self._die_at = workers, die_at
         self.workers: list[Worker] = []
         self._closed = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as undone:
-            self._declare()
-            undone.callback(self._forget)
+            undone.enter_context(self.broker.running())
             if self.store is not None:
                 undone.enter_context(self.store.running())
             said = {name: {"port": port, "kind": self.kinds[name]} for name, port in self.ports.items()}
@@ -105,8 +108,8 @@ class Site:
         """What the workers of a queue have to know; the broker and the merchants are behind relays."""
         merchants = {name: f"http://127.0.0.1:{relay.port}" for name, relay in self.to_merchants.items()}
         return Setup(
-            self.broker.url_at(self.to_broker.port), queue, merchants, self.contender.acks, self._queue_kind,
-            tries=self._tries, die_at=self._die_at, folder=str(self.folder),
+            self.broker.url_at(self.to_broker.port), queue, merchants, self.contender.acks, self.queue_kind,
+            tries=self._tries, retries=self.contender.retries, die_at=self._die_at, folder=str(self.folder),
         )  # fmt: skip
 
     def add_worker(self, *, new: bool = False) -> Worker:
@@ -119,22 +122,19 @@ class Site:
         self.workers.append(worker)
         return worker
 
-    def wait_ready(self, seconds: float = 30.0) -> None:
+    def wait_ready(self, seconds: float = 60.0) -> None:
         """Blocks until each worker takes orders from the old queue.
 
         Raises:
             StartFailed: not within `seconds`.
         """
         until_s = time.monotonic() + seconds
-        with Connection(self.broker.url) as connection:
-            while connection.default_channel.queue_declare(self.queue, passive=True)[2] < self._wanted_workers:
-                self.look()
-                if time.monotonic() > until_s:
-                    said = self.workers[0].process.said()
-                    raise StartFailed(
-                        f"starting {self.contender.name}: no consumer after {seconds:g} s; it said:\n{said}"
-                    )
-                time.sleep(0.05)
+        while self.broker.consumers() < self._wanted_workers:
+            self.look()
+            if time.monotonic() > until_s:
+                said = self.workers[0].process.said()
+                raise StartFailed(f"starting {self.contender.name}: no consumer after {seconds:g} s; it said:\n{said}")
+            time.sleep(0.05)
 
     def look(self) -> None:
         """Starts again what died. Called several times a second."""
@@ -162,24 +162,36 @@ class Site:
         said = [self._ask(name, "effects") for name in self.ports]
         return [Merchant(one["kind"], {order: Entry(*row) for order, row in one["orders"].items()}) for one in said]
 
+    def deaths(self) -> int:
+        """How many processes killed themselves at an order, see `orders.Setup`."""
+        return len(list(self.folder.glob("died-*")))
+
     def dead(self) -> int:
-        """How many dead letters there are."""
-        depths = self.broker.depths()
-        return sum(depths.get(f"{queue}.dead", (0, 0))[0] for queue in self.queues)
+        """How many dead letters there are; one order may have two.
+
+        Raises:
+            StartFailed: the broker does not answer.
+        """
+        return sum(count for name, count in self.broker.waiting().items() if name.endswith(".dead"))
 
     def open_orders(self) -> int:
-        """Messages that wait or that some worker has, in all queues but those of dead letters; about 0.7 s."""
-        return sum(sum(depth) for name, depth in self.broker.depths().items() if _open(name))
+        """Messages that wait or that some worker has, in all queues but those of dead letters; about 0.7 s of CPU.
+
+        Raises:
+            StartFailed: the broker does not answer.
+        """
+        return self.broker.taken() + sum(count for name, count in self.broker.waiting().items() if _open(name))
 
     def drained(self) -> tuple[list[str], list[Letter]]:
         """Takes every message out: orders that wait, dead letters. When no worker runs any more."""
         waiting: list[str] = []
         dead: list[Letter] = []
         # Some queues pass their messages on by themselves, to one that was read already.
-        while full := [name for name, depth in self.broker.depths().items() if sum(depth) and _of_orders(name)]:
-            with Connection(self.broker.url) as connection:
+        with self.broker.undisturbed():
+            self.broker.taken()  # and with it, which queues there are
+            while full := [name for name, count in self.broker.waiting().items() if count and _of_orders(name)]:
                 for name in full:
-                    for headers in _read(connection.default_channel, name):
+                    for headers in self.broker.read(name):
                         order = str(headers.get(ORDER) or headers.get("id"))
                         if name.endswith(".dead"):
                             dead.append(_letter(order, headers))
@@ -191,19 +203,6 @@ class Site:
         body = None if content is None else json.dumps(content).encode()
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[merchant]}/{path}", body, timeout=20) as answer:
             return json.load(answer)
-
-    def _declare(self) -> None:
-        with Connection(self.broker.url) as connection:
-            for name in self.queues:
-                queue_of(name, self._queue_kind)(connection.default_channel).declare()
-                connection.default_channel.queue_declare(
-                    f"{name}.dead", durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"}
-                )
-
-    def _forget(self) -> None:
-        with contextlib.suppress(OSError, amqp.AMQPError, StartFailed), Connection(self.broker.url) as connection:
-            for name in self.broker.depths():
-                connection.default_channel.queue_delete(name)
 
     def kill_workers(self) -> None:
         """SIGKILL to all that is left of them."""
@@ -224,13 +223,7 @@ def _of_orders(name: str) -> bool:
 
 
 def _open(name: str) -> bool:
-    return _of_orders(name) and not name.endswith(".dead")
-
-
-def _read(channel: Any, queue: str) -> Iterator[dict[str, Any]]:
-    """Headers of all its messages, which are gone then."""
-    while message := channel.basic_get(queue, no_ack=True):
-        yield message.headers
+    return _of_orders(name) and name != "unacked" and not name.endswith(".dead")
 
 
 def _added() -> dict[str, str]:

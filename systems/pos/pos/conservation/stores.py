@@ -1,19 +1,15 @@
-"""The store that a contender's workers share, as faults see it: a SQLite file on a small disk, or a Redis."""
+"""The store that a contender's workers share, as faults see it: a SQLite file on a small disk, or a server."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
-
-from greenlane.errors import PlatformError
-from greenlane.lab.processes import free_port
-from pos.children import Process
+from typing import Final, Protocol
 
 from .disk import SmallDisk
+from .servers import Postgres, Redis
 
 
 class Store(Protocol):
@@ -31,8 +27,8 @@ class File:
     """A SQLite file on a disk of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.disk = SmallDisk(folder / "disk")
-        self._file = self.disk.folder / "store.db"
+        self.disk = SmallDisk(folder)
+        self._file = folder / "store.db"
 
     @property
     def url(self) -> str:
@@ -52,50 +48,7 @@ class File:
             other.execute("ROLLBACK")
 
 
-class Server:
-    """A Redis that has each command on its disk before it answers."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "redis"
-        self._port = free_port()
-        self._process: Process | None = None
-
-    @property
-    def url(self) -> str:
-        """As the setting `task_store` has it."""
-        return f"redis://127.0.0.1:{self._port}/0"
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """It is there for the block.
-
-        Raises:
-            PlatformError: it is not installed.
-        """
-        self._folder.mkdir()
-        try:
-            self.start()
-            yield
-        finally:
-            if self._process is not None:
-                self._process.end()
-
-    def start(self) -> None:
-        """Starts it with what its disk holds; comes back once it answers, after some 0.05 s."""
-        program = shutil.which("redis-server")
-        if program is None:
-            raise PlatformError("start a store", name="redis-server", value=None, rule="it to be installed",
-                                hint="apt-get install redis-server")  # fmt: skip
-        command = [program, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
-        command += ["--appendfsync", "always", "--dir", str(self._folder)]
-        self._process = Process(command, self._folder / "log")
-        self._process.wait_for_port(self._port)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        assert self._process is not None, "start it first"
-        self._process.kill()
-
-
-#: Kinds, by the name that a contender and a fault have for them.
-KINDS: dict[str, type[File] | type[Server]] = {"sqlite": File, "redis": Server}
+#: Kinds, by the name that a contender and a fault have for them; each is made of a folder of its own.
+KINDS: Final[dict[str, Callable[[Path], Store]]] = {"sqlite": File, "redis": Redis, "postgres": Postgres}
+#: Those of them that are `servers.Server`.
+SERVERS: Final = ("redis", "postgres")

@@ -13,6 +13,12 @@ _COLUMNS: Final = (
     "done", "dead", "waiting", "lost", "two_states", "effects_doubled", "calls_repeated", "deceived",
 )  # fmt: skip
 
+#: What the verdict `limit` is about.
+LIMIT: Final = (
+    "Redis hands an order out and lets the worker write down that it has it; one between the two is lost when "
+    "the worker or its connection ends"
+)
+
 
 def rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """One row per contender and fault."""
@@ -21,7 +27,7 @@ def rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "contender": one.contender,
             "fault": one.fault,
             **vars(one.balance),
-            "even": one.balance.even and not one.stuck,
+            "verdict": one.verdict,
             "recovered_s": round(one.recovered_s, 2),
             "standstill_s": round(one.standstill_s, 2),
             "rest_s": round(one.rest_s, 2),
@@ -30,6 +36,8 @@ def rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "restarts": one.restarts,
             "exit_codes": list(one.exit_codes),
             "published_again": one.published_again,
+            "on_their_way": one.on_their_way,
+            "deaths": one.deaths,
         }
         for one in outcomes
     ]
@@ -41,7 +49,7 @@ def sentence(outcome: Outcome) -> str:
     told = ", ".join(f"{name} {count}" for name, count in counts.items())
     seconds = {"standstill": outcome.standstill_s, "recovered in": outcome.recovered_s, "rest after": outcome.rest_s}
     took = ", ".join(f"{name} {count:.1f} s" for name, count in seconds.items())
-    return f"{_verdict(outcome)}: {told}; {took}, ended in {outcome.end_s:.1f} s, exit {outcome.exit_codes}"
+    return f"{outcome.verdict}: {told}; {took}, ended in {outcome.end_s:.1f} s, exit {outcome.exit_codes}"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -53,17 +61,14 @@ def table(outcomes: Sequence[Outcome]) -> str:
         counts = [str(getattr(one.balance, name) or ".") for name in _COLUMNS]
         lines.append(
             [one.fault if one.fault != last else "", one.contender, *counts,
-             f"{one.standstill_s:.1f}", f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", _verdict(one)]
+             f"{one.standstill_s:.1f}", f"{one.recovered_s:.1f}", f"{one.rest_s:.1f}", one.verdict]
         )  # fmt: skip
         last = one.fault
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     padded = ["  ".join(_padded(at, cell, widths[at]) for at, cell in enumerate(line)).rstrip() for line in lines]
     beyond = {f"{one.fault}: {FAULTS[one.fault].beyond}" for one in outcomes if FAULTS[one.fault].beyond}
+    beyond |= {f"limit: {LIMIT}" for one in outcomes if one.verdict == "limit"}
     return "\n".join([*padded, *sorted(beyond)])
-
-
-def _verdict(outcome: Outcome) -> str:
-    return "stuck" if outcome.stuck else "even" if outcome.balance.even else "uneven"
 
 
 def _padded(column: int, cell: str, width: int) -> str:
