@@ -40,7 +40,7 @@ def slow_run(contender: str, healthy: list[float | None], **changed: Any) -> dic
 def full_run(contender: str, done: int, **changed: Any) -> dict[str, Any]:
     run = {
         "contender": contender, "start_s": 0.5, "done_ms": [10_000 / done * at for at in range(done)], "usage": USAGE,
-        "emptied": False, "offered_per_s": None, "lost": 0, "calls_repeated": 0, "effects_doubled": 0,
+        "call_s": 0.3, "emptied": False, "offered_per_s": None, "lost": 0, "calls_repeated": 0, "effects_doubled": 0,
         "errors": 0,
     }  # fmt: skip
     return {**run, **changed}
@@ -109,12 +109,13 @@ def test_orders_wait_until_they_are_begun() -> None:
 
 def test_a_rate_of_whole_batches_is_that_of_their_ends() -> None:
     batches = [at for batch in range(6) for at in [100.0 + 3_200 * batch] * 4]
-    assert rate_per_s(batches, 4, 20.0) == pytest.approx(1.25)
-    # Where many batches end in a window its count is as good, and needs no batch to be whole.
-    assert rate_per_s([float(at) for at in range(1_000)], 4, 2.0) == 500
-    assert rate_per_s([], 4, 2.0) == 0 and rate_per_s([5.0], 4, 2.0) == 0.5
+    assert rate_per_s(batches, 4, 20.0, 3.2) == pytest.approx(1.25)
+    # Where many calls fit into a window its count is as good; a pause at its end counts as well.
+    assert rate_per_s([float(at) for at in range(1_000)], 4, 2.0, 0.1) == 500
+    assert rate_per_s([float(at) for at in range(1_000)], 200, 4.0, 0.3) == 250
+    assert rate_per_s([], 4, 2.0, 1.0) == 0 and rate_per_s([5.0], 4, 2.0, 1.0) == 0.5
     # Not one whole batch: nothing better is known than the count.
-    assert rate_per_s([100.0] * 173, 200, 10.0) == 17.3
+    assert rate_per_s([100.0] * 173, 200, 10.0, 3.2) == 17.3
 
 
 def test_both_classes_of_merchants_have_a_row_with_what_was_done_in_time() -> None:

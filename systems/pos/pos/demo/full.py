@@ -17,8 +17,8 @@ from .turn import Turn, effects, ended, failures, lost, turn
 _MOST_PER_S: Final = 330.0
 #: Start, connections, learned bursts: not counted.
 _WARM_S: Final = 2.0
-#: Of so many batches a window's count is as good.
-_MANY: Final = 20
+#: In a window of so many calls, one after the other, a count is as good.
+_MANY: Final = 10
 
 
 def saturated(
@@ -47,7 +47,7 @@ def saturated(
     ]
     return {
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
-        "usage": vars(used), "emptied": begun >= count, "offered_per_s": None,
+        "usage": vars(used), "call_s": call_s, "emptied": begun >= count, "offered_per_s": None,
         "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
     }  # fmt: skip
 
@@ -83,7 +83,7 @@ def offered(
     return {
         "contender": contender, "start_s": start_s, "done_ms": [(at_ns - from_ns) / 1e6 for at_ns in done],
         "latency_ms": [(at[order] - due_ns) / 1e6 if order in at else None for order, due_ns in ids],
-        "usage": vars(used), "emptied": False, "offered_per_s": per_s,
+        "usage": vars(used), "call_s": call_s, "emptied": False, "offered_per_s": per_s,
         "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
     }  # fmt: skip
 
@@ -92,16 +92,15 @@ def _count(running: Turn, event: Event, from_ns: int, until_ns: int) -> int:
     return sum(entry.event == event and from_ns <= entry.at_ns <= until_ns for entry in running.entries)
 
 
-def rate_per_s(done_ms: list[float], slots: int, seconds: float) -> float:
+def rate_per_s(done_ms: list[float], slots: int, seconds: float, call_s: float) -> float:
     """Orders done per second.
 
-    Slots that begin together end together, so a window's count is right to a whole batch only. Where it holds few
-    batches the time is taken from the first order's end to that of the one which, as many whole batches later, took its
-    place.
+    Slots that begin together end together, so a window's count is right to a whole batch only. Where calls are long
+    the time is taken from the first order's end to that of the one which, as many whole batches later, took its place.
     """
     done_ms = sorted(done_ms)
     batches = (len(done_ms) - 1) // slots
-    if not 1 <= batches < _MANY:
+    if batches < 1 or seconds >= _MANY * call_s:
         return len(done_ms) / seconds
     span_ms = done_ms[batches * slots] - done_ms[0]
     return 1e3 * batches * slots / span_ms if span_ms > 0 else len(done_ms) / seconds

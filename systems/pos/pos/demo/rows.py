@@ -97,7 +97,10 @@ def _full(contender: str, stage: str, runs: Sequence[Json]) -> Json:
 
 def done_per_s(runs: Sequence[Json]) -> float:
     """Orders a second of one contender's runs with a full queue, or at an even rate."""
-    each = [rate_per_s(run["done_ms"], slots(run["contender"]), run["usage"]["wall_ns"] / 1e9) for run in runs]
+    each = (
+        rate_per_s(run["done_ms"], slots(run["contender"]), run["usage"]["wall_ns"] / 1e9, run["call_s"])
+        for run in runs
+    )
     return sum(each) / len(runs)
 
 
