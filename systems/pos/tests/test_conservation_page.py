@@ -35,8 +35,8 @@ def test_the_sum_is_of_ours_and_the_table_of_all() -> None:
 
 
 def test_what_redis_lost_is_told_in_the_sum() -> None:
-    limited = replace(OURS, contender="greenlane-broker-redis", balance=replace(BOOKS, done=1, lost=1))
-    assert "1 are Redis' as a broker" in page(recorded(OURS, limited))
+    limited = replace(OURS, contender="gevent-200-broker-redis", balance=replace(BOOKS, done=1, lost=1))
+    assert "Stock Celery on Redis lost 1" in page(recorded(OURS, limited))
     assert "Redis" not in page(recorded(OURS)).partition("|")[0]
 
 

@@ -29,6 +29,8 @@ _DELAYED: Final = "celery_delayed"
 _BROKEN: Final = (amqp.AMQPError, OperationalError, OSError)
 #: Where kombu keeps in Redis what workers have.
 _UNACKED: Final = "unacked"
+#: A client's last command when it waits for an order: stock Celery's, and those of `greenlane.hosts.celery`.
+_TAKING: Final = ("brpop", "blmove", "evalsha")
 
 
 class Broker(Protocol):
@@ -174,7 +176,7 @@ class RedisQueues(servers.Redis):
 
     def consumers(self) -> int:
         """How many workers wait for orders."""
-        return sum(1 for client in self._client().client_list() if client["cmd"] == "brpop")
+        return sum(1 for client in self._client().client_list() if client["cmd"] in _TAKING)
 
     def waiting(self) -> Mapping[str, int]:
         """See `Broker`; and `unacked`, which holds what workers had, until another one takes it after its time."""

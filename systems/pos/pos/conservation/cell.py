@@ -89,13 +89,14 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """`even`, `limit` (uneven as its broker is known to be), or the first of what is wrong.
+        """`even`, `limit` (uneven as stock Celery on its broker is known to be), or the first of what is wrong.
 
         A fault that met nothing has shown nothing.
         """
         fault, books, contender = FAULTS[self.fault], self.balance, CONTENDERS[self.contender]
-        # One order for each connection that broke: what was on its way to the worker, see `brokers`.
-        excused = books.lost if contender.queues == "redis" and books.lost <= 2 * self.steps else 0
+        # One order for each connection that broke: what was on its way to the worker, see `table.LIMIT`.
+        limited = contender.queues == "redis" and not contender.ours
+        excused = books.lost if limited and books.lost <= 2 * self.steps else 0
         if self.stuck:
             return "stuck"
         if not replace(books, lost=books.lost - excused, done=books.done + excused).even:

@@ -42,7 +42,7 @@ def page(document: Mapping[str, Any]) -> str:
     said = (
         f"Greenlane's worker, {len(ours)} runs, {total['published']:,} orders: {total['done']:,} done, "
         f"{total['dead']:,} dead letters, {total['lost']:,} lost, {total['effects_doubled']:,} effects doubled. "
-        f"{stuck} did not come to rest. {_limits(ours)}Recorded on {where} ({versions})"
+        f"{stuck} did not come to rest. {_limits(rows)}Recorded on {where} ({versions})"
     )
     busy = f", while the machine was busy with other work (load {found['load_average_1min']:.0f}).\n\n"
     return (
@@ -54,7 +54,7 @@ def _limits(rows: Sequence[Mapping[str, Any]]) -> str:
     limited = [row for row in rows if row["verdict"] == "limit"]
     if not limited:
         return ""
-    return f"Of those that were lost, {sum(row['lost'] for row in limited)} are Redis' as a broker: {LIMIT}. "
+    return f"Stock Celery on Redis lost {sum(row['lost'] for row in limited)}: {LIMIT}. "
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -28,10 +28,9 @@ _ALL: Final = [name for name, fault in FAULTS.items() if not fault.beyond and fa
 CELLS: Final = [
     *((name, "greenlane") for name in _ALL),
     *((name, "greenlane-green") for name in _ALL if not name.startswith("merchant-")),
-    # In turn with threads and green threads; on Redis with threads: under gevent kombu hardly ever puts back what a
-    # worker had.
+    # In turn with threads and green threads.
     *(
-        (name, f"greenlane{'-green' if number % 2 and what != 'broker-redis' else ''}-{what}")
+        (name, f"greenlane{'-green' if number % 2 else ''}-{what}")
         for what, names in _WHERE.items()
         for number, name in enumerate(names)
     ),

@@ -15,8 +15,8 @@ _COLUMNS: Final = (
 
 #: What the verdict `limit` is about.
 LIMIT: Final = (
-    "Redis hands an order out and lets the worker write down that it has it; one between the two is lost when "
-    "the worker or its connection ends"
+    "Celery's transport takes an order out of Redis and writes down who has it with a later command; one between the "
+    "two is lost when the worker or its connection ends"
 )
 
 
