@@ -90,6 +90,8 @@ def test_what_is_no_share_is_said_and_can_be_set_anew(url: str, flow: str) -> No
 def test_a_producer_sees_each_change_and_says_so(url: str, flow: str) -> None:
     place, watch = open_place(url), Watch(open_place(url), flow)
     assert watch.share.queue("any") == flow
+    # Only who has said that it is there is waited for.
+    until(lambda: bool(place.sightings(flow)))
     for share_frac in (1.0, 0.0, 1.0):
         share = set_share(place, flow, share_frac, "new")
         effect = wait_seen(place, share, 30)
