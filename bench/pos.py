@@ -20,7 +20,7 @@ from greenlane.lab.run.sources import digest
 from greenlane.lab.run.talk import Talk
 
 REPETITIONS = 3
-_CONTENDERS = ("prefork-4", "gevent-200", "greenlane")
+_CONTENDERS = ("prefork-4", "gevent-200", "greenlane", "greenlane-green")
 _QUICK_S = 3.0
 _SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "pos"
 
