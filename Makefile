@@ -20,6 +20,7 @@ PYTEST := $(BIN)/python -m pytest
 # the same; `greenlane demo feed` builds what is measured by itself.
 FEED := systems/feed
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
+POS_PYTHON := PYTHONPATH=systems/pos $(BIN)/python
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -65,13 +66,13 @@ test-rust: build
 	$(FEED_CARGO) test $(FEED_WORKSPACE)
 
 test-python: feed-native
-	FEED_PROFILE=quick $(PYTEST) -m "not system and not soak" $(ARGS)
+	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)
 
 test-system: feed-native ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
-	FEED_PROFILE=quick $(PYTEST) -m "system and not soak" --timeout 180 $(ARGS)
+	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
 
-soak: build ## a minute each: a service with client aborts and thread deaths; process workers that are killed
+soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
 test-all: test ## the tests on each supported CPython of this machine (3.11, 3.12, 3.13), each in its own .venv-3.x
@@ -95,6 +96,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
 	$(FEED_PYTHON) -m feed.docs --check
+	$(POS_PYTHON) -m pos.docs --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
@@ -114,11 +116,12 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's advice and drawings from results
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's and pos' pages from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(FEED_PYTHON) -m feed.docs
+	$(POS_PYTHON) -m pos.docs
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

@@ -13,7 +13,18 @@ from pathlib import Path
 
 from generated import written_or_checked
 
-from greenlane.metrics import ATTRIBUTES, COUNTERS, LEARNED, METER, PROCESS, RECORDER, ROUTES, SERVE, Metric
+from greenlane.metrics import (
+    ATTRIBUTES,
+    COUNTERS,
+    LEARNED,
+    METER,
+    PROCESS,
+    RECORDER,
+    ROUTES,
+    SERVE,
+    UPSTREAMS,
+    Metric,
+)  # fmt: skip
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 
@@ -28,6 +39,7 @@ One list of names for Prometheus and OpenTelemetry. A name, once released, keeps
 |---|---|
 | Prometheus, Greenlane's gunicorn worker | `metrics_path = "/metrics"`; each answer is one process's, labelled `worker` and `pid` |
 | Prometheus, `greenlane serve` | `metrics_path`: its front answers for queues, limits and lanes, and with every WSGI worker's page, in one |
+| Prometheus, `greenlane work` | `task_metrics = "127.0.0.1:9109"`; orders, and each upstream key by the label `key` |
 | Prometheus, any recorded process | `greenlane.export.prometheus.render({}, recorder=Recorder(), labels={...})` on a path of yours |
 | OpenTelemetry metrics | `greenlane.export.otel.observe()`; the extra `greenlane[otel]` |
 | OpenTelemetry spans | `provider.add_span_processor(greenlane.export.otel.SpanTimes())` |
@@ -125,6 +137,7 @@ Counters end in `_total`; OpenTelemetry knows them without it. Times are seconds
 COLUMNS = "\n| name | kind | what it is |\n|---|---|---|\n"
 SECTIONS = (
     ("Of a process with permits", [*(counter.metric for counter in COUNTERS.values()), *PROCESS.values()]),
+    ("Of a worker of orders, by key", list(UPSTREAMS.values())),
     ("Of a process that records", list(RECORDER.values())),
     ("Of its routes, by the label `route` (100 at most, then `(other)`)", list(ROUTES.values())),
     ("By OpenTelemetry only", list(METER.values())),

@@ -70,12 +70,14 @@ STRANGERS: Mapping[str, frozenset[str]] = {
 # Never in a process that serves requests.
 OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 
-# What a system may import beside the names of `greenlane` itself: errors and hosts; where it measures itself for the
-# command line, also the tools of measuring and showing. Never what these are made of: lanes, policy, probes, record.
-OPEN_TO_SYSTEMS = ("errors", "hosts")
+# What a system may import beside the names of `greenlane` itself: errors, hosts, tasks; where it measures itself for
+# the command line, also what measures and shows. Never what these are made of: lanes, policy, probes, record.
+OPEN_TO_SYSTEMS = ("errors", "hosts", "tasks")
 OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
-# Packages of systems that measure: `feed.ladder` is `greenlane demo feed`.
-MEASURING = ("advice", "ladder")
+# Packages of systems that measure: `feed.ladder` is `greenlane demo feed`, `pos.demo` is `greenlane demo pos`.
+MEASURING = ("advice", "conservation", "demo", "ladder")
+# Modules that start what a system consists of, as the lab starts its own; none of its services loads them.
+STARTING = ("pos/pos/children.py",)
 
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})
@@ -155,7 +157,7 @@ def test_inside_the_package_nobody_uses_the_front_door(module: str) -> None:
 
 
 def _open_to(path: Path) -> tuple[str, ...]:
-    return OPEN_TO_MEASURING if set(MEASURING) & set(path.parts) else OPEN_TO_SYSTEMS
+    return OPEN_TO_MEASURING if set(MEASURING) & set(path.parts) or path.as_posix() in STARTING else OPEN_TO_SYSTEMS
 
 
 def _used(tree: ast.Module, front: frozenset[str]) -> Iterator[tuple[str, bool]]:

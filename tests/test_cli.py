@@ -19,6 +19,7 @@ import pytest
 
 from greenlane import __version__
 from greenlane.cli import check, top
+from greenlane.cli.demo import DEMOS
 from greenlane.cli.main import main
 from greenlane.cli.program import COMMANDS
 from greenlane.control import Server
@@ -189,7 +190,7 @@ def test_config_is_a_table_for_people(run: Run) -> None:
     lines = run("config").out.splitlines()
     assert lines[0].split() == ["setting", "value", "unit", "origin"]
     assert len(lines) == len(SETTINGS) + 1
-    assert "interval_ms          0.5" in run("config").out
+    assert any(line.split()[:2] == ["interval_ms", "0.5"] for line in lines)
 
 
 @pytest.mark.parametrize("command", ["config", "check"])
@@ -433,14 +434,32 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
     assert "--utilisation" in result.out
 
 
+@pytest.mark.parametrize("name", ["feed", "pos"])
 def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     monkeypatch.setattr("greenlane.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
-    result = run("demo", "feed", "--help")
+    result = run("demo", name, "--help")
     assert (result.code, result.out) == (2, "")
-    assert "expected a checkout of Greenlane, which has systems/feed" in result.err
+    assert f"expected a checkout of Greenlane, which has systems/{name}" in result.err
     assert "hint: clone the repository" in result.err
+
+
+@pytest.mark.parametrize("name", ["feed", "pos"])
+def test_a_missing_package_of_a_system_is_the_checkouts(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    class Absent:
+        """An import path on which the demo's module needs what is not there."""
+
+        def find_spec(self, wanted: str, path: object = None, target: object = None) -> None:
+            if wanted == DEMOS[name]:
+                raise ModuleNotFoundError("No module named 'celery'", name="celery")
+
+    monkeypatch.delitem(sys.modules, DEMOS[name], raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    result = run("demo", name)
+    assert (result.code, result.out) == (2, "")
+    assert f"start the demo {name}: module='celery', expected what systems/{name} needs" in result.err
+    assert "hint: make build" in result.err
 
 
 # --- as a program

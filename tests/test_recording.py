@@ -191,6 +191,24 @@ def test_the_accept_queue_of_threads_is_blamed_on_the_jobs_that_had_all_workers(
     assert _blame(recording, "GET /late") == {("accept", "GET /fast"): 5, ("accept", "GET /slow"): 5}
 
 
+def test_what_was_parked_is_blamed_on_what_held_it_back() -> None:
+    story = Story()
+    for unit in (1, 2):
+        story.unit(unit, THREAD, thread=unit)
+    story.job(1, 1, 0, 100, "shop.other")
+    story.job(2, 2, 60, 70, "shop.send", arrival=0)
+    story.spell("parked", 10, 40, job=2, by="breaker m1")
+    story.spell("parked", 40, 70, job=2, by="limit m1")  # what it says of the time after the begin does not count
+    story.spell("slice", 60, 70, unit=2, job=2)
+    recording = story.end()
+    job = recording.jobs[-1]
+    assert _split(job) == (10 * MS, 0, {"accept": 10 * MS, "parked": 50 * MS}, 0)
+    assert job.culprits[:2] == [("breaker m1", 30 * MS), ("limit m1", 20 * MS)]
+    assert _blame(recording, "shop.send")["parked", "limit m1"] == 20
+    segments = [(one.kind, (one.to_ns - one.from_ns) // MS, one.label) for one in recording.segments(0, 2)]
+    assert segments[1:] == [("parked", 30, "breaker m1"), ("parked", 20, "limit m1"), ("", 10, "")]
+
+
 def test_who_waits_for_a_loop_that_waits_for_the_gil_blames_who_has_the_gil() -> None:
     story = Story()
     story.unit(1, GREENLET)

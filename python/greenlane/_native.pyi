@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from os import PathLike
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, Protocol, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -23,6 +23,7 @@ __all__ = [
     "Commons",
     "GilLooks",
     "Inbox",
+    "KeyLook",
     "Lock",
     "Outbox",
     "Paused",
@@ -35,8 +36,11 @@ __all__ = [
     "RecordingWriter",
     "Segment",
     "Standing",
+    "Start",
     "Steps",
     "Switches",
+    "UpstreamTotals",
+    "Upstreams",
     "__version__",
     "calls_install",
     "calls_rescan",
@@ -362,6 +366,9 @@ class Recorder:
 
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
+
+    def parked(self, job: int, from_ns: int, to_ns: int, by: str) -> None:
+        """Write down that a job was held back before it was opened, and what held it: `limit KEY`, `breaker KEY` …"""
 
     def spent(self) -> tuple[int, int, int, dict[str, int]]:
         """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
@@ -997,3 +1004,225 @@ class Poll:
 
 def die_with_parent(parent: int) -> bool:
     """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""
+
+class _UpstreamRule(Protocol):
+    """What `greenlane.policy.UpstreamRule` is; that says what each value means."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def first_limit(self) -> int: ...
+    @property
+    def least(self) -> int: ...
+    @property
+    def most_frac(self) -> float: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def parked_most(self) -> int: ...
+    @property
+    def parked_most_bytes(self) -> int: ...
+    @property
+    def parked_most_ns(self) -> int: ...
+    @property
+    def all_parked_most(self) -> int: ...
+    @property
+    def all_parked_most_bytes(self) -> int: ...
+    @property
+    def failure_rate(self) -> float: ...
+    @property
+    def slow_call_rate(self) -> float: ...
+    @property
+    def slow_call_x(self) -> float: ...
+    @property
+    def slow_call_ns(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def least_calls(self) -> int: ...
+    @property
+    def probes(self) -> int: ...
+    @property
+    def open_ns(self) -> int: ...
+    @property
+    def open_growth(self) -> float: ...
+    @property
+    def open_most_ns(self) -> int: ...
+    @property
+    def probe_limit_ns(self) -> int: ...
+    @property
+    def forget_ns(self) -> int: ...
+    @property
+    def keys_most(self) -> int: ...
+
+@final
+class Start:
+    """An order to begin now."""
+
+    @property
+    def order(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def probe(self) -> bool:
+        """A half-open breaker judges by this call: keep to its time limit."""
+
+    @property
+    def time_limit_ns(self) -> int:
+        """How long the call may take; 0 = as long as any."""
+
+    @property
+    def breaker_ns(self) -> int:
+        """So long its key's breaker kept it parked."""
+
+    @property
+    def limit_ns(self) -> int:
+        """Its key's limit."""
+
+    @property
+    def slots_ns(self) -> int:
+        """Nothing but the want of a free slot, or the turns of others."""
+
+@final
+class KeyLook:
+    """What a person sees of one key; the counts are since it became known."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def parked(self) -> int: ...
+    @property
+    def parked_bytes(self) -> int: ...
+    @property
+    def oldest_ns(self) -> int:
+        """When its oldest parked order arrived; 0 = none is parked."""
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in progress, adapted."""
+
+    @property
+    def breaker(self) -> Literal["closed", "open", "half-open", "forced-open"]: ...
+    @property
+    def open_until_ns(self) -> int:
+        """Until when it is open; 0 = it is not, or by hand."""
+
+    @property
+    def usual_ns(self) -> int:
+        """Latency of the key at a load that is not the reason for it; 0 = unknown."""
+
+    @property
+    def failed_frac(self) -> float:
+        """Share of the breaker's window; so is `slow_frac`."""
+
+    @property
+    def slow_frac(self) -> float: ...
+    @property
+    def started(self) -> int: ...
+    @property
+    def probes(self) -> int: ...
+    @property
+    def ok(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def timed_out(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+    @property
+    def cancelled(self) -> int: ...
+    @property
+    def slow(self) -> int: ...
+    @property
+    def opened(self) -> int:
+        """How often its breaker opened by itself."""
+
+    @property
+    def surplus(self) -> int: ...
+    @property
+    def expired(self) -> int: ...
+
+@final
+class UpstreamTotals:
+    """Sums over all keys."""
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def parked(self) -> int: ...
+    @property
+    def parked_bytes(self) -> int: ...
+    @property
+    def keys(self) -> int:
+        """Keys that are known, those without orders among them."""
+
+    @property
+    def reserved(self) -> int:
+        """Slots that only keys below their guaranteed minimum may take."""
+
+    @property
+    def common(self) -> bool:
+        """Most keys are slower than usual or their breakers open: the reason is probably on this side."""
+
+@final
+class Upstreams:
+    """Which order goes to its upstream next: core's `upstream`.
+
+    Orders are parked here without a thread; the numbers that name them are the caller's. Times may come from any one
+    monotonic clock. Cost: 1 to 3 us for `arrive`, `next` and `ended` together, O(log keys).
+    """
+
+    def __new__(cls, slots: int, rule: _UpstreamRule) -> Upstreams:
+        """Begin empty. slots: calls in progress at once, at least 1."""
+
+    def arrive(self, order: int, key: str, now_ns: int, size: int = 0, deadline_ns: int = 0) -> bool:
+        """Park an order of `size` bytes; `deadline_ns` 0 = none. False = it is here already, parked or in progress."""
+
+    def next(self, now_ns: int) -> Start | None:
+        """Give the order to begin, counted as begun from now on; None = no slot, or no key may. Call until None."""
+
+    def ended(self, order: int, now_ns: int, outcome: int) -> bool:
+        """Take note that a call has ended; `outcome` is a `greenlane.policy.Outcome`. False = none such in progress.
+
+        Every order that `next` gave must end here once, whatever becomes of it.
+        """
+
+    def wake_ns(self, now_ns: int) -> int | None:
+        """When `next`, `surplus` or `expired` may answer differently though nothing happens; None = never."""
+
+    def surplus(self, now_ns: int) -> list[int]:
+        """Take out the parked orders that must go back: parked for too long; too many or too large, of a key or of all.
+
+        Of a key the newest go. For the sum they are taken from the key whose last order would wait longest.
+        """
+
+    def expired(self, now_ns: int) -> list[int]:
+        """Take out the orders whose deadline has passed while they were parked; `next` never gives such a one."""
+
+    def withdraw(self, order: int, now_ns: int) -> bool:
+        """Take a parked order out; says nothing about its key. False = it is not parked here."""
+
+    def drain(self, now_ns: int) -> list[int]:
+        """Take out all parked orders, oldest first."""
+
+    def set(self, key: str, now_ns: int, rule: _UpstreamRule | None) -> None:
+        """Give a key a rule of its own (it is never forgotten then), or the general one again."""
+
+    def set_slots(self, slots: int) -> None:
+        """Change how many calls may be in progress; fewer take effect as calls end."""
+
+    def open(self, key: str, now_ns: int) -> None:
+        """Open a key's breaker by hand: its orders are parked until `close`."""
+
+    def close(self, key: str, now_ns: int) -> None:
+        """Close a key's breaker by hand, whyever it is open, and forget what its calls were like."""
+
+    def look(self) -> list[KeyLook]:
+        """What a person sees, by name of the key. Cost: some us a key."""
+
+    def totals(self) -> UpstreamTotals:
+        """Sums over all keys. O(1)."""

@@ -34,6 +34,7 @@ __all__ = [
     "learn_besides",
     "recording",
     "running",
+    "send_deadlines",
     "shape",
     "start",
     "start_recording",
@@ -79,6 +80,12 @@ def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
     _counted_besides.append(counters)
 
 
+def send_deadlines(settings: Settings) -> None:
+    """Let upstream calls of this process carry the time that is left, where the settings say so. Idempotent."""
+    if settings.deadline_out:
+        probes.install_deadline_out(settings.deadline_out_header)
+
+
 def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
     """Let what somebody else learns in this process be shown beside what the permits learn."""
     _learned_besides.append(rows)
@@ -120,8 +127,7 @@ class Running:
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
         probes.install()
         try:
-            if settings.deadline_out:
-                probes.install_deadline_out(settings.deadline_out_header)
+            send_deadlines(settings)
             if settings.control_dir:
                 bootstrap_control.serve(settings.control_dir, "permits", self)
             start_recording(settings)
@@ -175,6 +181,12 @@ class Running:
             else self._observer.known(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
         )
         return self._permits.open(arrival_ns, due_ns, route)
+
+    def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
+        """Open a job on this thread for a task; see `open`. `name` is its route."""
+        if self._stopped:
+            return False
+        return self._permits.open(arrival_ns, due_ns, self._observer.known(name))
 
     def mode(self) -> str:
         """Give the mode of this process: "on", "observe" or "off"."""

@@ -1,4 +1,4 @@
-"""What the control sockets of this process show and switch: permits, the recording, or both.
+"""What the control sockets of this process show and switch: permits, the recording, and orders that are worked off.
 
 Permits and a recording may be told different directories, or the same one, in which a process has one socket only.
 """
@@ -18,7 +18,7 @@ from greenlane.real import allocate_lock, start_new_thread
 __all__ = ["offer_jobs", "restart", "serve", "withdraw", "withdraw_jobs"]
 
 _lock = allocate_lock()
-#: "permits" and "record" -> who answers, and the directory of the socket.
+#: "permits", "record" and "tasks" -> who answers, and the directory of the socket.
 _parts: dict[str, tuple[Any, Path]] = {}
 _servers: dict[Path, Server] = {}
 
@@ -114,6 +114,13 @@ class _Controlled:
     def recorded(self) -> dict[str, object] | None:
         recording = _part("record")
         return None if recording is None else recording.shown()
+
+    def tasks(self) -> dict[str, object] | None:
+        orders = _part("tasks")
+        return None if orders is None else orders.shown()
+
+    def breaker(self, key: str, wanted_open: bool) -> None:
+        _part("tasks").breaker(key, wanted_open)
 
 
 def _part(name: str) -> Any:

@@ -10,12 +10,18 @@ a placed function is one with "placement" and "reason" besides.
 
 `show` of `greenlane serve` itself has a field "serve": see `greenlane.fleet.status`.
 
+`show` of a process that works off orders has a field "tasks": {"mode", "slots", "running", "parked", "most_parked",
+"abandoned", "totals": {name: count}, "keys": [{"key", "running", "parked", "oldest_s", "limit", "breaker", "usual_ms",
+"failed_frac", "slow_frac", "started", "ok", "failed", "timed_out", "refused"}]}; `breaker` opens or closes the breaker
+of one key by hand.
+
 Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
     {"do": "show"}                                        -> {"ok": true, "pid", "mode", "counters", "learned": [...]}
     {"do": "mode", "mode": "off", "route": null or text}  -> {"ok": true, "pid", "mode"}
     {"do": "record", "on": true, "end": false}            -> {"ok": true, "pid", "mode", "record"}
+    {"do": "breaker", "key": text, "state": "open"}       -> {"ok": true, "pid", "mode"}
     anything else                                         -> {"ok": false, "error", "hint"}
 
 One daemon thread serves one connection after the other, each bounded in size and time; idle, it costs nothing. Nothing
@@ -449,19 +455,21 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
     try:
         if do == "show":
             shown = {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
-            recorded, served = _recorded(controlled), getattr(controlled, "served", None)
-            shown |= {} if recorded is None else {"record": recorded}
-            return shown if served is None else {**shown, "serve": served()}
+            served = getattr(controlled, "served", None)
+            told = {"record": _recorded(controlled), "tasks": _tasks(controlled), "serve": served and served()}
+            return shown | {name: found for name, found in told.items() if found is not None}
         if do == "mode":
             return _switch(request, controlled)
         if do == "record":
             return _record(request, controlled)
+        if do == "breaker":
+            return _breaker(request, controlled)
     except GreenlaneError as error:
         return _refused(str(error).partition("\n")[0], error.hint)
     except Exception as error:  # ours, but the client should see it and the process should not
         return _refused(f"answer a request: {type(error).__name__}: {error}", "report this as a bug of Greenlane")
     return _refused(
-        f"read a request: do={do!r}, expected show, mode or record", "use the Greenlane version of the process"
+        f"read a request: do={do!r}, expected show, mode, record or breaker", "use the Greenlane version of the process"
     )
 
 
@@ -484,6 +492,25 @@ def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
         return _refused("switch the recording: nothing records here", "start the service with `greenlane record`")
     switch(on, end)
     return {**_told(controlled), "record": _recorded(controlled)}
+
+
+def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
+    key, wanted = request.get("key"), request.get("state")
+    if not isinstance(key, str) or re.search("[\ud800-\udfff]", key):
+        return _refused(f"switch a breaker: key={key!r}, expected a text", "write it as `greenlane top` shows it")
+    if wanted not in ("open", "closed"):
+        return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
+    switch = getattr(controlled, "breaker", None)
+    if switch is None or _tasks(controlled) is None:
+        return _refused("switch a breaker: no orders are worked off here", "ask a worker that `greenlane work` started")
+    switch(key, wanted == "open")
+    return _told(controlled)
+
+
+def _tasks(controlled: Controlled) -> object:
+    """What orders do here; None where the process works off none."""
+    tasks = getattr(controlled, "tasks", None)
+    return None if tasks is None else tasks()
 
 
 def _recorded(controlled: Controlled) -> object:

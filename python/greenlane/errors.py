@@ -12,6 +12,13 @@
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
     ├── PlacementError          placement      a function cannot be placed where it was asked to run; also a TypeError
     ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
+    ├── StoreError              store          the store of orders cannot be used: the order waits
+    │   ├── StoreUnavailable    store-gone     now; later it may work: locked, full, unreachable
+    │   └── StoreRefused        store-refused  until somebody acts: credentials, a damaged file, a later format
+    ├── OrderWaits              order-waits    an order cannot be called now: nothing was done, try again later
+    ├── DeadLettersError        dead-letters   dead letters cannot be looked at or sent again
+    ├── DiversionError          diversion      a share of diverted orders cannot be set, or where it lies not be reached
+    │   └── DiversionUnreadable diversion-text what lies there is no share
     ├── WorkerDied              worker-died    the process that ran a call died of it or was killed; maybe half done
     └── DeadlineExceeded        deadline       the job is past its deadline; also a TimeoutError
 
@@ -168,6 +175,62 @@ class Overloaded(GreenlaneError):
     """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
 
     code: ClassVar[str] = "overloaded"
+
+
+class StoreError(GreenlaneError):
+    """The store of orders cannot be used. What it would have answered is not known, so the order must wait."""
+
+    code: ClassVar[str] = "store"
+
+
+class StoreUnavailable(StoreError):
+    """It cannot be used now, and later it may be: locked, full, unreachable. It is tried again by itself."""
+
+    code: ClassVar[str] = "store-gone"
+
+
+class StoreRefused(StoreError):
+    """It cannot be used before somebody has acted: credentials, a damaged file, a format of a later release."""
+
+    code: ClassVar[str] = "store-refused"
+    exit_code: ClassVar[int] = 2
+
+
+class OrderWaits(GreenlaneError):
+    """An order cannot be called now, because another worker is at it or the store cannot be asked. Nothing was done.
+
+    Args:
+        order: its key.
+        wait_s: when to try again, seconds from now.
+        why: in a few words.
+    """
+
+    code: ClassVar[str] = "order-waits"
+
+    def __init__(self, order: str, wait_s: float, why: str) -> None:
+        rule = f"one that nobody is at; {why}"
+        super().__init__("call an order", name="order", value=order, rule=rule, hint=f"try it again in {wait_s:.2g} s")
+        self.wait_s = wait_s
+
+
+class DeadLettersError(GreenlaneError):
+    """Dead letters cannot be looked at or sent again: no broker, no such queue."""
+
+    code: ClassVar[str] = "dead-letters"
+    exit_code: ClassVar[int] = 2
+
+
+class DiversionError(GreenlaneError):
+    """A share of diverted orders cannot be what it was set to, or where it lies cannot be reached."""
+
+    code: ClassVar[str] = "diversion"
+    exit_code: ClassVar[int] = 2
+
+
+class DiversionUnreadable(DiversionError):
+    """What lies where the share should be is none: somebody else's, damaged, or of a later release."""
+
+    code: ClassVar[str] = "diversion-text"
 
 
 class WorkerDied(GreenlaneError):

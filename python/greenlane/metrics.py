@@ -28,6 +28,7 @@ __all__ = [
     "RECORDER",
     "ROUTES",
     "SERVE",
+    "UPSTREAMS",
     # how it is said
     "Counter",
     "Kind",
@@ -146,6 +147,8 @@ _LENT = _counter("permits_lent", "Permits lent on while their holder did not nee
 _SKIPPED = _counter("permits_skipped", "Phases that ran without a permit although one might have been due.")
 _SLOW = _counter("client_timeouts", "Clients that sent a part of their request too slowly.")
 
+_ORDERS = _counter("orders_ended", "Orders that came to an end, by how.")
+_LIMITS = _counter("orders_limits", "Runs that reached a time limit.")
 _PLACED = _counter("placed_calls", "Calls of placed functions, by where they ran.")
 
 COUNTERS: Final[Mapping[str, Counter]] = {
@@ -191,6 +194,30 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "deadline_answers": Counter(_counter("deadline_answers", "Requests answered 504 at their deadline.")),
     "head_timeouts": Counter(_SLOW, labels={"part": "head"}),
     "body_timeouts": Counter(_SLOW, labels={"part": "body"}),
+    # Of the worker of orders.
+    "orders_received": Counter(_counter("orders_received", "Messages taken from the broker.")),
+    "orders_started": Counter(_counter("orders_started", "Runs of orders begun; one that is tried again has more.")),
+    "orders_done": Counter(_ORDERS, labels={"end": "done"}),
+    "orders_failed": Counter(_ORDERS, labels={"end": "failed"}),
+    "orders_dead": Counter(_ORDERS, labels={"end": "dead"}),
+    "orders_revoked": Counter(_ORDERS, labels={"end": "revoked"}),
+    "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was to be tried again.")),
+    "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
+    "orders_returned": Counter(_counter("orders_returned", "Orders returned to the broker for want of room.")),
+    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published anew, with their count.")),
+    "orders_given_back": Counter(_counter("orders_given_back", "Orders given back unbegun when the worker ended.")),
+    "orders_acked_again": Counter(_counter("orders_acked_again", "Second deliveries of what was done: acknowledged.")),
+    "orders_soft_limits": Counter(_LIMITS, labels={"limit": "soft"}),
+    "orders_hard_limits": Counter(_LIMITS, labels={"limit": "hard"}),
+    "orders_keyless": Counter(_counter("orders_keyless", "Orders in which task_key finds no key.")),
+    "orders_acked": Counter(_counter("orders_acked", "Acknowledgements that the broker was sent.")),
+    "orders_stale": Counter(_counter("orders_stale", "Acknowledgements that came after their connection was lost.")),
+    "calls_repeated": Counter(
+        _counter("calls_repeated", "Calls made again although nobody could be asked how the last one had ended.")
+    ),
+    "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store, or whoever was asked, had the result.")),
+    "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
+    "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
     "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
 }
 
@@ -199,6 +226,15 @@ PROCESS: Final[Mapping[str, Metric]] = {
     "mode": _gauge("mode", "1 for the mode that is in force, by the label mode."),
     "running": _gauge("heavy_phases_running", "Heavy phases that run with a permit."),
     "waiting": _gauge("heavy_phases_waiting", "Heavy phases that wait for a permit."),
+}
+
+# Of a worker of orders as it is now, by the label key.
+UPSTREAMS: Final[Mapping[str, Metric]] = {
+    "running": _gauge("upstream_running", "Calls of the upstream key in progress."),
+    "parked": _gauge("upstream_parked", "Orders that wait for the upstream key, without a thread."),
+    "limit": _gauge("upstream_limit", "Calls of the upstream key that may be in progress."),
+    "open": _gauge("upstream_open", "1 = the breaker of the upstream key is open or half-open, 0 = closed."),
+    "oldest_s": _gauge("upstream_oldest_seconds", "How long its oldest parked order has waited.", "seconds"),
 }
 
 # One sample a (route, phase), by the labels route and phase.

@@ -19,6 +19,7 @@ from typing import Any, Final
 __all__ = [
     "RLock",
     "allocate_lock",
+    "get_ident",
     "get_native_id",
     "in_forked_child",
     "poll",
@@ -38,6 +39,7 @@ allocate_lock: Final = _real(_thread, "allocate_lock")
 RLock: Final = _real(_thread, "RLock")
 start_new_thread: Final = _real(_thread, "start_new_thread")
 get_native_id: Final = _thread.get_native_id
+get_ident: Final = _real(_thread, "get_ident")
 poll: Final = _real(select, "poll")
 sleep: Final = _real(time, "sleep")
 

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import claims, ideal
+from bench import claims, ideal, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import main
 from bench.store import read_csv
+from bench.summary import claim_line
 from greenlane.lab.load.plan import Plan, Poisson, Stream, Work
 from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.samples import UNANSWERED
+from greenlane.lab.verdict import Verdict
 from tests.lab.made import run, sample
 
 
@@ -141,3 +143,12 @@ def test_a_block_asks_for_as_many_bikes_as_it_claims_about(block: Block) -> None
 def test_wrong_options_of_the_proof_exit_2(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 2
     assert capsys.readouterr().err.startswith("run the proof: ")
+
+
+def test_the_verdicts_of_pos_become_claims_and_what_never_came_fails() -> None:
+    ratio = Verdict("times", 17.5, 16.4, 18.6, ">=", 16, "226 and 12.9 a second").row()
+    never = Verdict("p95", math.inf, math.nan, math.nan, "<=", 360, "some never came", " ms").row()
+    found, late = pos.claims([ratio, never])
+    assert (found.verdict, found.low, found.note) == ("holds", 16.4, "226 and 12.9 a second")
+    assert (late.holds, late.verdict, late.unit) == (False, "FAILS", " ms")
+    assert claim_line(late)

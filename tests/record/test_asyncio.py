@@ -145,6 +145,32 @@ recorder.stop()
 """)
 
 
+def test_who_gives_others_their_turn_waits_for_the_loop(run) -> None:
+    run("""
+from greenlane.record import open_recording
+start()
+ended = []
+async def holds():
+    while not ended:
+        until = time.thread_time() + 0.01
+        while time.thread_time() < until: pass
+        await asyncio.sleep(0)
+async def main():
+    hog = asyncio.create_task(holds())
+    number = recorder.open(host="test")
+    for _ in range(4): await asyncio.sleep(0)
+    recorder.close(number)
+    ended.append(number)
+    await hog
+run(main())
+recorder.stop()
+(job,) = open_recording("recording").jobs
+assert job.wait_ns["loop"] >= 39_000_000, job
+assert sum(job.io_ns.values()) == 0, job
+assert not {"lock", "pool"} & {kind for kind, ns in job.wait_ns.items() if ns}, job
+""")
+
+
 def test_contexts_are_the_programs_own(run) -> None:
     run("""
 import contextvars

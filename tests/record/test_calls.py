@@ -182,6 +182,41 @@ def test_blocking_calls_count_as_what_they_block_on(run_python: RunPython) -> No
         assert any(ns >= least - 500_000 for ns, least in zip(seen, least_ns, strict=True)), said
 
 
+AT_ONCE = """
+import resource
+
+# So many that the kernel needs long to look at them all.
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+many = 4000 if most == resource.RLIM_INFINITY else min(most - 100, 4000)
+resource.setrlimit(resource.RLIMIT_NOFILE, (many + 100, most))
+reads, writes = os.pipe()
+poll = select.poll()
+poll.register(reads, select.POLLIN)
+for _ in range(many - 1):
+    poll.register(os.dup(reads), select.POLLIN)
+
+
+def polled(timeout_ms):
+    for _ in range(50):
+        poll.poll(timeout_ms)
+
+
+recorded("at once", lambda: polled(0))
+recorded("sleep", lambda: [time.sleep(0) for _ in range(50)])
+os.write(writes, b"x")
+recorded("readable", lambda: polled(0))
+print(json.dumps(rows()))
+"""
+
+
+@pytest.mark.slow
+def test_a_poll_that_may_not_wait_is_no_io_however_long_it_takes(run_python: RunPython) -> None:
+    jobs = _report(run_python(PRELUDE + AT_ONCE))
+    assert [job["route"] for job in jobs] == ["at once", "sleep", "readable"]
+    for job in jobs:
+        assert sum(job["io_ns"].values()) == 0, job
+
+
 GIL = """
 HOG = "sum(range(3_000_000))"
 SENDER = '''

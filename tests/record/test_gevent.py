@@ -398,6 +398,66 @@ end()
     assert found.uncertain_ns == 0
 
 
+#: Ways to give others their turn, and whether `ours` has something to read.
+YIELDS = {
+    "sleep": "gevent.sleep(0)",
+    "poll": "poll.poll(0)",
+    "poll, readable": "poll.poll(0)",
+    "poll of 0.0": "poll.poll(0.0)",
+    "select": "gevent.select.select([ours], [], [], 0)",
+    "select, readable": "gevent.select.select([ours], [], [])",
+    "event": "gevent.event.Event().wait(0)",
+    "event by name": "gevent.event.Event().wait(timeout=0)",
+    "semaphore": "gevent.lock.Semaphore(0).acquire(timeout=0)",
+    "queue": "suppressed(gevent.queue.Queue().get, timeout=0)",
+    "result": "suppressed(gevent.event.AsyncResult().get, timeout=0)",
+    "join": "hog.join(0)",
+    "timeout": "suppressed(with_timeout, 0, gevent.sleep, 9)",
+    "callback": "hub.loop.run_callback(gevent.getcurrent().switch); hub.switch()",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_who_gives_others_their_turn_waits_for_the_loop(loop: str, tmp_path: Path) -> None:
+    program = """
+begin()
+import gevent, gevent.event, gevent.lock, gevent.queue, gevent.select, gevent.socket
+from gevent.timeout import with_timeout
+
+def suppressed(call, *args, **named):
+    try:
+        call(*args, **named)
+    except (gevent.Timeout, gevent.queue.Empty):
+        pass
+
+def holds():
+    recorder.attach(0)  # Not the work of who started it.
+    burn(10)
+
+def yields(name, act):
+    ours, theirs = gevent.socket.socketpair()
+    poll = gevent.select.poll()
+    poll.register(ours, gevent.select.POLLIN)
+    if "readable" in name:
+        theirs.send(b"x")
+    with job(name):
+        for _ in range(2):
+            hog = gevent.spawn(holds)
+            exec(act, {**globals(), **locals()})
+
+hub = gevent.get_hub()
+for name, act in YIELDS.items():
+    gevent.spawn(yields, name, act).join()
+end()
+"""
+    found = ran(tmp_path, f"YIELDS = {YIELDS!r}\n{program}", GEVENT_LOOP=loop)
+    for name in YIELDS:
+        job = found.job(name)
+        assert job.wait_ns["loop"] >= 19 * MS, (name, job.io_ns, job.wait_ns)
+        others = sum(job.io_ns.values()) + sum(job.wait_ns.get(kind, 0) for kind in ("lock", "pool"))
+        assert others <= 0.05 * job.wait_ns["loop"], (name, job.io_ns, job.wait_ns)
+
+
 def test_it_does_nothing_without_gevent(tmp_path: Path) -> None:
     program = """
 begin()

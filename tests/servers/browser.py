@@ -162,6 +162,14 @@ class Page:
         assert "exceptionDetails" not in got, f"{expression}: {_exception(got['exceptionDetails'])}"
         return got["result"].get("value")
 
+    def until(self, expression: str, seconds: float = 20.0) -> Any:
+        """The expression's value as soon as it is true; fails the test when it is not in time."""
+        end_s = time.monotonic() + seconds
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < end_s, (expression, self.errors, self.text())
+            time.sleep(0.02)
+        return value
+
     def html(self) -> str:
         """The DOM as it is now, as HTML."""
         return str(self.evaluate("document.documentElement.outerHTML"))

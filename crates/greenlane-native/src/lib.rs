@@ -25,6 +25,7 @@ mod serving;
 mod shared;
 mod standing;
 mod thread;
+mod upstreams;
 
 /// `greenlane._native`.
 #[pyo3::pymodule(gil_used = false)]
@@ -80,6 +81,8 @@ mod _native {
     use super::serving::{Apart, AtOnce};
     #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -213,6 +213,12 @@ impl Fields<'_, '_> {
                     ],
                 )?,
             },
+            "parked" => Event::Parked {
+                from_ns: self.get("from_ns")?,
+                to_ns: self.get("to_ns")?,
+                job: self.get("job")?,
+                by: self.text("by")?,
+            },
             "block" => {
                 let to_ns = self.get("to_ns")?;
                 let ready_ns = self.maybe("ready_ns")?.unwrap_or(to_ns);

@@ -22,3 +22,5 @@ class Command:
     declare: Callable[[argparse.ArgumentParser], None]
     # Returns the exit code; raises GreenlaneError for what the user can act on.
     run: Callable[[argparse.Namespace, Output], int]
+    # What stands after `--` is another program's, and comes as `arguments.passed_on`.
+    passes_on: bool = False

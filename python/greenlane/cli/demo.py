@@ -6,24 +6,28 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.errors import PlatformError
+from greenlane.errors import PlatformError, SettingsError
 
 __all__ = ["COMMAND"]
 
 #: Demo -> the module whose `main(argv, out, err)` it is.
-DEMOS: Final = {"pricing": "greenlane.lab.pricing.command", "feed": "feed.ladder.command"}
+DEMOS: Final = {
+    "pricing": "greenlane.lab.pricing.command", "feed": "feed.ladder.command", "pos": "pos.demo.command",
+}  # fmt: skip
 #: The package that runs now.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: Those of a system: the folder below `systems` that has their packages.
-SYSTEMS: Final = {"feed": "feed"}
+SYSTEMS: Final = {"feed": "feed", "pos": "pos"}
 _HELP: Final = (
     "pricing: a Flask service under load, by several servers in turn; "
-    "feed: a recommendation service in nine variants (from a checkout)"
+    "feed: a recommendation service in nine variants (from a checkout); "
+    "pos: orders to ten merchants, one of them slow, through Celery's workers and ours (from a checkout)"
 )
 
 
@@ -35,10 +39,23 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.name in SYSTEMS:
         sys.path.insert(0, str(_system(arguments.name)))
-    with needed("demo", "start the demo"):
-        command = importlib.import_module(DEMOS[arguments.name])
+    command = _imported(arguments.name)
     code: int = command.main(arguments.rest, output.out, output.err)
     return code
+
+
+def _imported(name: str) -> ModuleType:
+    """Raises SettingsError where a package is missing: a system's are the checkout's, the other's an extra."""
+    if name not in SYSTEMS:
+        with needed("demo", "start the demo"):
+            return importlib.import_module(DEMOS[name])
+    try:
+        return importlib.import_module(DEMOS[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in ("greenlane", *SYSTEMS.values()):
+            raise
+        rule = f"what systems/{SYSTEMS[name]} needs, installed"
+        raise SettingsError("module", error.name, rule, "make build", attempted=f"start the demo {name}") from None
 
 
 def _system(name: str) -> Path:

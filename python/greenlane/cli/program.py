@@ -12,7 +12,22 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, TextIO
 
 from greenlane._native import __version__
-from greenlane.cli import check, config, demo, divert, export, learned, mode, record, report, serve, top, version
+from greenlane.cli import (
+    check,
+    config,
+    dead_letters,
+    demo,
+    divert,
+    export,
+    learned,
+    mode,
+    record,
+    report,
+    serve,
+    top,
+    version,
+    work,
+)  # fmt: skip
 from greenlane.cli.command import Command
 from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
@@ -24,8 +39,10 @@ __all__ = ["COMMANDS", "run"]
 COMMANDS: Final[tuple[Command, ...]] = (
     serve.COMMAND,
     export.COMMAND,
-    divert.COMMAND,
     record.COMMAND,
+    work.COMMAND,
+    divert.COMMAND,
+    dead_letters.COMMAND,
     demo.COMMAND,
     lab.COMMAND,
     config.COMMAND,
@@ -67,7 +84,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str], output: Output) -> int:
     parser = _parser()
+    argv, passed_on = _split(argv)
     arguments, unknown = parser.parse_known_args(argv)
+    arguments.passed_on = passed_on
     if unknown:
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if arguments.command is None:
@@ -75,6 +94,15 @@ def _run(argv: Sequence[str], output: Output) -> int:
         return 2
     chosen: Command = arguments.command
     return chosen.run(arguments, output)
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], list[str]]:
+    """What is ours, and what stands after `--` where a command passes that on."""
+    passing = any(command.name == argv[0] and command.passes_on for command in COMMANDS) if argv else False
+    if not passing or "--" not in argv:
+        return argv, []
+    at = list(argv).index("--")
+    return argv[:at], list(argv[at + 1 :])
 
 
 class _Parser(argparse.ArgumentParser):

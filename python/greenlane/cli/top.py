@@ -28,6 +28,12 @@ PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "p
 
 PLACED_COLUMNS: Final = ("function", "placement", "calls", "expected_ms", "pinned", "released_frac", "reason")
 
+ORDER_COLUMNS: Final = ("pid", "slots", "running", "parked", "done", "retried", "dead", "returned", "abandoned")
+KEY_COLUMNS: Final = (
+    *("key", "running", "parked", "oldest_s", "limit", "breaker", "usual_ms"),
+    *("failed_frac", "slow_frac", "ok", "failed", "timed_out", "refused"),
+)
+
 Answer = Mapping[str, Any]
 
 
@@ -77,7 +83,7 @@ def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str
 
 def _document_row(answer: Answer) -> dict[str, object]:
     row = {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
-    return row | {name: answer[name] for name in ("record", "serve") if name in answer}
+    return row | {name: answer[name] for name in ("record", "tasks", "serve") if name in answer}
 
 
 def _show(
@@ -94,7 +100,9 @@ def _show(
     found = [answer for answer in found if "serve" not in answer]
     recorded, routes = looks.take(found, now)
     # A process that only records has no permits to speak of.
-    permitted = [answer for answer in found if "record" not in answer or answer["counters"]]
+    permitted = [answer for answer in found if not {"record", "tasks"} & answer.keys() or answer["counters"]]
+    orders = [_orders(answer) for answer in found if "tasks" in answer]
+    keys = [row for answer in found for row in answer.get("tasks", {}).get("keys", ())]
     rows = []
     for answer in permitted:
         row = totals(answer)
@@ -114,7 +122,8 @@ def _show(
         learned = learned[: max(1, room - len(routes))]
     tables: list[tuple[list[dict[str, object]], Sequence[str]]] = [*served]
     tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
-    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served) else []
+    tables += [(orders, ORDER_COLUMNS), (keys, KEY_COLUMNS)] if orders else []
+    tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served or orders) else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
     for number, (lines, columns) in enumerate(tables):
         if number:
@@ -123,6 +132,15 @@ def _show(
     if live and not output.out.isatty():
         output.line()
     output.out.flush()
+
+
+def _orders(answer: Answer) -> dict[str, object]:
+    """The line of one worker of orders."""
+    tasks: Mapping[str, Any] = answer["tasks"]
+    totals = tasks["totals"]
+    row = {name: tasks[name] for name in ("slots", "running", "parked", "abandoned")}
+    ended = {name: totals[f"orders_{name}"] for name in ("done", "retried", "dead", "returned")}
+    return {"pid": answer["pid"], **row, **ended}
 
 
 def totals(answer: Answer) -> dict[str, object]:

@@ -25,6 +25,7 @@ from greenlane.metrics import (
     RECORDER,
     ROUTES,
     SERVE,
+    UPSTREAMS,
     Histogram,
     Learned,
     Metric,
@@ -49,6 +50,7 @@ def render(
     mode: str = "",
     pressure: tuple[int, int] | None = None,
     recorder: Recorder | None = None,
+    upstreams: Iterable[Mapping[str, Any]] = (),
     labels: Labels | None = None,
 ) -> str:
     """The text of one scrape.
@@ -59,6 +61,7 @@ def render(
         mode: the mode in force; "" = left out.
         pressure: (heavy phases running, waiting); None = left out.
         recorder: of a process that records: `greenlane._native.Recorder()`; one that was never started is left out.
+        upstreams: rows of a worker of orders, as its control socket shows them.
         labels: put on every sample; say there which process it is.
 
     Example:
@@ -77,6 +80,8 @@ def render(
     for metric, own, value in _samples(counters, learned, mode, pressure):
         line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
         families.setdefault(metric, []).append(line)
+    for metric, own, value in _upstreams(upstreams):
+        families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
     for metric, own, told in _recorded(recorder) if recorder is not None else ():
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
     return "".join(_family(metric, lines) for metric, lines in families.items())
@@ -150,6 +155,14 @@ def _samples(
         yield PROCESS["waiting"], {}, pressure[1]
     for row in learned:
         yield from _learned(row)
+
+
+def _upstreams(rows: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
+    for row in rows:
+        labels = {"key": str(row["key"])}
+        for name in ("running", "parked", "limit", "oldest_s"):
+            yield UPSTREAMS[name], labels, row[name]
+        yield UPSTREAMS["open"], labels, int(row["breaker"] != "closed")
 
 
 def _recorded(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Histogram]]:

@@ -91,6 +91,6 @@ class Children:
             time.sleep(_LOOK_S)
 
 
-def die_with_parent() -> None:
-    """Runs in the child between fork and exec: SIGTERM when the parent dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Runs in the child between fork and exec: this signal when the parent dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -57,38 +58,57 @@ class Child:
         command: argument vector.
         env: the whole environment.
         log: where its stdout and stderr go.
-        cwd: its working directory.
+        cwd: its working directory; None = ours.
+        death: the signal that it gets when the thread that started it ends.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: IO[bytes] | int, cwd: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        log: IO[bytes] | int,
+        cwd: Path | None,
+        death: int = signal.SIGTERM,
+    ) -> None:
         self._process = subprocess.Popen(
             list(command), env=dict(env), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=cwd,
-            preexec_fn=die_with_parent, process_group=0,
+            preexec_fn=partial(die_with_parent, death), process_group=0,
         )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def running(self) -> bool:
         """It has not exited."""
         return self._process.poll() is None
 
     def pids(self) -> list[int]:
-        """It and its descendants, itself first."""
+        """It and its descendants, itself first; empty when it has exited."""
         return descendants(self._process.pid) if self.running() else []
 
-    def end(self) -> None:
-        """SIGTERM, at most 3 s for it to finish, then SIGKILL to it and each descendant. Idempotent."""
-        pids = self.pids()
-        if not pids:
-            return
-        self._process.terminate()
+    def wait(self, seconds: float) -> int | None:
+        """Its exit status, negative = the signal that killed it; None when it still runs after `seconds`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
-        left = [pid for pid in pids[1:] if _parent(pid) in (1, os.getpid(), *pids)]
-        if self.running():
-            left.append(self._process.pid)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            return self._process.wait(seconds)
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL to it and each descendant: what a crash of its machine looks like. Idempotent."""
+        _kill(self.pids())
         self._process.wait()
+
+    def end(self, grace_s: float = _END_S) -> int | None:
+        """SIGTERM, `grace_s` for it to finish, then SIGKILL to it and each descendant; its exit status. Idempotent."""
+        pids = self.pids()
+        if pids:
+            self._process.terminate()
+            if self.wait(grace_s) is None:
+                self.kill()
+            # Not a stranger that has got the number since.
+            _kill(pid for pid in pids[1:] if _parent(pid) in (1, os.getpid(), *pids))
+        return self._process.returncode
 
 
 def descendants(pid: int) -> list[int]:
@@ -150,6 +170,12 @@ def wait_for_port(port: int, child: Child, seconds: float) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _parent(pid: int) -> int:

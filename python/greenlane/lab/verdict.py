@@ -40,8 +40,11 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """`holds` or `FAILS`; with doubt where the interval has the target inside."""
-        return f"{'holds' if self.holds else 'FAILS'}{' (interval crosses)' * (self.low <= self.target <= self.high)}"
+        """`holds` or `FAILS`; with doubt where a part of the interval says otherwise."""
+        short, beyond = (self.low, self.high) if self.relation == ">=" else (-self.high, -self.low)
+        target = self.target if self.relation == ">=" else -self.target
+        crosses = short < target if self.holds else beyond >= target
+        return f"{'holds' if self.holds else 'FAILS'}{' (interval crosses)' * crosses}"
 
     def said(self) -> str:
         """One line."""
@@ -52,10 +55,10 @@ class Verdict:
         return f"{line}; {self.remark}" if self.remark else line
 
     def row(self) -> dict[str, object]:
-        """For `--json`."""
-        interval = {"low": self.low, "high": self.high}
+        """For `--json`, which knows neither infinity nor NaN: null."""
+        values = {"measured": self.measured, "low": self.low, "high": self.high}
         return {
-            "text": self.text, "measured": self.measured, "relation": self.relation, "target": self.target,
-            **{name: None if math.isnan(value) else value for name, value in interval.items()},
+            "text": self.text, "relation": self.relation, "target": self.target,
+            **{name: value if math.isfinite(value) else None for name, value in values.items()},
             "unit": self.unit, "holds": self.holds, "remark": self.remark,
         }  # fmt: skip

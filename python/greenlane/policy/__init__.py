@@ -3,6 +3,7 @@
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
 from greenlane.policy.serving import ApartRule, AtOnceRule
+from greenlane.policy.upstreams import Outcome, UpstreamRule
 
 __all__ = [
     "WAIT_MIN_MS",
@@ -10,8 +11,10 @@ __all__ = [
     "AtOnceRule",
     "CallRule",
     "ChoiceRule",
+    "Outcome",
     "PermitRule",
     "QueueRule",
+    "UpstreamRule",
     "permits_of",
     "workers_of",
 ]

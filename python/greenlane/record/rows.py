@@ -43,7 +43,7 @@ class Job(NamedTuple):
     cpu_ns: int
     #: By what it blocked on: socket, ssl, dns, select, sleep, process, driver, host.
     io_ns: dict[str, int]
-    #: By what it waited for: gil, loop, permit, accept, lock, pool, os.
+    #: By what it waited for: gil, loop, permit, accept, parked, lock, pool, os.
     wait_ns: dict[str, int]
     residual_ns: int
     #: So much of the I/O may have been wait: its reply's moment is known only as a bound.
@@ -86,9 +86,10 @@ class Blame(NamedTuple):
 
     #: A route.
     victim: str
-    #: gil, loop, permit, accept, lock, pool, os.
+    #: gil, loop, permit, accept, parked, lock, pool, os.
     kind: str
-    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unknown".
+    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unknown"; of
+    #: what was parked "limit KEY", "breaker KEY" or "slots".
     culprit: str
     #: The culprit's phase; -1 = not a route.
     phase: int

@@ -9,7 +9,7 @@ from greenlane.record.rows import Job
 
 __all__ = ["KINDS", "WAITS", "mean_parts", "named", "parts", "told", "wait_ns"]
 
-WAITS: Final = ("loop", "gil", "permit", "accept", "pool", "lock", "os")
+WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "lock", "os")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
 
 _NAMES: Final = {
@@ -19,6 +19,7 @@ _NAMES: Final = {
     "gil": "wait: GIL",
     "permit": "wait: permit",
     "accept": "wait: accept",
+    "parked": "wait: parked",
     "pool": "wait: pool",
     "lock": "wait: lock",
     "os": "wait: OS",
@@ -31,6 +32,7 @@ _WAITING: Final = {
     "gil": "waiting for the GIL",
     "permit": "waiting for a permit",
     "accept": "waiting to be accepted",
+    "parked": "parked",
     "pool": "waiting for a place in a pool",
     "lock": "waiting for a lock",
     "os": "waiting for a core",

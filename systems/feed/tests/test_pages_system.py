@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,17 +23,8 @@ def asked(inline: Running) -> Running:
     return inline
 
 
-def until(page: Page, expression: str, seconds: float = 20.0) -> Any:
-    """The expression's value as soon as it is true."""
-    end_s = time.monotonic() + seconds
-    while not (value := page.evaluate(expression)):
-        assert time.monotonic() < end_s, (expression, page.errors, page.text())
-        time.sleep(0.02)
-    return value
-
-
 def until_shown(page: Page, count: int) -> None:
-    until(page, f"document.querySelectorAll('article').length >= {count}")
+    page.until(f"document.querySelectorAll('article').length >= {count}")
 
 
 def address(asked: Running, path: str) -> str:
@@ -56,8 +45,8 @@ def test_both_pages_fit_the_window_complain_of_nothing_and_ask_nobody_else(
         until_shown(page, 48)
         assert page.overflow_px() == 0 and page.errors == [] and asks_only(page, asked)
     with browser.open(address(asked, "/stages"), width=width, dark=dark) as page:
-        until(page, "number >= 0 && document.querySelector('[data-per-s]').click() === undefined")
-        until(page, "document.querySelectorAll('.row').length")
+        page.until("number >= 0 && document.querySelector('[data-per-s]').click() === undefined")
+        page.until("document.querySelectorAll('.row').length")
         assert page.overflow_px() == 0 and page.errors == [] and asks_only(page, asked)
 
 
@@ -100,10 +89,10 @@ def test_another_user_gets_another_feed_and_a_stranger_one_too(browser: Browser,
         assert page.evaluate(first) == asked.feed(SOMEBODY)["ids"][0]
         page.evaluate("document.getElementById('user').value = 8")
         page.click("#who button")
-        until(page, f"{first} === {asked.feed(8)['ids'][0]}")
+        page.until(f"{first} === {asked.feed(8)['ids'][0]}")
         assert page.evaluate("location.search") == "?user=8"
         page.click("#stranger")
-        until(page, "document.title !== 'feed of user 8' && document.querySelectorAll('article').length >= 48")
+        page.until("document.title !== 'feed of user 8' && document.querySelectorAll('article').length >= 48")
         assert page.errors == []
 
 
@@ -113,7 +102,7 @@ def test_what_an_answer_lacks_is_said_on_the_page(browser: Browser, asked: Runni
         site.kill_model("taste")
         try:
             page.click("#who button")
-            until(page, "document.getElementById('problems').innerText.includes('taste')")
+            page.until("document.getElementById('problems').innerText.includes('taste')")
         finally:
             site.start_model("taste")
         assert page.count("article") >= 1
@@ -122,9 +111,9 @@ def test_what_an_answer_lacks_is_said_on_the_page(browser: Browser, asked: Runni
 def test_stages_of_requests_appear_while_they_come(browser: Browser, asked: Running) -> None:
     with browser.open(address(asked, "/stages")) as page:
         # It watches from its first question on.
-        until(page, "performance.getEntriesByType('resource').some(one => one.name.includes('/stages/live'))")
-        until(page, "fetch('/feed?user=3').then(() => true)")
-        until(page, "kept.length >= 1")
+        page.until("performance.getEntriesByType('resource').some(one => one.name.includes('/stages/live'))")
+        page.until("fetch('/feed?user=3').then(() => true)")
+        page.until("kept.length >= 1")
         shown = set(page.evaluate("[...document.querySelectorAll('.row')].map(one => one.dataset.stage)"))
         assert {"history", "models", "records", "features", "predict", "sort", "answer", "between"} <= shown
         assert page.count("#requests rect") >= 4

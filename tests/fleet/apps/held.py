@@ -39,7 +39,7 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         time.sleep(0.005)
         said = [name, environ["wsgi.input"].read().decode()]
     elif path == "/left":
-        said = [deadline.left_ms()]
+        said = [deadline.remaining_ms()]
     elif path == "/poison":
         os.kill(os.getpid(), signal.SIGKILL)
     elif path == "/hang":

@@ -5,12 +5,9 @@ import time
 
 import redis
 from flask import Flask
-from redis._parsers import _RESP2Parser
 
 app = Flask(__name__)
-# Not hiredis's, where it is installed: redis-py then looks whether the connection is alive before each command, with a
-# poll of 0 s. gevent gives the loop its turn in it, so the command itself is sent late: another situation.
-store = redis.Redis.from_url(os.environ["REDIS_URL"], parser_class=_RESP2Parser)
+store = redis.Redis.from_url(os.environ["REDIS_URL"])
 # Connections of the pool, made before the first request needs them.
 for connection in [store.connection_pool.get_connection() for _ in range(6)]:
     store.connection_pool.release(connection)

@@ -4,14 +4,14 @@
 //! one of them could run; else it is in I/O if one of them is; else it waits for a lock or a pool; what no event
 //! explains is residual. Among I/O that may have been over already counts before I/O that was not.
 
-use super::event::WaitKind;
+use super::event::{Text, WaitKind};
 use super::life::{Job, Life, Piece, State, NONE};
 use std::collections::BTreeSet;
 
 /// Kinds of I/O: the numbers of `phase.Kind`.
 pub const IO_KINDS: usize = 11;
 /// Kinds of wait: the numbers of [`WaitKind`].
-pub const WAIT_KINDS: usize = 7;
+pub const WAIT_KINDS: usize = 8;
 
 /// A job's latency by what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
     pub kind: WaitKind,
+    /// What held it back, where the recording says so; else 0.
+    pub by: Text,
     pub unit: u32,
     pub from_ns: u64,
     pub to_ns: u64,
@@ -40,6 +42,7 @@ struct Part {
     to_ns: u64,
     unit: u32,
     state: State,
+    by: Text,
 }
 
 /// The smallest counts.
@@ -61,6 +64,7 @@ fn rank(state: State) -> u8 {
         } => 6 + IO_KINDS as u8 + kind,
         State::Wait(WaitKind::Lock) => 6 + 2 * IO_KINDS as u8,
         State::Wait(WaitKind::Pool) => 7 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Parked) => 8 + 2 * IO_KINDS as u8,
     }
 }
 
@@ -118,12 +122,24 @@ pub fn before_open(life: &Life, job: &Job) -> Vec<Waited> {
         _ if !green => opened.at_ns,
         spawn_ns => spawn_ns,
     };
-    let parts = [
-        (WaitKind::Accept, opened.arrival_ns, spawned_ns),
-        (WaitKind::Loop, spawned_ns, opened.at_ns),
-    ];
-    let waited = parts.into_iter().map(|(kind, from_ns, to_ns)| Waited {
+    let mut parts = Vec::new();
+    let mut from_ns = opened.arrival_ns;
+    if let Some(parked) = life.parked.get(&life.job_number(job.id)) {
+        let mut parked = parked.clone();
+        parked.sort_unstable();
+        for (parked_ns, until_ns, by) in parked {
+            let parked_ns = parked_ns.clamp(from_ns, spawned_ns.max(from_ns));
+            let until_ns = until_ns.clamp(parked_ns, spawned_ns.max(parked_ns));
+            parts.push((WaitKind::Accept, 0, from_ns, parked_ns));
+            parts.push((WaitKind::Parked, by, parked_ns, until_ns));
+            from_ns = until_ns;
+        }
+    }
+    parts.push((WaitKind::Accept, 0, from_ns, spawned_ns));
+    parts.push((WaitKind::Loop, 0, spawned_ns, opened.at_ns));
+    let waited = parts.into_iter().map(|(kind, by, from_ns, to_ns)| Waited {
         kind,
+        by,
         unit: opened.unit,
         from_ns,
         to_ns,
@@ -159,6 +175,7 @@ pub fn account_until(
             to_ns: wait.to_ns,
             unit: wait.unit,
             state: State::Wait(wait.kind),
+            by: wait.by,
         });
     }
     for piece in by_job.of(life, job) {
@@ -169,6 +186,7 @@ pub fn account_until(
                 to_ns,
                 unit: piece.unit,
                 state: piece.state,
+                by: 0,
             });
         }
     }
@@ -179,11 +197,11 @@ pub fn account_until(
         .all(|pair| pair[0].to_ns <= pair[1].from_ns)
     {
         for part in &parts {
-            sums.add(part.state, part.unit, part.from_ns, part.to_ns, waits);
+            sums.add(part, part.from_ns, part.to_ns, waits);
         }
     } else {
         sweep(&parts, |part, from_ns, to_ns| {
-            sums.add(part.state, part.unit, from_ns, to_ns, waits)
+            sums.add(part, from_ns, to_ns, waits)
         });
     }
     sums.residual_ns = (end_ns - arrival_ns) - sums.explained_ns();
@@ -223,9 +241,10 @@ impl Account {
         self.cpu_ns + self.io_ns.iter().sum::<u64>() + self.wait_ns.iter().sum::<u64>()
     }
 
-    fn add(&mut self, state: State, unit: u32, from_ns: u64, to_ns: u64, waits: &mut Vec<Waited>) {
+    fn add(&mut self, part: &Part, from_ns: u64, to_ns: u64, waits: &mut Vec<Waited>) {
         let ns = to_ns - from_ns;
-        match state {
+        let (unit, by) = (part.unit, part.by);
+        match part.state {
             State::Run | State::Gc => self.cpu_ns += ns,
             State::Io { kind, certain } => {
                 self.io_ns[usize::from(kind)] += ns;
@@ -234,11 +253,15 @@ impl Account {
             State::Wait(kind) => {
                 self.wait_ns[kind as usize] += ns;
                 match waits.last_mut() {
-                    Some(last) if (last.kind, last.unit, last.to_ns) == (kind, unit, from_ns) => {
+                    Some(last)
+                        if (last.kind, last.by, last.unit, last.to_ns)
+                            == (kind, by, unit, from_ns) =>
+                    {
                         last.to_ns = to_ns
                     }
                     _ => waits.push(Waited {
                         kind,
+                        by,
                         unit,
                         from_ns,
                         to_ns,

@@ -204,6 +204,9 @@ impl Analysis {
                 analysis.unfinished.push(left);
             }
             let who = Who::new(&life, &names, &mut analysis.culprits);
+            for &(_, _, by) in life.parked.values().flatten() {
+                analysis.culprits.number((by, -1));
+            }
             let kept = Kept {
                 life,
                 by_job,
@@ -459,7 +462,9 @@ impl Analysis {
         let (Some(opened), Some((_, end_ns))) = (row.opened, window(row)) else {
             return None;
         };
-        let mut found: Vec<(u32, u64, u64, State, u32)> = before_open(life, row)
+        let before = before_open(life, row);
+        let held: HashMap<u64, Text> = before.iter().map(|wait| (wait.from_ns, wait.by)).collect();
+        let mut found: Vec<(u32, u64, u64, State, u32)> = before
             .into_iter()
             .map(|wait| {
                 (
@@ -507,6 +512,7 @@ impl Analysis {
                 State::Wait(kind) => {
                     let wait = Waited {
                         kind,
+                        by: held.get(&from_ns).copied().unwrap_or(0),
                         unit,
                         from_ns,
                         to_ns,
@@ -583,7 +589,7 @@ fn place(life: &Life, wait: &Waited) -> Place {
         WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
         WaitKind::Accept => Place::Workers,
         WaitKind::Pool => Place::Pool,
-        WaitKind::Lock | WaitKind::Os => Place::Nowhere,
+        WaitKind::Lock | WaitKind::Os | WaitKind::Parked => Place::Nowhere,
     }
 }
 
@@ -609,6 +615,7 @@ fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &m
     let nobody = match wait.kind {
         WaitKind::Gil => culprits.native,
         WaitKind::Os => culprits.os,
+        WaitKind::Parked => culprits.known((wait.by, -1)).unwrap_or(culprits.unknown),
         _ => culprits.unknown,
     };
     tally.add(nobody, left_ns);
@@ -722,7 +729,9 @@ impl Waits {
 
 /// What `rows.py` calls a kind of wait.
 pub fn wait_name(kind: u8) -> &'static str {
-    ["gil", "loop", "permit", "accept", "lock", "pool", "os"][usize::from(kind)]
+    [
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked",
+    ][usize::from(kind)]
 }
 
 /// What `rows.py` calls a kind of I/O: `phase.Kind`, later ones as "host".

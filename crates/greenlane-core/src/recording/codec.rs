@@ -268,6 +268,17 @@ impl Encoder {
                 self.numbers(&[events, thousand_ns, writer_ns, sampler_ns]);
                 16
             }
+            Event::Parked {
+                from_ns,
+                to_ns,
+                job,
+                by,
+            } => {
+                self.first(from_ns);
+                self.time(to_ns);
+                self.numbers(&[job, u64::from(by)]);
+                17
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -324,7 +335,7 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 16 {
+        if tag > 17 {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = body.first(self.last_ns)?;
@@ -516,6 +527,12 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             thousand_ns: body.plain()?,
             writer_ns: body.plain()?,
             sampler_ns: body.plain()?,
+        },
+        17 => Event::Parked {
+            from_ns,
+            to_ns: body.time()?,
+            job: body.plain()?,
+            by: body.small()?,
         },
         _ => Event::Mark {
             at_ns,

@@ -57,6 +57,11 @@ impl Culprits {
         self.all[number as usize]
     }
 
+    /// The number of one that was numbered before.
+    pub fn known(&self, culprit: Culprit) -> Option<u32> {
+        self.numbers.get(&culprit).copied()
+    }
+
     /// The number of one, a new one if need be.
     pub fn number(&mut self, culprit: Culprit) -> u32 {
         let next = self.all.len() as u32;

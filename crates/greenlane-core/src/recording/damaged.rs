@@ -218,7 +218,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(17) {
+    match numbers.below(18) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -307,6 +307,12 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             writer_ns: fourth_ns,
             sampler_ns: second_ns,
         },
+        13 => Event::Parked {
+            from_ns: at_ns,
+            to_ns: second_ns,
+            job,
+            by: text,
+        },
         12 => Event::Running {
             at_ns,
             unit,
@@ -326,7 +332,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
 fn impossible_events_never_panic_and_sums_stay_exact() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let mut jobs = 0;
-    for _ in 0..3_000 {
+    for _ in 0..3_500 {
         let events: Vec<Event> = (0..numbers.below(40))
             .map(|_| hostile_event(&mut numbers))
             .collect();

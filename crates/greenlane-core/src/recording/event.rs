@@ -55,6 +55,8 @@ pub enum WaitKind {
     Pool = 5,
     /// Off the CPU although nothing of ours held it: the operating system ran somebody else, or a page fault.
     Os = 6,
+    /// Its host held it back before its first instruction: written as [`Event::Parked`], named here for the accounting.
+    Parked = 7,
 }
 
 /// How a client call ended.
@@ -192,6 +194,13 @@ pub enum Event {
         writer_ns: u64,
         sampler_ns: u64,
     },
+    /// A job was held back before its first instruction. `by`: what held it, such as an upstream's limit.
+    Parked {
+        from_ns: u64,
+        to_ns: u64,
+        job: u64,
+        by: Text,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -216,7 +225,8 @@ impl Event {
             | Self::Wait { from_ns, to_ns, .. }
             | Self::Block { from_ns, to_ns, .. }
             | Self::Call { from_ns, to_ns, .. }
-            | Self::Gc { from_ns, to_ns, .. } => (from_ns, to_ns),
+            | Self::Gc { from_ns, to_ns, .. }
+            | Self::Parked { from_ns, to_ns, .. } => (from_ns, to_ns),
             Self::Running { from_ns, at_ns, .. } => (from_ns, at_ns),
         }
     }

@@ -128,6 +128,8 @@ pub struct Life {
     pub jobs: Vec<Job>,
     pub slices: Vec<Slice>,
     pub blocks: Vec<Block>,
+    /// By job: when it was held back before its first instruction, and by what.
+    pub parked: HashMap<u32, Vec<(u64, u64, Text)>>,
     /// By unit, then by time.
     pub pieces: Vec<Piece>,
     /// Where the pieces of each unit begin; one more than units.
@@ -290,6 +292,20 @@ impl Life {
                     clock,
                     host,
                 });
+            }
+            Event::Parked {
+                from_ns,
+                to_ns,
+                job,
+                by,
+            } => {
+                let job = self.job(job);
+                if job != NONE && from_ns < to_ns {
+                    self.parked
+                        .entry(job)
+                        .or_default()
+                        .push((from_ns, to_ns, by));
+                }
             }
             Event::JobName { job, route, .. } => {
                 let job = self.job(job);

@@ -309,6 +309,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         Event::Stack { stack, .. } => new(stack),
         Event::About { json, .. } => new(json),
         Event::Mark { what, .. } => new(what),
+        Event::Parked { by, .. } => new(by),
         Event::JobClose { .. }
         | Event::Attach { .. }
         | Event::Slice { .. }

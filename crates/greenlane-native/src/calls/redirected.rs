@@ -74,9 +74,9 @@ enum Seen {
     SleptUntil(u64),
     /// Socket or file, as the descriptor is.
     Bytes(c_int),
-    /// A poll that only loops use, and one that others use too.
-    LoopPoll(c_int),
-    Poll,
+    /// A poll that only loops use, and one that others use too. The flag: its timeout is 0.
+    LoopPoll(c_int, bool),
+    Poll(bool),
 }
 
 /// The call has returned `result`.
@@ -91,7 +91,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
         Seen::SleptFor(_) | Seen::SleptUntil(_) => SLEEP,
         Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
         Seen::Bytes(_) => DRIVER,
-        Seen::LoopPoll(_) | Seen::Poll => SELECT,
+        Seen::LoopPoll(..) | Seen::Poll(_) => SELECT,
     };
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
@@ -102,6 +102,9 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
         let until_ns = match seen {
             Seen::Sent(fd) if sockets::had_room(fd, result, to_ns - from_ns) => from_ns,
             Seen::Sent(fd) => blocked_until(fd, from_ns, to_ns),
+            // It cannot have blocked: what took so long was the operating system's.
+            Seen::LoopPoll(_, true) | Seen::Poll(true) | Seen::SleptFor(0) => from_ns,
+            Seen::SleptUntil(due_ns) if (1..=from_ns).contains(&due_ns) => from_ns,
             Seen::SleptFor(ns) if result == 0 => {
                 slept_until(from_ns.saturating_add(ns), from_ns, to_ns)
             }
@@ -138,6 +141,18 @@ unsafe fn ns_of(time: *const timespec) -> u64 {
     })
 }
 
+/// Whether a poll's timeout is 0; null is for ever. See [`ns_of`].
+unsafe fn no_time(timeout: *const timespec) -> bool {
+    // SAFETY: the caller says so.
+    !timeout.is_null() && unsafe { ns_of(timeout) } == 0
+}
+
+/// The same of `select`'s.
+unsafe fn no_time_val(timeout: *const timeval) -> bool {
+    // SAFETY: the caller says so.
+    unsafe { timeout.as_ref() }.is_some_and(|time| time.tv_sec == 0 && time.tv_usec == 0)
+}
+
 /// What a `clock_nanosleep` asks for; see [`ns_of`].
 unsafe fn slept(clock: clockid_t, flags: c_int, time: *const timespec) -> Seen {
     // SAFETY: the caller says so.
@@ -169,13 +184,13 @@ fn blocked_until(fd: c_int, from_ns: u64, to_ns: u64) -> u64 {
 
 fn is_of_loop(seen: Seen) -> bool {
     match seen {
-        Seen::LoopPoll(fd) if strand::is_loop() => {
+        Seen::LoopPoll(fd, _) if strand::is_loop() => {
             if !BY_EPOLL.replace(true) {
                 strand::waits_by(fd);
             }
             true
         }
-        Seen::Poll => strand::is_loop() && !BY_EPOLL.get(),
+        Seen::Poll(_) => strand::is_loop() && !BY_EPOLL.get(),
         _ => false,
     }
 }
@@ -264,9 +279,11 @@ macro_rules! redirected {
                 if !wanted() {
                     return real($($argument),*);
                 }
+                // Before the call: `select` writes into its timeout.
+                let seen = $seen;
                 let from_ns = called_for(symbols::$index);
                 let result = real($($argument),*);
-                returned(symbols::$index, $seen, from_ns, result as i64);
+                returned(symbols::$index, seen, from_ns, result as i64);
                 result
             }
         }
@@ -286,20 +303,23 @@ redirected! {
     fsync(fd: c_int) -> c_int, FSYNC, Seen::Blocked(DRIVER);
     fdatasync(fd: c_int) -> c_int, FDATASYNC, Seen::Blocked(DRIVER);
     flock(fd: c_int, operation: c_int) -> c_int, FLOCK, Seen::Blocked(LOCK);
-    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int, POLL, Seen::Poll;
-    __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int, POLL_CHK, Seen::Poll;
-    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, PPOLL, Seen::Poll;
+    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int, POLL, Seen::Poll(timeout_ms == 0);
+    __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int, POLL_CHK,
+        Seen::Poll(timeout_ms == 0);
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, PPOLL,
+        Seen::Poll(no_time(timeout));
     __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int,
-        PPOLL_CHK, Seen::Poll;
+        PPOLL_CHK, Seen::Poll(no_time(timeout));
     select(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *mut timeval) -> c_int,
-        SELECT, Seen::Poll;
+        SELECT, Seen::Poll(no_time_val(timeout));
     pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *const timespec,
-        mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll;
-    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT, Seen::LoopPoll(fd);
+        mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll(no_time(timeout));
+    epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT,
+        Seen::LoopPoll(fd, timeout_ms == 0);
     epoll_pwait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT, Seen::LoopPoll(fd);
+        EPOLL_PWAIT, Seen::LoopPoll(fd, timeout_ms == 0);
     epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT2, Seen::LoopPoll(fd);
+        EPOLL_PWAIT2, Seen::LoopPoll(fd, no_time(timeout));
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP,
         Seen::SleptFor(ns_of(time));
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,

@@ -23,6 +23,8 @@ pub struct Label {
     pub peer: Text,
     /// When the timer that it waits for is due, ns; 0 = it waits for none.
     pub due_ns: u64,
+    /// With a timeout of 0: it waits for its turn only, whatever else may come meanwhile.
+    pub yields: bool,
 }
 
 /// `Label.kind` of a wait that nobody has named.
@@ -34,6 +36,7 @@ impl Label {
         call: 0,
         peer: 0,
         due_ns: 0,
+        yields: false,
     };
 }
 

@@ -11,7 +11,8 @@
 //! When did a greenlet become able to run? It is resumed by the hub for one of three reasons. A *callback* that somebody
 //! queued with `run_callback`: the moment of queueing, exact; [`callables::Stamped`] carries it. A *timer*: when it was
 //! due. *I/O*: between two polls of the loop; exact if the poll slept, and by the kernel's stamp once the greenlet reads.
-//! What the hub only passes on (a select's event, a thread pool's result) keeps the moment of its cause.
+//! What the hub only passes on (a select's event, a thread pool's result) keeps the moment of its cause. Who only gives
+//! others their turn (`sleep(0)`, a poll or a timeout of 0) could run since it left: its wait is for the loop.
 //!
 //! Cost: see `bench/switch_cost.py`.
 
@@ -72,7 +73,7 @@ impl Switches {
         call: &str,
     ) -> PyResult<bool> {
         let role = match role {
-            "waits" => Role::Waits(kind, names::text(call)),
+            "waits" => Role::Waits(kind, names::text(call), roles::timeout_at(name)),
             "run_callback" => Role::RunCallback,
             "hub_wait" => Role::HubWait,
             "expires" => Role::Expires,

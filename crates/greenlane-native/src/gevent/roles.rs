@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 /// What a wrapped method is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A call that may wait: `kind` and its name. The outermost one counts.
-    Waits(u8, Text),
+    /// A call that may wait: `kind`, its name, and where its timeout stands. The outermost one counts.
+    Waits(u8, Text, usize),
     /// `loop.run_callback(callback, *arguments)`: the callback's greenlet is ready now.
     RunCallback,
     /// `hub.wait(watcher)`: what it waits for is the watcher's.
@@ -57,10 +57,11 @@ pub unsafe fn play(
                 let label = label_of(*arguments.add(1));
                 labelled(label, original, arguments, count, names)
             }
-            Role::Waits(kind, call) => {
+            Role::Waits(kind, call, timeout_at) => {
                 let label = Label {
                     kind,
                     call,
+                    yields: has_no_time(timeout_at, arguments, count, names),
                     ..Label::NONE
                 };
                 labelled(label, original, arguments, count, names)
@@ -75,6 +76,51 @@ pub unsafe fn play(
             }
             _ => ffi::PyObject_Vectorcall(original, arguments, count, names),
         }
+    }
+}
+
+/// Where the timeout of gevent's method of this name stands, `self` at 0; 0 = it has none.
+pub fn timeout_at(method: &str) -> usize {
+    match method {
+        "wait" | "join" | "poll" | "wait_available" => 1,
+        "get" | "peek" | "acquire" | "communicate" => 2,
+        "put" | "add" | "start" | "select" => 3,
+        _ => 0,
+    }
+}
+
+/// Whether a call's timeout is 0.
+unsafe fn has_no_time(
+    timeout_at: usize,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> bool {
+    // SAFETY: the arguments of a vectorcall: keyword values follow the positional ones.
+    unsafe {
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        if timeout_at != 0 && timeout_at < given {
+            return is_zero(*arguments.add(timeout_at));
+        }
+        if timeout_at == 0 || names.is_null() {
+            return false;
+        }
+        (0..ffi::PyTuple_GET_SIZE(names)).any(|at| {
+            let name = ffi::PyTuple_GET_ITEM(names, at);
+            ffi::PyUnicode_CompareWithASCIIString(name, c"timeout".as_ptr()) == 0
+                && is_zero(*arguments.add(given + at as usize))
+        })
+    }
+}
+
+/// Whether `number` is the whole number or the float 0; of other types it is not asked.
+unsafe fn is_zero(number: *mut ffi::PyObject) -> bool {
+    // SAFETY: a valid object; no errors come of numbers of exactly these types.
+    unsafe {
+        if ffi::PyFloat_CheckExact(number) != 0 {
+            return ffi::PyFloat_AS_DOUBLE(number) == 0.0;
+        }
+        ffi::PyLong_CheckExact(number) != 0 && ffi::PyObject_IsTrue(number) == 0
     }
 }
 
@@ -93,6 +139,7 @@ unsafe fn labelled(
             *now = label;
         } else {
             now.due_ns = label.due_ns;
+            now.yields |= label.yields;
         }
         let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
         here().label = before;
@@ -187,6 +234,7 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
             return Cause {
                 known_ns: here.cause.known_ns,
                 ready_ns: here.cause.ready_ns,
+                seen_ns: here.cause.seen_ns,
                 ..cause
             };
         }
@@ -287,6 +335,7 @@ struct Asked {
     after: *mut ffi::PyObject,
     at: *mut ffi::PyObject,
     timer: *mut ffi::PyObject,
+    seconds: *mut ffi::PyObject,
     reads: Text,
     writes: Text,
     either: Text,
@@ -310,6 +359,7 @@ fn asked() -> &'static Asked {
             after: name(c"_after"),
             at: name(c"at"),
             timer: name(c"timer"),
+            seconds: name(c"seconds"),
             reads: names::text("wait_read"),
             writes: names::text("wait_write"),
             either: names::text("wait_readwrite"),
@@ -355,6 +405,7 @@ unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
             call,
             peer: 0,
             due_ns,
+            yields: false,
         }
     }
 }
@@ -400,10 +451,13 @@ unsafe fn real(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> Option<f
 unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
     // SAFETY: a valid object; errors are cleared.
     unsafe {
+        let asked = asked();
+        if real(timeout, asked.seconds) == Some(0.0) {
+            return Cause::BEFORE;
+        }
         let Some((known_ns, polled_ns)) = strand::poll_bracket() else {
             return Cause::NONE;
         };
-        let asked = asked();
         let timer = ffi::PyObject_GetAttr(timeout, asked.timer);
         if timer.is_null() {
             ffi::PyErr_Clear();
@@ -421,7 +475,7 @@ unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
         Cause {
             known_ns,
             ready_ns,
-            seen_ns: clock::monotonic_ns(),
+            seen_ns: ready_ns,
             class: 0,
         }
     }
@@ -443,7 +497,7 @@ fn finished(result: *mut ffi::PyObject) -> Cause {
     Cause {
         known_ns,
         ready_ns,
-        seen_ns: clock::monotonic_ns(),
+        seen_ns: ready_ns,
         class: 0,
     }
 }

@@ -32,7 +32,8 @@ pub struct Cause {
     pub known_ns: u64,
     /// 0 = there is none.
     pub ready_ns: u64,
-    /// When the hub took it up: by then a wait that began later than `ready_ns` was over.
+    /// A wait that began later than `ready_ns` was over by then: `ready_ns` again if there was nothing left to wait for,
+    /// else when the hub took it up.
     pub seen_ns: u64,
     /// The class whose callback it is: it says what ends here when the greenlet has not. 0 = none.
     pub class: usize,
@@ -43,6 +44,14 @@ impl Cause {
         known_ns: 0,
         ready_ns: 0,
         seen_ns: 0,
+        class: 0,
+    };
+
+    /// It was so before any wait began: a timeout of 0.
+    pub const BEFORE: Self = Self {
+        known_ns: 1,
+        ready_ns: 1,
+        seen_ns: 1,
         class: 0,
     };
 }
@@ -446,7 +455,9 @@ impl Here {
         if self.label.kind == UNLABELLED && self.cause.class != 0 {
             (unit.kind, unit.call) = roles::what_ends(self.cause.class);
         }
-        if self.cause.ready_ns != 0 && self.cause.ready_ns < unit.left_ns {
+        if self.label.yields {
+            strand::set_ready(unit, unit.left_ns, unit.left_ns, true);
+        } else if self.cause.ready_ns != 0 && self.cause.ready_ns < unit.left_ns {
             strand::set_ready(unit, self.cause.seen_ns, self.cause.seen_ns, true);
         } else if self.cause.ready_ns != 0 {
             let exact = self.cause.known_ns == self.cause.ready_ns;

@@ -197,6 +197,17 @@ impl Recorder {
         Ok(())
     }
 
+    fn parked(&self, job: u64, from_ns: u64, to_ns: u64, by: &str) {
+        if job != NO_JOB && on() {
+            strand::emit(Event::Parked {
+                from_ns,
+                to_ns,
+                job,
+                by: names::text(by),
+            });
+        }
+    }
+
     fn spent<'py>(&self, py: Python<'py>) -> PyResult<(u32, u64, u64, Bound<'py, PyDict>)> {
         let (unit, spent) = strand::spent().unwrap_or_default();
         let waits = PyDict::new(py);

@@ -490,6 +490,7 @@ fn texts_of(event: &Event) -> [Text; 2] {
         Event::Stack { stack, .. } => [stack, 0],
         Event::About { json, .. } => [json, 0],
         Event::Mark { what, .. } => [what, 0],
+        Event::Parked { by, .. } => [by, 0],
         _ => [0, 0],
     }
 }

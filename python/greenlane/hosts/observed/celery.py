@@ -1,16 +1,17 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
 Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of
-publishers that are not recorded have none: their arrival is the task's start.
+publishers that are not recorded have none: they arrive when the worker takes them from its broker (clock "accept").
+
+Under `greenlane work` the worker itself opens the jobs (`greenlane.hosts.celery.jobs`), and nothing happens here.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import time
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -39,8 +40,14 @@ def uninstall() -> None:
 
 def _signals(patches: Patches, module: ModuleType) -> None:
     # Strong references: signals forget functions that nobody else holds.
+    module.task_received.connect(_receive, weak=False)
     module.task_prerun.connect(_begin, weak=False)
     module.task_postrun.connect(_end, weak=False)
+
+
+def _receive(request: Any = None, **_ignored: Any) -> None:
+    if _patches.installed and _recorder.recording():
+        enqueued.received(request.request_dict)
 
 
 def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:
@@ -48,11 +55,13 @@ def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:
         return
     _close_forgotten()
     request = task.request
-    arrival_ns = _arrival_ns(request)
+    told = {name: _header(request, name) for name in enqueued.NAMES}
+    arrival_ns = _arrival_ns(request, told)
+    clock = "accept" if told[enqueued.RECEIVED] else "enqueue"
     job = _recorder.open(
         arrival_ns=arrival_ns,
-        deadline_ns=_moment_ns(request.expires),
-        clock="enqueue" if arrival_ns else "handler",
+        deadline_ns=enqueued.moment_ns(request.expires),
+        clock=clock if arrival_ns else "handler",
         host="celery",
     )
     if job:
@@ -76,22 +85,10 @@ def _close_forgotten() -> None:
                 _recorder.close(job, 1)
 
 
-def _arrival_ns(request: Any) -> int:
+def _arrival_ns(request: Any, told: Mapping[str, object]) -> int:
     """Give when the task could have started; 0 = unknown."""
-    arrival_ns = enqueued.arrival_ns({name: _header(request, name) for name in enqueued.NAMES})
-    return min(max(arrival_ns, _moment_ns(request.eta)), time.monotonic_ns()) if arrival_ns else 0
-
-
-def _moment_ns(moment: object) -> int:
-    """Give a task's ETA or expiry on the monotonic clock; 0 = none, or before this machine's start."""
-    if isinstance(moment, str):
-        with contextlib.suppress(ValueError):
-            moment = datetime.datetime.fromisoformat(moment)
-    if not isinstance(moment, datetime.datetime):
-        return 0
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return max(0, time.monotonic_ns() + int(moment.timestamp() * 1e9) - time.time_ns())
+    arrival_ns = enqueued.arrival_ns(told)
+    return min(max(arrival_ns, enqueued.moment_ns(request.eta)), time.monotonic_ns()) if arrival_ns else 0
 
 
 def _header(request: Any, name: str) -> object:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from greenlane.lab import verdict
+from greenlane.lab import pairs, verdict
 from greenlane.lab.placement.cells import Cell, Measured
 from greenlane.lab.placement.contenders import FIXED, OURS
 from greenlane.lab.placement.functions import Function
 from greenlane.lab.placement.run import Run
 from greenlane.lab.statistics import quantile
-from greenlane.lab.students_t import critical
 
 __all__ = ["Choice", "Verdict", "choices_of", "verdicts_of"]
 
@@ -24,8 +21,6 @@ _MOST_BEAT_MS: Final = 2.0
 #: The native thread: what it adds to the heartbeat, and the work done against inline.
 _MOST_ADDED_MS: Final = 5.0
 _LEAST_WORK: Final = 0.98
-
-Statistic = Callable[[Sequence[Run]], float]
 
 
 @dataclass(frozen=True)
@@ -75,16 +70,16 @@ def _verdicts(
     if OURS in cells and len(fixed) == len(FIXED):
         best = min(fixed, key=lambda name: _p50_ms(cells[name]))
         text = f"{OURS}: p50 ÷ that of {best}, the best fixed placement"
-        factor = _ratio(cells[OURS], cells[best], _p50_ms)
+        factor = pairs.ratio(cells[OURS], cells[best], _p50_ms)
         yield Verdict(text, *factor, "<=", _MOST_FACTOR, **of)
         text = f"{OURS}: heartbeat p99 beyond that of {best}"
-        later = _difference(cells[OURS], cells[best], _beat_p99_ms)
+        later = pairs.difference(cells[OURS], cells[best], _beat_p99_ms)
         yield Verdict(text, *later, "<=", _MOST_BEAT_MS, unit=" ms", **of)
     if "thread" in cells and idle:
-        added = _difference(cells["thread"], idle, _beat_p99_ms)
+        added = pairs.difference(cells["thread"], idle, _beat_p99_ms)
         yield Verdict("thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, unit=" ms", **of)
     if "thread" in cells and "inline" in cells and function.computes:
-        work = _ratio(cells["thread"], cells["inline"], _per_s)
+        work = pairs.ratio(cells["thread"], cells["inline"], _per_s)
         yield Verdict("thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK, **of)
 
 
@@ -110,23 +105,3 @@ def _beat_p99_ms(runs: Sequence[Run]) -> float:
 
 def _per_s(runs: Sequence[Run]) -> float:
     return sum(len(run.result.took_ms) for run in runs) / sum(run.result.seconds for run in runs)
-
-
-def _ratio(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
-    """With its interval, on logarithms."""
-    at = statistic(ours) / statistic(theirs)
-    half = _half([math.log(statistic([a]) / statistic([b])) for a, b in zip(ours, theirs, strict=False)])
-    return at, at * math.exp(-half), at * math.exp(half)
-
-
-def _difference(ours: Sequence[Run], theirs: Sequence[Run], statistic: Statistic) -> tuple[float, float, float]:
-    at = statistic(ours) - statistic(theirs)
-    half = _half([statistic([a]) - statistic([b]) for a, b in zip(ours, theirs, strict=False)])
-    return at, at - half, at + half
-
-
-def _half(values: Sequence[float]) -> float:
-    """Half the width of the interval of their mean; NaN of one."""
-    if len(values) < 2:
-        return math.nan
-    return critical(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from greenlane.errors import GreenlaneError, PlatformError
-from greenlane.lab.interruption import ended_by_signals
+from greenlane.errors import PlatformError
+from greenlane.lab.ending import exit_code
 from greenlane.lab.pricing import page
 from greenlane.lab.pricing.alone import alone_ms
 from greenlane.lab.pricing.conclusion import conclusion
@@ -32,7 +32,6 @@ from greenlane.lab.scenario.scenario import Scenario
 __all__ = ["LATE_S", "SCHEMA", "chosen", "main"]
 
 SCHEMA: Final = "greenlane.demo/1"
-_INTERRUPTED: Final = 130
 #: A run that would start later than this past the expected end is left out, so that the whole ends when it said.
 LATE_S: Final = 15.0
 _PACKAGES: Final = ("flask", "gunicorn", "gevent", "numpy", "pyarrow")
@@ -42,19 +41,15 @@ _LABS_OWN: Final = ("phase", "rate_factor")
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    try:
+
+    def demo() -> int:
         options = parse(argv)
         if isinstance(options, str):
             out.write(options)
             return 0
-        with ended_by_signals():
-            return _Demo(options, out, err).run()
-    except GreenlaneError as error:
-        err.write(f"{error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        err.write("\nstopped; every server was ended\n")
-        return _INTERRUPTED
+        return _Demo(options, out, err).run()
+
+    return exit_code("run the pricing demo", demo, err, "stopped; every server was ended")
 
 
 def chosen(options: Options) -> Scenario:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol, TextIO
 
-__all__ = ["LiveTalk", "Talk"]
+__all__ = ["CLEAR", "LiveTalk", "Talk"]
 
-_CLEAR: Final = "\r\x1b[K"
+#: Takes a terminal's line away.
+CLEAR: Final = "\r\x1b[K"
 
 
 class Talk(Protocol):
@@ -51,6 +52,6 @@ class LiveTalk:
     def progress(self, text: str) -> None:
         """As `Talk`."""
         if self._live and (text or self._open):
-            self._talk.write(f"{_CLEAR}  {text}" if text else _CLEAR)
+            self._talk.write(f"{CLEAR}  {text}" if text else CLEAR)
             self._talk.flush()
             self._open = bool(text)

@@ -45,7 +45,7 @@ def _publish(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
         # `headers` is the tenth parameter; who passes ten by position is left alone.
         if silent or len(args) > 8 or not span.recording():
             return sent(self, body, *args, **kwargs)
-        kwargs["headers"] = {**(kwargs.get("headers") or {}), **enqueued.headers()}
+        kwargs["headers"] = enqueued.published(kwargs.get("headers") or {})
         return sent(self, body, *args, **kwargs)
 
     return publish

@@ -10,8 +10,7 @@
 MySQLdb's `next_result` is left alone: it is called with every statement and almost never waits.
 
 Clients that need nothing here, because they read Python sockets: redis-py (with hiredis too), pymongo, PyMySQL,
-http.client, urllib3, requests, httpx, boto3, pika, kazoo. With hiredis redis-py polls for 0 s before each command;
-under gevent that gives the loop its turn, which a recording still takes for a wait for Redis.
+http.client, urllib3, requests, httpx, boto3, pika, kazoo.
 
 Not probed on purpose: `sqlite3`. It has no server to wait for; a statement's time is CPU and page cache in this
 process, and the thread's CPU clock must see it as part of the phase. Its GIL-free stretches lend the permit, its lock

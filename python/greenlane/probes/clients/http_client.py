@@ -8,7 +8,7 @@ clients state their own timeout in every call.
 The least value is 1: Envoy reads 0 as "no limit", which is the opposite of "too late". Whether to call at all when the
 time is over is the application's question (`greenlane.checkpoint()`).
 
-Cost: 60 ns a request without a deadline, about 1.5 us with one.
+Cost: 0.1 us a request without a deadline, about 1.5 us with one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _aiohttp(patches: Patches, module: ModuleType) -> None:
 def _endheaders(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def endheaders(self: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
         if not silent:
-            remaining_ms = deadline.left_ms()
+            remaining_ms = deadline.remaining_ms()
             # `_buffer`: the request line and the header lines so far, as bytes.
             if remaining_ms is not None and not any(map(_is_ours, getattr(self, "_buffer", ()))):
                 self.putheader(_header.name, str(max(remaining_ms, 1)))
@@ -74,7 +74,7 @@ def _is_ours(line: bytes) -> bool:
 def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def handle_request(self: Any, request: Any) -> Any:
         if not silent:
-            remaining_ms = deadline.left_ms()
+            remaining_ms = deadline.remaining_ms()
             if remaining_ms is not None and all(name.lower() != _header.lower for name, _ in request.headers):
                 value = str(max(remaining_ms, 1)).encode("ascii")
                 request.headers = [*request.headers, (_header.name.encode("ascii"), value)]
@@ -85,7 +85,7 @@ def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callabl
 
 def _request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def request(self: Any, method: str, url: Any, **options: Any) -> Any:
-        remaining_ms = None if silent else deadline.left_ms()
+        remaining_ms = None if silent else deadline.remaining_ms()
         if remaining_ms is not None:
             given = options.get("headers") or ()
             pairs = list(given.items() if hasattr(given, "items") else given)

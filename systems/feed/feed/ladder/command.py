@@ -18,8 +18,8 @@ from typing import Any, Final, TextIO
 from feed.build import PROFILE
 from feed.program import code, told
 from greenlane.errors import PlatformError
+from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
-from greenlane.lab.interruption import ended_by_signals
 from greenlane.lab.run.talk import LiveTalk
 
 from . import tables
@@ -32,7 +32,6 @@ from .shares import missing
 from .verdicts import verdicts_of
 
 SCHEMA: Final = "greenlane.demo-feed/1"
-_INTERRUPTED: Final = 130
 #: Told of a result.
 _PACKAGES: Final = ("greenlane", "aiohttp", "redis", "hiredis", "catboost", "numpy", "orjson", "py-spy")
 #: Options that do not change what is measured.
@@ -43,21 +42,16 @@ _ALONE_S, _PAIR_S = 40, 20
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the ladder. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    try:
+
+    def demo() -> int:
         options = parse(argv)
         if isinstance(options, str):
             out.write(options)
             return 0
-        with ended_by_signals():
-            return _measured(options, out, err)
-    except Exception as error:
-        if not (said := told(ATTEMPTED, error)):
-            raise
-        err.write(f"\n{said}\n")
-        return code(error)
-    except KeyboardInterrupt:
-        err.write("\nstopped; every process was ended; the same command goes on where it was\n")
-        return _INTERRUPTED
+        return _measured(options, out, err)
+
+    stopped = "stopped; every process was ended; the same command goes on where it was"
+    return exit_code(ATTEMPTED, demo, err, stopped, lambda doing, error: (told(doing, error), code(error)))
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:

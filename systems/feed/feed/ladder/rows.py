@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from greenlane.lab import pairs
 from greenlane.lab.statistics import quantile, wilson
-from greenlane.lab.students_t import critical
 
 from .lag import loop_lag_ms
 from .loaded import DEADLINE_MS
@@ -145,17 +145,9 @@ def lag_of(runs: Runs) -> float | None:
 def ratio(
     one: Runs, other: Runs, statistic: Callable[[Runs], float], factor: float = 1.0
 ) -> tuple[float, float, float]:
-    """`statistic` of one ÷ that of the other, times `factor`; 95 % by Student's t over repetitions (NaN of one)."""
-    at = factor * _divided(statistic(one), statistic(other))
-    each = [_divided(statistic([a]), statistic([b])) for a, b in zip(one, other, strict=True)]
-    if len(each) < 2 or not all(0 < value < math.inf for value in each):
-        return at, math.nan, math.nan
-    half = critical(len(each) - 1) * statistics.stdev(map(math.log, each)) / math.sqrt(len(each))
-    return at, at * math.exp(-half), at * math.exp(min(half, 50.0))
-
-
-def _divided(one: float, other: float) -> float:
-    return one / other if other else math.inf
+    """`statistic` of one ÷ that of the other, times `factor`, with its interval over repetitions (NaN of one)."""
+    at, low, high = pairs.ratio(one, other, statistic)
+    return factor * at, factor * low, factor * high
 
 
 def _spent_ms(run: Json) -> float:

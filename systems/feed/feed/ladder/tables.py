@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from greenlane.lab.columns import columns
 from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount, share
 
@@ -35,11 +36,11 @@ def shown(result: Result, rows: Sequence[Row], verdicts: Sequence[Verdict], step
     parts = [
         f"{result.users} users ask, {result.active} of them very active. CPU and memory are those of the service and "
         "its processes, not of stores and models.",
-        "Each variant by itself\n" + _table(own, _ITSELF),
-        f"Each variant at half of its capacity, and {OURS} on the same requests\n" + _table(half, _CELL),
+        "Each variant by itself\n" + columns(own, _ITSELF, _cell),
+        f"Each variant at half of its capacity, and {OURS} on the same requests\n" + columns(half, _CELL, _cell),
     ]
     if ladder:
-        parts.append("All on the same requests, at half of the pool's capacity\n" + _table(ladder, _CELL))
+        parts.append("All on the same requests, at half of the pool's capacity\n" + columns(ladder, _CELL, _cell))
     parts.append("Where a request's time goes, at half of each variant's capacity\n" + _stages(rows))
     parts += [f"{OURS} places {one['function']}: {one['placement']} ({one['reason']})"
               for one in result.alone[OURS]["placements"]]  # fmt: skip
@@ -58,7 +59,7 @@ def _stages(rows: Sequence[Row]) -> str:
             if row["stage"] and row["contender"] == name and row["cell"] == "half" and row["beside"] in ("", name)
         ]  # fmt: skip
         mine.sort(key=lambda row: -(row["cpu_ms"] or 0.0))
-        parts.append(f"{name}\n{_table(mine, _STAGE)}")
+        parts.append(f"{name}\n{columns(mine, _STAGE, _cell)}")
     return "\n".join(parts)
 
 
@@ -69,20 +70,6 @@ def _shares(result: Result) -> str:
         lines.append(f"{name}: {words or 'not sampled'}")
     lines.append("the article's pool: " + ", ".join(f"{part} {share(frac)}" for part, frac in PROFILE.items()))
     return "\n".join(lines)
-
-
-def _table(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> str:
-    """Names to the left, numbers to the right."""
-    cells = [[title for title, _ in columns], *([_cell(name, row[name]) for _, name in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    words = [any(isinstance(row[name], str) for row in rows) for _, name in columns]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if is_word else cell.rjust(width)
-            for cell, width, is_word in zip(line, widths, words, strict=True)
-        ).rstrip()
-        for line in cells
-    )
 
 
 def _cell(name: str, value: object) -> str:

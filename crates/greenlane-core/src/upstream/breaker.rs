@@ -1,0 +1,296 @@
+//! The breaker of one key: open on a share of failed or of slow calls, then k probes decide.
+//!
+//! *Open* only parks; nothing here fails an order. While half open exactly `probes` calls are let through, and those
+//! of before say nothing any more. It closes when fewer of them than `failure_rate` were bad, and opens again, for
+//! longer, as soon as that cannot happen any more. A slow probe is no bad one: with k calls in progress after a pause
+//! it is not our load that makes it slow, so the key's usual latency is what has to change (see [`super::limit`]).
+//! For the same reason one that slow calls have opened closes when k of the calls of before have ended well after all:
+//! the upstream answers, and this is how long it takes.
+//!
+//! Why two shift registers and no time window: a key with one order a minute and one with a thousand a second are
+//! judged by equally many calls. What is older than [`STALE_NS`] says nothing.
+
+use super::rule::{Outcome, Rule};
+
+/// A window without a call for so long is emptied. Arbitrary: the longest open time.
+pub const STALE_NS: u64 = 60_000_000_000;
+/// Calls of the short memory that says whether a key is slow just now, and how many of them have to be.
+const RECENT: u32 = 8;
+const RECENT_SLOW: u32 = 4;
+
+/// What the breaker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Calls go through.
+    Closed,
+    /// Calls wait until then.
+    Open { until_ns: u64 },
+    /// So many probes were given, ended, and were bad.
+    Half { given: u32, ended: u32, bad: u32 },
+}
+
+/// What a probe's end has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing yet.
+    Undecided,
+    /// The key is well.
+    Closed,
+    /// It is not.
+    Opened,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    state: State,
+    /// Open by hand, until it is closed by hand.
+    forced: bool,
+    /// Bit 0 = the last call that was judged.
+    failed: u64,
+    slow: u64,
+    judged: u32,
+    last_ns: u64,
+    /// Slow or not of the last calls, whatever the reason.
+    recent: u32,
+    /// How often it was opened since the window was last full of good calls.
+    times: u32,
+    /// Calls judged since it closed.
+    since_closed: u32,
+    /// How often it was opened: tells one round of probes from the next.
+    turn: u64,
+    /// Slow calls have opened it, and none has failed since.
+    by_slow: bool,
+    /// Calls of before that have ended well since it opened.
+    late: u32,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self {
+            state: State::Closed,
+            forced: false,
+            failed: 0,
+            slow: 0,
+            judged: 0,
+            last_ns: 0,
+            recent: 0,
+            times: 0,
+            since_closed: 0,
+            turn: 0,
+            by_slow: false,
+            late: 0,
+        }
+    }
+}
+
+impl Breaker {
+    /// What it does, but for [`Breaker::forced`].
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether it is open by hand.
+    pub fn forced(&self) -> bool {
+        self.forced
+    }
+
+    /// How often it has opened.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Whether a call may begin, as far as the breaker goes.
+    pub fn allows(&self, rule: &Rule) -> bool {
+        !self.forced
+            && match self.state {
+                State::Closed => true,
+                State::Open { .. } => false,
+                State::Half { given, .. } => given < rule.probes.max(1),
+            }
+    }
+
+    /// Whether the next call is a probe.
+    pub fn probes(&self) -> bool {
+        matches!(self.state, State::Half { .. })
+    }
+
+    /// Whether most of the last calls were slow, or it is not closed by what happened.
+    pub fn ill(&self) -> bool {
+        self.state != State::Closed || self.recent.count_ones() >= RECENT_SLOW
+    }
+
+    /// (failed, slow) shares of the window; 0 without calls.
+    pub fn rates(&self) -> (f64, f64) {
+        let calls = f64::from(self.judged.max(1));
+        let share = |bits: u64| f64::from(bits.count_ones()) / calls;
+        (share(self.failed), share(self.slow))
+    }
+
+    /// Takes note whether a call was slow, for [`Breaker::ill`] only.
+    pub fn noticed(&mut self, slow: bool) {
+        self.recent = (self.recent << 1 | u32::from(slow)) & ((1 << RECENT) - 1);
+    }
+
+    /// Judges one call. True: it has opened just now. Ignored unless closed.
+    pub fn judge(&mut self, now_ns: u64, failed: bool, slow: bool, rule: &Rule) -> bool {
+        if self.state != State::Closed {
+            return false;
+        }
+        if now_ns.saturating_sub(self.last_ns) > STALE_NS {
+            self.empty();
+        }
+        self.last_ns = now_ns;
+        let window = rule.window.clamp(1, 64);
+        let mask = u64::MAX >> (64 - window);
+        self.failed = (self.failed << 1 | u64::from(failed)) & mask;
+        self.slow = (self.slow << 1 | u64::from(slow)) & mask;
+        self.judged = (self.judged + 1).min(window);
+        self.since_closed = self.since_closed.saturating_add(1);
+        if self.since_closed > window {
+            self.times = 0;
+        }
+        let (failing, slowing) = self.rates();
+        let over = |rate: f64, most: f64| most > 0.0 && rate >= most;
+        if self.judged < rule.least_calls.clamp(1, window)
+            || !(over(failing, rule.failure_rate) || over(slowing, rule.slow_call_rate))
+        {
+            return false;
+        }
+        self.by_slow = !over(failing, rule.failure_rate);
+        self.trip(now_ns, true, rule);
+        true
+    }
+
+    /// Its open time is over: the next calls are probes.
+    pub fn half_open(&mut self) {
+        self.state = State::Half {
+            given: 0,
+            ended: 0,
+            bad: 0,
+        };
+    }
+
+    /// One probe begins.
+    pub fn probe_begins(&mut self) {
+        if let State::Half { given, .. } = &mut self.state {
+            *given += 1;
+        }
+    }
+
+    /// A probe of `turn` says nothing: another may go.
+    pub fn probe_cancelled(&mut self, turn: u64) {
+        if let (State::Half { given, .. }, true) = (&mut self.state, turn == self.turn) {
+            *given -= 1;
+        }
+    }
+
+    /// A call of before it opened has ended. True: that has closed it.
+    pub fn ended_late(&mut self, outcome: Outcome, rule: &Rule) -> bool {
+        self.by_slow &= outcome == Outcome::Ok;
+        if self.state == State::Closed || !self.by_slow {
+            return false;
+        }
+        self.late += 1;
+        if self.late < rule.probes.max(1) {
+            return false;
+        }
+        self.turn += 1;
+        self.close();
+        true
+    }
+
+    /// A probe of `turn` has ended. `grows`: a further open time is longer than the last.
+    pub fn probe_ended(
+        &mut self,
+        now_ns: u64,
+        turn: u64,
+        outcome: Outcome,
+        grows: bool,
+        rule: &Rule,
+    ) -> Verdict {
+        let State::Half { given, ended, bad } = self.state else {
+            return Verdict::Undecided;
+        };
+        if turn != self.turn {
+            return Verdict::Undecided;
+        }
+        self.by_slow &= outcome == Outcome::Ok;
+        let (ended, bad) = (ended + 1, bad + u32::from(outcome != Outcome::Ok));
+        let probes = rule.probes.max(1);
+        let rate = if rule.failure_rate > 0.0 {
+            rule.failure_rate
+        } else {
+            0.5
+        };
+        if f64::from(bad) / f64::from(probes) >= rate {
+            self.trip(now_ns, grows, rule);
+            return Verdict::Opened;
+        }
+        if ended >= probes {
+            self.close();
+            return Verdict::Closed;
+        }
+        self.state = State::Half { given, ended, bad };
+        Verdict::Undecided
+    }
+
+    /// Opens by hand: parks until [`Breaker::close_by_hand`].
+    pub fn open_by_hand(&mut self) {
+        self.forced = true;
+    }
+
+    /// Closes by hand, whatever it is open for, and forgets what was.
+    pub fn close_by_hand(&mut self) {
+        self.forced = false;
+        self.times = 0;
+        self.turn += 1;
+        self.close();
+    }
+
+    /// Time limit of the next probe, ns; 0 = none.
+    ///
+    /// None while nothing but slowness speaks against the upstream: to cut such a call off would leave open whether it
+    /// was done, and teach nothing. Never below twice what calls usually take: no probe of an upstream that is slow by
+    /// nature would end well.
+    pub fn probe_limit_ns(&self, usual_ns: u64, rule: &Rule) -> u64 {
+        if self.by_slow || rule.probe_limit_ns == 0 {
+            return 0;
+        }
+        grown(rule.probe_limit_ns, u64::MAX, self.times, rule).max(2 * usual_ns)
+    }
+
+    fn trip(&mut self, now_ns: u64, grows: bool, rule: &Rule) {
+        self.times = self.times.max(1) + u32::from(grows && self.times > 0);
+        self.turn += 1;
+        self.late = 0;
+        let open_ns = grown(rule.open_ns, rule.open_most_ns, self.times, rule);
+        self.state = State::Open {
+            until_ns: now_ns.saturating_add(open_ns),
+        };
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.since_closed = 0;
+        self.recent = 0;
+        self.empty();
+    }
+
+    fn empty(&mut self) {
+        self.failed = 0;
+        self.slow = 0;
+        self.judged = 0;
+    }
+}
+
+/// `first_ns` multiplied by the growth for each time after the first, at most `most_ns`.
+fn grown(first_ns: u64, most_ns: u64, times: u32, rule: &Rule) -> u64 {
+    let growth = rule.open_growth.max(1.0);
+    let mut grown = first_ns.min(most_ns) as f64;
+    // After 64 doublings everything is at its most.
+    for _ in 1..times.min(64) {
+        grown = (grown * growth).min(most_ns as f64);
+    }
+    grown as u64
+}

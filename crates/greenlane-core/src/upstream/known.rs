@@ -1,0 +1,179 @@
+//! The keys that are known: how they come, what is set and seen of them, where they stand, and how they are forgotten.
+
+use super::breaker::Breaker;
+use super::held::Holding;
+use super::key::{Counts, Key, Places};
+use super::lately::Share;
+use super::limit::Limiter;
+use super::look::{KeyLook, Totals};
+use super::rule::Rule;
+use super::turns::Turn;
+use super::Upstreams;
+use std::collections::BTreeSet;
+
+impl Upstreams {
+    /// Gives a key a rule of its own, from now on; None = the general one. Keys with one are never forgotten.
+    pub fn set(&mut self, key: &str, now_ns: u64, rule: Option<Rule>) {
+        let number = self.number(key, now_ns);
+        self.keys[number as usize].rule = rule.map(Box::new);
+        self.settle(number, now_ns);
+    }
+
+    /// Changes how many calls may be in progress. Fewer take effect as calls end.
+    pub fn set_slots(&mut self, slots: u32) {
+        self.slots = slots.max(1);
+    }
+
+    /// Opens a key's breaker by hand: its orders are parked until it is closed.
+    pub fn open(&mut self, key: &str, now_ns: u64) {
+        let number = self.number(key, now_ns);
+        self.keys[number as usize].breaker.open_by_hand();
+        self.settle(number, now_ns);
+    }
+
+    /// Closes a key's breaker by hand, for whatever reason it is open.
+    pub fn close(&mut self, key: &str, now_ns: u64) {
+        let number = self.number(key, now_ns);
+        self.keys[number as usize].breaker.close_by_hand();
+        self.settle(number, now_ns);
+    }
+
+    /// What a person sees, by name. Cost: O(keys log keys).
+    pub fn look(&self) -> Vec<KeyLook> {
+        let mut numbers: Vec<(&str, u32)> = self
+            .numbers
+            .iter()
+            .map(|(name, &number)| (&**name, number))
+            .collect();
+        numbers.sort_unstable();
+        numbers
+            .into_iter()
+            .map(|(_, number)| {
+                let key = &self.keys[number as usize];
+                let oldest = key
+                    .parked
+                    .first_key_value()
+                    .and_then(|(_, order)| self.orders.get(order));
+                KeyLook::of(key, oldest.map_or(0, |known| known.arrived_ns), &self.rule)
+            })
+            .collect()
+    }
+
+    /// Sums over all keys.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            slots: self.slots,
+            running: self.running,
+            parked: self.parked,
+            parked_bytes: self.parked_bytes,
+            keys: self.numbers.len() as u64,
+            reserved: self.lately.reserved(self.slots),
+            common: self.lately.common(),
+        }
+    }
+
+    /// The number of a key, which is made known if it is new.
+    pub(super) fn number(&mut self, name: &str, now_ns: u64) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let place = self.next_place();
+        let number = self.vacant.pop();
+        let generation = number.map_or(0, |number| self.keys[number as usize].generation + 1);
+        let key = Key {
+            name: name.into(),
+            generation,
+            rule: None,
+            breaker: Breaker::default(),
+            limiter: Limiter::new(now_ns, &self.rule, self.slots),
+            turn: Turn::new(self.round, place, self.rule.weight),
+            parked: Default::default(),
+            parked_bytes: 0,
+            running: 0,
+            unjudged: Default::default(),
+            probed: Vec::new(),
+            late: Vec::new(),
+            strange: true,
+            answered_ns: 0,
+            lately: false,
+            over: false,
+            share: Share::default(),
+            holding: Holding::default(),
+            places: Places::default(),
+            counts: Counts::default(),
+        };
+        let number = match number {
+            Some(number) => {
+                self.keys[number as usize] = key;
+                number
+            }
+            None => {
+                self.keys.push(key);
+                self.keys.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    pub(super) fn forget(&mut self, number: u32) {
+        let key = &mut self.keys[number as usize];
+        if let Some(since) = key.places.idle.take() {
+            self.idle.remove(&(since, number));
+        }
+        self.lately.change(key.share, Share::default());
+        key.share = Share::default();
+        key.lately = false;
+        self.numbers.remove(&key.name);
+        self.vacant.push(number);
+    }
+
+    /// Puts a key where it belongs after anything about it has changed.
+    pub(super) fn settle(&mut self, number: u32, now_ns: u64) {
+        let key = &mut self.keys[number as usize];
+        let after = key.places(&self.rule, now_ns);
+        key.holding.change(key.why(&self.rule), now_ns);
+        let before = std::mem::replace(&mut key.places, after);
+        if before.ready != after.ready {
+            if let Some(standing) = before.ready {
+                self.ready.remove(number, standing);
+            }
+            if let Some(standing) = after.ready {
+                self.ready.insert(number, standing);
+            }
+        }
+        moved(&mut self.timers, number, before.timer, after.timer);
+        moved(&mut self.longest, number, before.longest, after.longest);
+        moved(&mut self.biggest, number, before.biggest, after.biggest);
+        moved(&mut self.idle, number, before.idle, after.idle);
+        moved(&mut self.strange, number, before.strange, after.strange);
+        moved(&mut self.newest, number, before.newest, after.newest);
+        self.share(number);
+    }
+
+    pub(super) fn share(&mut self, number: u32) {
+        let key = &mut self.keys[number as usize];
+        let after = key.share(&self.rule);
+        let before = std::mem::replace(&mut key.share, after);
+        if before != after {
+            self.lately.change(before, after);
+        }
+    }
+}
+
+fn moved<T: Ord + Copy>(
+    index: &mut BTreeSet<(T, u32)>,
+    number: u32,
+    before: Option<T>,
+    after: Option<T>,
+) {
+    if before == after {
+        return;
+    }
+    if let Some(before) = before {
+        index.remove(&(before, number));
+    }
+    if let Some(after) = after {
+        index.insert((after, number));
+    }
+}

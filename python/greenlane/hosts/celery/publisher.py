@@ -1,0 +1,164 @@
+"""Copies of messages to the broker, confirmed: what is handed back or dead is first safe there, then acknowledged here.
+
+A connection of its own, on a thread (or greenlet) of its own: a confirmation takes milliseconds, and minutes when the
+broker is gone; the owner of the channel waits for neither. What cannot be published now is tried again until it can,
+or until its original is no longer ours (`still`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Final
+
+from kombu import Connection, Queue
+
+__all__ = ["Letter", "Publisher"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: Between two attempts to publish. Arbitrary: a broker is back within some seconds.
+_PAUSE_S: Final = 1.0
+#: A confirmation that takes longer is a lost one. Arbitrary.
+_CONFIRM_S: Final = 10
+#: Headers that the broker writes, about the way that a message came.
+_OF_THE_BROKER: Final = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "compression")
+
+
+@dataclass
+class Letter:
+    """A copy of a message, with other headers, to a queue."""
+
+    message: Any
+    queue: Queue
+    headers: Mapping[str, object]
+    #: Asked before each attempt: is the original still ours to settle?
+    still: Callable[[], bool]
+    #: Called on the publisher's thread: True = the broker has it, False = it was not to be published any more.
+    done: Callable[[bool], object]
+    failures: int = field(default=0)
+
+
+#: Something else to do with the publisher's connection.
+Visit = Callable[[Connection], object]
+
+
+class Publisher:
+    """Publishes letters in their order. `connect` gives a connection with publisher confirms on."""
+
+    def __init__(self, connect: Callable[[], Connection], *, confirms: bool) -> None:
+        self._connect = connect
+        self._confirms = confirms
+        self._letters: SimpleQueue[Letter | Visit | None] = SimpleQueue()
+        self._declared: set[str] = set()
+        self._connection: Connection | None = None
+        self._producer: Any = None
+        self._started = False
+        self._stopping = False
+        self.waiting = 0
+        self.published = 0
+
+    def publish(self, letter: Letter) -> None:
+        """Publish it soon; never blocks."""
+        self.waiting += 1
+        self._start()
+        self._letters.put(letter)
+
+    def visit(self, visit: Visit) -> None:
+        """Let it use the connection, on the publisher's thread; what it raises is logged."""
+        self._start()
+        self._letters.put(visit)
+
+    def stop(self) -> None:
+        """End after the letter that is being published; the others are told False."""
+        self._stopping = True
+        self._letters.put(None)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name="greenlane-publisher", daemon=True).start()
+
+    def _run(self) -> None:
+        while (letter := self._letters.get()) is not None:
+            if isinstance(letter, Letter):
+                published = self._deliver(letter)
+                self.waiting -= 1
+                letter.done(published)
+            else:
+                self._let_in(letter)
+        self._close()
+
+    def _let_in(self, visit: Visit) -> None:
+        try:
+            visit(self._connected())
+        except Exception as error:
+            self._close()
+            _log.warning("what waits at the broker cannot be put back yet: %r", error)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = self._connect()
+            connection.ensure_connection(max_retries=1, timeout=_CONFIRM_S)
+            self._connection, self._producer = connection, connection.Producer()
+        return self._connection
+
+    def _deliver(self, letter: Letter) -> bool:
+        while letter.still() and not self._stopping:
+            try:
+                self._send(letter)
+            except Exception as error:
+                letter.failures += 1
+                self._close()
+                if letter.failures == 1:
+                    _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
+                time.sleep(_PAUSE_S)
+            else:
+                self.published += 1
+                return True
+        return False
+
+    def _send(self, letter: Letter) -> None:
+        self._connected()
+        self._declare(letter.queue)
+        message = letter.message
+        kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
+        properties = dict(message.properties or {})
+        options = {
+            name: properties[name] for name in ("correlation_id", "reply_to", "priority") if properties.get(name)
+        }
+        if self._confirms:
+            options["confirm_timeout"] = _CONFIRM_S
+        self._producer.publish(
+            message.body,
+            exchange="",
+            routing_key=letter.queue.name,
+            headers={**kept, **letter.headers},
+            content_type=message.content_type or "application/data",
+            content_encoding=message.content_encoding or "binary",
+            delivery_mode=2,
+            **options,
+        )
+
+    def _declare(self, queue: Queue) -> None:
+        if queue.name not in self._declared:
+            connection = self._connected()
+            try:
+                # One that is there is taken as it is: somebody may want other arguments than we.
+                queue(connection.channel()).queue_declare(passive=True)
+            except connection.channel_errors:
+                queue(connection.channel()).queue_declare()
+            self._declared.add(queue.name)
+
+    def _close(self) -> None:
+        connection, self._connection, self._producer = self._connection, None, None
+        self._declared.clear()
+        if connection is not None:
+            try:
+                connection.close()
+            except Exception:
+                _log.debug("the publisher's connection did not close well", exc_info=True)

@@ -1,0 +1,132 @@
+"""Orders taken from Redis in one atomic step, from their queue into the set of those that are not acknowledged.
+
+Kombu takes an order by BRPOP and writes it down as taken by its next command. A worker that is killed, or loses its
+connection, between the two loses the order: with a backlog such a reply lies in the socket nearly always, so each kill
+costs about one. Here a script of a few lines takes it and writes it down, and waiting takes nothing: BLMOVE from the
+end of a list to the same end blocks until there is an order, and leaves the list as it is.
+
+Cost: one EVALSHA an order, as before one BRPOP. A worker of several queues waits at one of them and looks at the others
+every `_LOOK_S`. Redis 6.2 or later; with an older one kombu's way is kept, and said.
+"""
+
+from __future__ import annotations
+
+import logging
+from queue import Empty
+from time import monotonic, time
+from typing import Any, Final
+
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import loads
+from redis.exceptions import NoScriptError
+
+__all__ = ["take_safely"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: BLMOVE is there from this version on.
+_LEAST: Final = (6, 2)
+#: Of a worker with several queues: how late an order in any but the first is seen when nothing else comes.
+_LOOK_S: Final = 0.1
+
+#: KEYS: queues, then the hash and the sorted set of what is not acknowledged; ARGV: seconds since 1970. Gives the
+#: queue's place from 1 and the message. What is no message of kombu's is put aside: it would end every worker.
+_TAKE: Final = """
+local unacked, index = KEYS[#KEYS - 1], KEYS[#KEYS]
+for place = 1, #KEYS - 2 do
+  local item = redis.call('LINDEX', KEYS[place], -1)
+  while item do
+    local ok, message = pcall(cjson.decode, item)
+    local told = ok and type(message) == 'table' and message['properties']
+    local info = type(told) == 'table' and told['delivery_info']
+    if type(info) == 'table' and told['delivery_tag'] and info['exchange'] and info['routing_key'] then
+      local where = cjson.encode(info['exchange']) .. ',' .. cjson.encode(info['routing_key'])
+      redis.call('ZADD', index, ARGV[1], told['delivery_tag'])
+      redis.call('HSET', unacked, told['delivery_tag'], '[' .. item .. ',' .. where .. ']')
+      redis.call('RPOP', KEYS[place])
+      return {place, item}
+    end
+    redis.call('LMOVE', KEYS[place], KEYS[place] .. '.malformed', 'RIGHT', 'LEFT')
+    item = redis.call('LINDEX', KEYS[place], -1)
+  end
+end
+return false
+"""
+
+
+def take_safely(connection: Any) -> None:
+    """Let this connection to Redis, which is not made yet, take orders so."""
+    transport = connection.get_transport_cls()
+    channel = type("Channel", (_Taking, transport.Channel), {})
+    connection.transport_cls = type("Transport", (transport,), {"Channel": channel})
+
+
+class _Taking:
+    """What a channel of kombu's does otherwise. `Any`: kombu has no types."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        # Before kombu's own, which keeps the method by which replies are read.
+        self._script = ""
+        self._asked: list[str] = []
+        self._waits = False
+        self._old: bool | None = None
+        super().__init__(*arguments, **options)
+
+    def _brpop_start(self: Any, timeout: float | None = None) -> None:
+        if self._old is None:
+            self._old = _too_old(self)
+        if self._old:
+            super()._brpop_start(timeout)  # type: ignore[misc]
+            return
+        queues = self._queue_cycle.consume(len(self.active_queues))
+        if not queues:
+            return
+        self._asked = [self._q_for_pri(queue, step) for step in self.priority_steps for queue in queues]
+        connection = self._in_poll = self.client.connection
+        self._brpop_sent_at = monotonic()
+        prefix = self.global_keyprefix or ""
+        if self._waits:
+            wait_s = (timeout or self.brpop_timeout or 0) if len(queues) == 1 else _LOOK_S
+            first = prefix + self._asked[0]
+            connection.send_command("BLMOVE", first, first, "RIGHT", "RIGHT", wait_s)
+            return
+        keys = [prefix + key for key in (*self._asked, self.unacked_key, self.unacked_index_key)]
+        connection.send_command("EVALSHA", self._script, len(keys), *keys, time())
+
+    def _brpop_read(self: Any, **options: Any) -> bool:
+        if self._old:
+            return bool(super()._brpop_read(**options))  # type: ignore[misc]
+        waited, self._waits = self._waits, False
+        try:
+            taken = self.client.parse_response(self.client.connection, "BLMOVE" if waited else "EVALSHA", **options)
+        except NoScriptError:
+            self._old = None  # Redis was emptied of its scripts: tell it again
+            raise Empty from None
+        except self.connection_errors:
+            self.client.connection.disconnect()
+            raise
+        finally:
+            self._in_poll = None
+            self._flush_brpop_reauth()
+        if waited or not taken:
+            self._waits = not waited
+            raise Empty
+        place, item = taken
+        queue = self._asked[place - 1].rsplit(self.sep, 1)[0]
+        self._queue_cycle.rotate(queue)
+        self.connection._deliver(loads(bytes_to_str(item)), queue)
+        return True
+
+
+def _too_old(channel: Any) -> bool:
+    """Whether this Redis cannot do it; else it is told the script."""
+    with channel.conn_or_acquire() as client:
+        version = str(client.info("server").get("redis_version", "0"))
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+        if numbers >= _LEAST:
+            channel._script = client.script_load(_TAKE)
+            return False
+    _log.warning(
+        "Redis %s is older than 6.2: a worker that is killed may lose the order that it is about to take", version
+    )
+    return True

@@ -1,0 +1,178 @@
+"""Settings that lose orders or repeat them, refused before the first order is taken, each by name.
+
+`task_allow` names those that somebody wants all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from greenlane.errors import HostError
+
+__all__ = ["ALLOWED", "check", "check_login"]
+
+#: What `task_allow` may name.
+ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker")
+
+_DO: Final = "start the worker"
+#: Brokers of kombu that give a message back when its worker dies.
+_SAFE: Final = ("amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel", "sqs", "librabbitmq")
+#: What brokers say to a wrong login.
+_LOGIN: Final = (
+    "AccessRefused",
+    "NOAUTH",
+    "WRONGPASS",
+    "invalid username-password",
+    "NotAllowed",
+    "AuthenticationError",
+)
+_KNOCK_S: Final = 4.0
+_AMQP: Final = ("amqp", "amqps", "pyamqp")
+_REDIS: Final = ("redis", "rediss", "sentinel")
+#: What Celery's Redis transport takes when nothing is said, in seconds.
+_VISIBILITY_S: Final = 3600
+
+
+def check_login(app: Any) -> None:
+    """Knock at the broker once. One that is not there yet is waited for later; one that refuses us never changes that.
+
+    Raises:
+        HostError: user, password or virtual host are refused.
+    """
+    connection = app.connection_for_read(connect_timeout=_KNOCK_S)
+    try:
+        connection.connect()
+    except Exception as error:
+        if any(word in f"{type(error).__name__} {error}" for word in _LOGIN):
+            raise HostError(
+                "connect to the broker",
+                name="broker_url",
+                value=connection.as_uri(),
+                rule=f"a user, password and virtual host that it knows ({str(error)[:200]})",
+                hint="correct broker_url; the orders stay where they are",
+            ) from None
+    finally:
+        connection.release()
+
+
+def check(
+    app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0, autoscale: bool = False
+) -> None:
+    """Look at a Celery app's settings, its tasks and queues.
+
+    Args:
+        app: the Celery app, with its tasks imported.
+        allowed: names out of `ALLOWED`.
+        longest_s: how long an order may stay unacknowledged here: parked, run, and given time at the end.
+        deliveries: after so many a message goes to the dead letters; the broker must not drop it before.
+        autoscale: whether the worker was asked to change its number of places.
+
+    Raises:
+        HostError: the first of them.
+    """
+    for code, error in _found(app, longest_s, deliveries, autoscale):
+        if code not in allowed:
+            raise error
+
+
+def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iterator[tuple[str, HostError]]:
+    conf = app.conf
+    transport = app.connection_for_read().transport_cls or "amqp"
+    transport = transport if isinstance(transport, str) else "amqp"
+    options = conf.broker_transport_options or {}
+    yield from _acks(app)
+    if transport in _AMQP and not options.get("confirm_publish"):
+        yield (
+            "no-confirms",
+            _refused(
+                "broker_transport_options['confirm_publish']",
+                options.get("confirm_publish"),
+                "True: without publisher confirms a retry or the next task of a chain can be lost",
+                "app.conf.broker_transport_options = {'confirm_publish': True}",
+            ),
+        )
+    if str(conf.task_default_delivery_mode) in ("1", "transient"):
+        yield (
+            "transient",
+            _refused(
+                "task_default_delivery_mode",
+                conf.task_default_delivery_mode,
+                "2 or 'persistent': a restart of the broker forgets what is transient",
+                "leave it out: persistent is Celery's default",
+            ),
+        )
+    for queue in app.amqp.queues.consume_from.values():
+        yield from _queue(queue)
+        yield from _dropping(queue, deliveries)
+    if transport not in _SAFE:
+        yield (
+            "broker",
+            _refused(
+                "broker_url",
+                app.connection_for_read().as_uri(),
+                "RabbitMQ or Redis: this one does not give back what a killed worker had taken",
+                'for a demonstration: task_allow = ["broker"] in greenlane.toml, or --task-allow broker',
+            ),
+        )
+    if transport in _REDIS:
+        visible_s = float(options.get("visibility_timeout", _VISIBILITY_S))
+        if visible_s < longest_s:
+            yield (
+                "",
+                _refused(
+                    "broker_transport_options['visibility_timeout']",
+                    options.get("visibility_timeout", _VISIBILITY_S),
+                    f"at least {longest_s:g} s, the longest that an order stays here: Redis gives it to others before",
+                    f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
+                ),
+            )
+    if conf.worker_cancel_long_running_tasks_on_connection_loss:
+        yield (
+            "",
+            _refused(
+                "worker_cancel_long_running_tasks_on_connection_loss",
+                True,
+                "False: calls that are cut off with a connection are all made again",
+                "leave it out; what ended meanwhile is acknowledged when it is delivered again",
+            ),
+        )
+    if autoscale:
+        yield (
+            "",
+            _refused("autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"),
+        )
+
+
+def _acks(app: Any) -> Iterator[tuple[str, HostError]]:
+    early = sorted(name for name, task in app.tasks.items() if not name.startswith("celery.") and not task.acks_late)
+    if not early:
+        return
+    rule = "True: a worker that dies loses what it acknowledged before it was done"
+    if app.conf.task_acks_late:
+        yield "early-ack", _refused(f"{early[0]}.acks_late", False, rule, "leave acks_late out of @app.task")
+    else:
+        hint = 'app.conf.task_acks_late = True; or task_allow = ["early-ack"] in greenlane.toml where loss is wanted'
+        yield "early-ack", _refused("task_acks_late", False, rule, hint)
+
+
+def _queue(queue: Any) -> Iterator[tuple[str, HostError]]:
+    for name, wrong in (("no_ack", True), ("durable", False), ("auto_delete", True), ("exclusive", True)):
+        if bool(getattr(queue, name, not wrong)) is wrong:
+            code = "early-ack" if name == "no_ack" else "transient"
+            hint = f"declare kombu.Queue({queue.name!r}) without {name}={wrong}"
+            yield code, _refused(f"queue {queue.name}: {name}", wrong, f"{not wrong}: orders in it can be lost", hint)
+
+
+def _dropping(queue: Any, deliveries: int) -> Iterator[tuple[str, HostError]]:
+    """A quorum queue that drops what was delivered often, sooner than the worker makes a dead letter of it."""
+    arguments = getattr(queue, "queue_arguments", None) or {}
+    limit = arguments.get("x-delivery-limit")
+    if isinstance(limit, int) and 0 <= limit <= deliveries and "x-dead-letter-exchange" not in arguments:
+        rule = f"more than task_deliveries = {deliveries}: RabbitMQ drops orders before the worker can bury them"
+        hint = f"a greater x-delivery-limit, or task_deliveries = {max(1, limit - 4)} in greenlane.toml"
+        yield "", _refused(f"queue {queue.name}: x-delivery-limit", limit, rule, hint)
+
+
+def _refused(name: str, value: object, rule: str, hint: str) -> HostError:
+    return HostError(_DO, name=name, value=value, rule=rule, hint=hint)

@@ -1,0 +1,66 @@
+"""Orders to the broker: Celery publishes with confirms and blocks, so threads do it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from greenlane.tasks.diversion import divert
+from pos.journal import Entry, Event, Journal
+from pos.queueing import QUEUE, application, publish
+from pos.surroundings import Surroundings
+
+# Each waits for the broker's confirmation; together they do some hundreds a second.
+_THREADS: Final = 8
+_CONFIRM_S: Final = 5.0
+
+
+class NotTaken(Exception):
+    """The broker did not confirm: the order may be sent again, with the same id."""
+
+
+class Publisher:
+    """Publishes for a loop.
+
+    Args:
+        around: where the broker and the journal are, and whether orders are diverted.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self._app: Celery = application(
+            around, broker_pool_limit=_THREADS, broker_connection_timeout=2.0,
+            task_publish_retry_policy={"max_retries": 2, "interval_start": 0.0, "interval_step": 0.2},
+        )  # fmt: skip
+        self._journal = Journal(around.journal)
+        self._diversion = around.diversion
+        self._threads = ThreadPoolExecutor(_THREADS, "publisher")
+
+    async def publish(self, order: str, merchant: str) -> Entry:
+        """The broker has the order now, on its word; the line that stands in the journal.
+
+        Raises:
+            NotTaken: no confirmation.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._publish, order, merchant)
+
+    def _publish(self, order: str, merchant: str) -> Entry:
+        queue = divert(QUEUE, order, at=self._diversion) if self._diversion else QUEUE
+        at_ns = time.monotonic_ns()
+        try:
+            publish(self._app, order, merchant, queue=queue, confirm_timeout=_CONFIRM_S)
+        except (OperationalError, OSError) as error:
+            raise NotTaken(f"{type(error).__name__}: {error}") from None
+        self._journal.tell(Event.PUBLISHED, order, merchant, queue, at_ns)
+        return Entry(at_ns, Event.PUBLISHED, order, merchant, os.getpid(), queue)
+
+    def close(self) -> None:
+        """Ends its threads and connections."""
+        self._threads.shutdown(cancel_futures=True)
+        self._app.close()
+        self._journal.close()

@@ -1,0 +1,12 @@
+"""Conservation: orders go through a real broker to real workers, faults strike, and the books are balanced.
+
+    python -m pos.conservation --orders 2000 --faults worker-kill,broker-kill --contenders gevent-200,greenlane
+
+- `books`: the balance, pure: done, dead, waiting, lost, doubled, by what merchants and queues say
+- `merchant`: merchants that write down every call and behave as they are told
+- `orders`: the Celery application of every contender; `contenders`: how each is started
+- `publisher`: N orders at a bounded rate, each confirmed by the broker
+- `node`, `relay`, `stores`, `disk`, `worker`: what is struck: broker, cables, stores, a small disk, processes
+- `site`: all of it running; `faults`: what is done to it; `cell`: one contender under one fault
+- `table`, `options`, `command`: the command line
+"""

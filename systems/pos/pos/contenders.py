@@ -1,0 +1,102 @@
+"""Whom orders go through: stock Celery in each of its pools, and Greenlane; their command lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from .children import Process
+from .looking import FOLDER
+from .queueing import QUEUE
+from .surroundings import VARIABLE
+
+#: Beside what queueing.py sets. Without the last one Celery's gevent pool takes ten orders a second: after each of them
+#: it looks for 100 ms at the connection on which it tells others that it lives.
+_ALONE: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+OURS: Final = "greenlane"
+
+
+class Contender(Protocol):
+    """A worker."""
+
+    @property
+    def name(self) -> str:
+        """As rows call it."""
+
+    @property
+    def slots(self) -> int:
+        """Orders that it can be at work on at once."""
+
+    def command(self, queue: str, folder: Path) -> list[str]:
+        """Argument vector of a worker on this queue; what it keeps is below `folder`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stock:
+    """Celery's own worker in one of its pools."""
+
+    name: str
+    pool: str
+    slots: int
+
+    def command(self, queue: str, folder: Path) -> list[str]:
+        """As `Contender`."""
+        options = ["-P", self.pool, "-c", str(self.slots), "-Q", queue, "-l", "WARNING", *_ALONE]
+        return [sys.executable, "-m", "celery", "-A", "pos.worker", "worker", "-n", f"{self.name}@%h", *options]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """`greenlane work` with one bulkhead per merchant, and a store of what was done that all its workers share."""
+
+    name: str
+    slots: int
+    is_green: bool = False
+
+    def command(self, queue: str, folder: Path) -> list[str]:
+        """As `Contender`."""
+        flags = {
+            "--slots": self.slots, "--key": "kwargs.merchant", "--task-store": store_url(folder),
+            "--control-dir": folder / FOLDER,
+        }  # fmt: skip
+        program = Path(sys.executable).with_name("greenlane")
+        options = [str(part) for flag, value in flags.items() for part in (flag, value)]
+        green = ["--green"] if self.is_green else []
+        return [str(program), "work", "pos.worker:app", *green, *options, "--", "-Q", queue, "-l", "WARNING"]
+
+
+_ALL: Final[tuple[Contender, ...]] = (
+    Stock("prefork-4", "prefork", 4),
+    Stock("prefork-16", "prefork", 16),
+    Stock("threads-100", "threads", 100),
+    Stock("gevent-200", "gevent", 200),
+    Ours(OURS, 200),
+    Ours(f"{OURS}-green", 200, is_green=True),
+)
+CONTENDERS: Final[Mapping[str, Contender]] = {one.name: one for one in _ALL}
+
+
+def store_url(folder: Path) -> str:
+    """The store of what was called, below the site's folder."""
+    return f"sqlite:///{folder.absolute() / 'done.db'}"
+
+
+def start(contender: Contender, surroundings: Path, log: Path, queue: str = QUEUE) -> Process:
+    """Starts a worker; does not wait for it.
+
+    Args:
+        contender: which.
+        surroundings: the file that says where everything is; what workers keep is beside it.
+        log: where it writes what it has to say.
+        queue: from which it takes orders.
+    """
+    added = {VARIABLE: str(surroundings), "PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "default")}
+    if os.geteuid() == 0:
+        # Celery warns whoever is root; in a container everybody is.
+        added["C_FORCE_ROOT"] = "1"
+    return Process(contender.command(queue, surroundings.parent), log, added)

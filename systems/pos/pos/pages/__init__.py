@@ -1,0 +1,1 @@
+"""The page: orders on their way to each merchant, live."""

@@ -1,0 +1,59 @@
+"""A worker's turn on a real broker: what it does is measured, and no order is forgotten when it is killed."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from greenlane.lab.run.talk import LiveTalk
+from pos.demo.full import offered, saturated
+from pos.demo.slow import slow
+from pos.merchants.names import SLOW
+from pos.site import Site
+
+pytestmark = pytest.mark.system
+TALK = LiveTalk(io.StringIO(), io.StringIO())
+
+
+@pytest.fixture
+def alone(site: Site) -> Iterator[Site]:
+    """The site without its own worker."""
+    site.end_worker("gevent-200", 0)
+    yield site
+    site.start_worker("gevent-200")
+
+
+def prefix(name: str) -> str:
+    """Of the orders' ids: of those that a run before had the shared store knows that they are done."""
+    return f"{name}-{uuid.uuid4().hex[:6]}"
+
+
+def test_a_slow_merchant_stops_four_processes_and_loses_nothing(alone: Site) -> None:
+    alone.set_law(SLOW, median_ms=40_000)
+    try:
+        found = slow(alone, "prefork-4", prefix("slow"), per_s=30, seconds=1.0, talk=TALK, settle_s=1.0)
+    finally:
+        alone.set_law(SLOW, median_ms=20)
+    of_slow = [done for merchant, _, _, done in found["orders"] if merchant == SLOW]
+    of_others = [done for merchant, _, _, done in found["orders"] if merchant != SLOW]
+    assert (len(of_slow), len(of_others)) == (10, 20)
+    assert not any(of_slow) and sum(done is not None for done in of_others) < 20
+    assert found["running_most"][SLOW] == 4 and found["usage"]["processes"] == 5
+    assert (found["lost"], found["effects_doubled"]) == (0, 0)
+
+
+def test_a_full_queue_and_an_even_rate_are_measured_in_a_window_of_their_own(alone: Site) -> None:
+    for merchant in alone.around.names():
+        alone.set_law(merchant, median_ms=200)
+    full = saturated(alone, "prefork-4", prefix("full"), call_s=0.2, seconds=0.5, talk=TALK, warm_s=0.2)
+    for merchant in alone.around.names():
+        alone.set_law(merchant, median_ms=20)
+    assert len(full["done_ms"]) <= 40 and min(full["done_ms"], default=0) >= 0
+    assert (full["lost"], full["effects_doubled"], full["emptied"]) == (0, 0, False) and full["usage"]["cpu_ns"] > 0
+    even = offered(alone, "prefork-4", prefix("even"), per_s=20, call_s=0.1, seconds=0.5, talk=TALK)
+    # A machine that is busy with something else has a longer window, and answers after it.
+    assert len(even["latency_ms"]) >= 8 and any(even["latency_ms"])
+    assert (even["lost"], even["calls_repeated"]) == (0, 0)
