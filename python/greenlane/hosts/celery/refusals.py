@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from greenlane.errors import HostError
@@ -82,6 +82,29 @@ def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iter
     transport = transport if isinstance(transport, str) else "amqp"
     options = conf.broker_transport_options or {}
     yield from _acks(app)
+    yield from _publishing(conf, transport, options)
+    for queue in app.amqp.queues.consume_from.values():
+        yield from _queue(queue)
+        yield from _dropping(queue, deliveries)
+    yield from _giving_back(app, transport, options, longest_s)
+    if conf.worker_cancel_long_running_tasks_on_connection_loss:
+        yield (
+            "",
+            _refused(
+                "worker_cancel_long_running_tasks_on_connection_loss",
+                True,
+                "False: calls that are cut off with a connection are all made again",
+                "leave it out; what ended meanwhile is acknowledged when it is delivered again",
+            ),
+        )
+    if autoscale:
+        yield (
+            "",
+            _refused("autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"),
+        )
+
+
+def _publishing(conf: Any, transport: str, options: Mapping[str, Any]) -> Iterator[tuple[str, HostError]]:
     if transport in _AMQP and not options.get("confirm_publish"):
         yield (
             "no-confirms",
@@ -102,9 +125,11 @@ def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iter
                 "leave it out: persistent is Celery's default",
             ),
         )
-    for queue in app.amqp.queues.consume_from.values():
-        yield from _queue(queue)
-        yield from _dropping(queue, deliveries)
+
+
+def _giving_back(
+    app: Any, transport: str, options: Mapping[str, Any], longest_s: float
+) -> Iterator[tuple[str, HostError]]:
     if transport not in _SAFE:
         yield (
             "broker",
@@ -127,21 +152,6 @@ def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iter
                     f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
                 ),
             )
-    if conf.worker_cancel_long_running_tasks_on_connection_loss:
-        yield (
-            "",
-            _refused(
-                "worker_cancel_long_running_tasks_on_connection_loss",
-                True,
-                "False: calls that are cut off with a connection are all made again",
-                "leave it out; what ended meanwhile is acknowledged when it is delivered again",
-            ),
-        )
-    if autoscale:
-        yield (
-            "",
-            _refused("autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"),
-        )
 
 
 def _acks(app: Any) -> Iterator[tuple[str, HostError]]:
