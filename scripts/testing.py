@@ -49,7 +49,7 @@ _SYSTEM: Final = "system and not soak"
 _LONG: Final = ("--timeout", "180")
 #: About as long as each other.
 _HAZARDS: Final = ("tests/hazards",)
-_HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
+_HOSTS: Final = ("tests/fleet", "tests/hosts", "tests/lanes", "tests/servers")
 _PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
 
 #: kind -> what is run one after the other; what stands together is run side by side.
