@@ -11,7 +11,8 @@ from typing import Final
 
 from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.haproxy import tls
-from greenlane.fleet.haproxy.configuration import Server, Site, gate_name
+from greenlane.fleet.haproxy.gates import gate_name
+from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.places import Places
 from greenlane.fleet.trust import Trust

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.fleet.group import Group, Slot, State
-from greenlane.fleet.haproxy.configuration import gate_name
+from greenlane.fleet.haproxy.gates import gate_name
 from greenlane.fleet.haproxy.runtime import Row
 from greenlane.fleet.lanes import APART, FrontLane
 from greenlane.fleet.limits import word_of
