@@ -14,6 +14,7 @@ from greenlane.errors import FleetError, SettingsError
 __all__ = ["listen"]
 
 _BACKLOG: Final = 4096
+_PORT_MAX: Final = 65535
 _ATTEMPT: Final = "listen"
 
 
@@ -51,6 +52,8 @@ def _internet(address: str) -> socket.socket:
     host = host.strip("[]")
     try:
         found = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        if int(port) > _PORT_MAX:  # it would be another port, less 65536
+            raise ValueError(f"{port} is over {_PORT_MAX}")
     except (socket.gaierror, ValueError, OverflowError) as error:
         rule, hint = f"a host and a port ({error})", "write it as 127.0.0.1:8000"
         raise SettingsError("bind", address, rule, hint, attempted=_ATTEMPT) from None

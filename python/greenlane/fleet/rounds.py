@@ -27,6 +27,8 @@ class Service(Protocol):
     groups: Mapping[str, Group]
     # Its `runtime` has the counters.
     front: Front
+    # Times that it was told to read its settings again, and did.
+    reloads: int
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         """Requests that each worker of a group gets at once, from now on."""

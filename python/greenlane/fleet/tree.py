@@ -52,6 +52,8 @@ _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)
 # How often a worker that leaves is asked whether it has anything left, and one that ends is looked at.
 _LEAVING_S: Final = 0.02
 _STOPPING_S: Final = 0.2
+# Time that a front gets to end at once; then it is killed.
+_END_S: Final = 1.0
 # Fronts that may die in a row before the first has served.
 _FIRST_TRIES: Final = 3
 
@@ -78,6 +80,7 @@ class Tree:
         self.groups: Mapping[str, Group] = {}
         self._lineup: Lineup | None = None
         self._lineups = 0
+        self.reloads = 0
         self._program = found.found()
         self._notify = Notify()
         self._children = Children()
@@ -159,6 +162,7 @@ class Tree:
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
         again = " again" if self._served else ""
         self.say(f"serving {self._application} ({self._kind}) on {where}{again}; workers: {workers}")
+        self.reloads += self._served and self._renewing
         self._served, self._renewing = True, False
 
     def _wait(self) -> None:
@@ -299,6 +303,7 @@ class Tree:
     def _end_late_fronts(self, now_s: float) -> None:
         """Who is still at a front before the present one has had `stop_s`."""
         if self.front.leaving and now_s >= self._leaves_until_s:
+            self._leaves_until_s = now_s + _END_S
             self.front.end_leaving()
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
@@ -402,7 +407,7 @@ class Tree:
         if self.front.running:
             if now_s < self._until_s:
                 return True
-            self._until_s = math.inf
+            self._until_s = now_s + _END_S
             self.front.end()
         for group in self.groups.values():
             group.stop(now_s)

@@ -25,6 +25,7 @@ class Front:
 
     def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child) -> None:
         self._program = program
+        self.version = found.shown(found.version(program))
         self._start = start
         self._file = folder / "haproxy.cfg"
         (folder / assigned.FILE).touch()
@@ -32,6 +33,8 @@ class Front:
         self.child: Child | None = None
         # Those that no longer listen.
         self.leaving: dict[int, Child] = {}
+        # Those that were told to end now.
+        self._told: set[int] = set()
 
     def run(self, text: str, fds: Sequence[int]) -> None:
         """Start with this configuration; one that runs stops to listen and finishes what it has.
@@ -57,6 +60,7 @@ class Front:
 
     def died(self, pid: int, code: int) -> bool:
         """Whether this was the one that serves."""
+        self._told.discard(pid)
         gone = self.leaving.pop(pid, None)
         if self.child is not None and self.child.pid == pid:
             gone, self.child = self.child, None
@@ -71,12 +75,12 @@ class Front:
         self._signal(signal.SIGUSR1, self._all())
 
     def end(self) -> None:
-        """End now."""
-        self._signal(signal.SIGTERM, self._all())
+        """End now; who does not, hung or stopped, is killed by the second call."""
+        self._end(self._all())
 
     def end_leaving(self) -> None:
-        """End those that finish what they have."""
-        self._signal(signal.SIGTERM, list(self.leaving.values()))
+        """End those that finish what they have, as `end`."""
+        self._end(list(self.leaving.values()))
 
     @property
     def running(self) -> bool:
@@ -85,6 +89,11 @@ class Front:
 
     def _all(self) -> list[Child]:
         return [*self.leaving.values(), *([self.child] if self.child else [])]
+
+    def _end(self, children: Sequence[Child]) -> None:
+        self._signal(signal.SIGKILL, [one for one in children if one.pid in self._told])
+        self._signal(signal.SIGTERM, [one for one in children if one.pid not in self._told])
+        self._told.update(one.pid for one in children)
 
     def _signal(self, number: int, children: Sequence[Child]) -> None:
         for child in children:
