@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ SETTINGS = """
 workers = 1
 at_once = 1
 retry_after_s = 7
+metrics_path = "/metrics"
 
 [lanes.soon]
 match = ["/soon*"]
@@ -126,6 +128,12 @@ def test_while_a_loop_is_blocked_others_are_answered_in_time_and_new_ones_go_els
         block.let_go()
         served.serving(2)
         until(lambda: {served.get("/x").split()[0] for _ in range(4)} == {str(one) for one in served.workers()})
+
+
+def test_every_worker_has_its_page_also_while_its_loop_is_blocked(served: Served) -> None:
+    held = served.hold("/stop")
+    pid = held.begun()
+    until(lambda: re.search(rf'greenlane_heavy_phases_running\{{worker="\d+",pid="{pid}"', served.get("/metrics")))
 
 
 def test_a_wait_before_a_trusted_front_counts_and_one_that_cannot_be_does_not(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_each_queue_is_counted_where_it_is(tmp_path: Path) -> None:
     assert (serving["pid"], serving["state"], serving["in_progress"]) == (11, "serving", 2)
     assert (boots["pid"], boots["state"], boots["requests"], boots["since_s"]) == (12, "booting", None, None)
     assert status["routes"] == [{"route": "GET /hog", "lane": "apart", "cpu_ms": 40.0}]
-    assert status["front"] == {"pid": 10}
+    assert status["front"] == {"pid": 10, "log_lost": None}
 
 
 def test_what_workers_told_is_added_up_by_group_with_what_each_has(tmp_path: Path) -> None:

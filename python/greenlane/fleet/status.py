@@ -1,5 +1,6 @@
 """How a service stands, as one object of plain values: for the control socket, `greenlane top` and Prometheus.
 
+front    its process; lines of its access log that nobody read in time
 groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
 lanes    who may take how many places; those without a gate wait in their group's queue
 workers  who boots, serves, leaves; requests that each has
@@ -30,18 +31,21 @@ _REST: Final = "(rest)"
 _ANSWERS: Final = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
 
-def status_of(service: Service, rows: Sequence[Row], apart: Sequence[tuple[str, int]]) -> Status:
+def status_of(
+    service: Service, rows: Sequence[Row], apart: Sequence[tuple[str, int]], log_lost: int | None = None
+) -> Status:
     """How it stands.
 
     Args:
         service: the tree.
         rows: the front's counters.
         apart: (route, mean CPU in ns) of those in lane `apart`.
+        log_lost: lines of the access log that were lost; None = there is none.
     """
     seen = {(row.backend, row.server): row for row in rows}
     front = service.front.child
     return {
-        "front": {"pid": front.pid if front else None},
+        "front": {"pid": front.pid if front else None, "log_lost": log_lost},
         "groups": [_group(service, group, seen) for group in service.groups.values()],
         "lanes": [_lane(service, lane, seen) for lane in service.layout.lanes],
         "workers": [
