@@ -69,7 +69,7 @@ def test_each_queue_is_counted_where_it_is(tmp_path: Path) -> None:
     assert (boots["pid"], boots["state"], boots["requests"], boots["since_s"]) == (12, "booting", None, None)
     assert status["routes"] == [{"route": "GET /hog", "lane": "apart", "cpu_ms": 40.0}]
     bind = [*SETTINGS.bind]
-    assert status["front"] == {"pid": 10, "version": "2.6.12", "bind": bind, "reloads": 3}
+    assert status["front"] == {"pid": 10, "version": "2.6.12", "bind": bind, "reloads": 3, "log_lost": None}
 
 
 def test_the_front_refused_what_no_worker_answered(tmp_path: Path) -> None:

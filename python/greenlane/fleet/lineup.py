@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.fleet.group import Group, Slot
-from greenlane.fleet.haproxy import tls
+from greenlane.fleet.haproxy import due, tls
 from greenlane.fleet.haproxy.gates import gate_name
 from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.layout import Layout
@@ -50,7 +50,8 @@ class Lineup:
     @property
     def gates(self) -> list[str]:
         """The backends before its shared workers."""
-        return [gate_name(lane) for lane in self.layout.lanes if self.layout.gated(lane) and not lane.hard]
+        gates = [gate_name(lane) for lane in self.layout.lanes if self.layout.gated(lane) and not lane.hard]
+        return [*gates, due.NAME] if self.trust.due else gates
 
     def site(self, folder: Path, *, whole: bool = False, gates_before: Iterable[str] = ()) -> Site:
         """What the front is to do, as of now.

@@ -1,6 +1,6 @@
 """How a service stands, as one object of plain values: for the control socket, `greenlane top` and Prometheus.
 
-front    HAProxy: its version, where it listens, how often the service was reloaded
+front    HAProxy: version, where it listens, reloads of the service, lines of its access log that nobody read in time
 groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
 lanes    who may take how many places; those without a gate wait in their group's queue
 workers  who boots, serves, leaves; requests that each has
@@ -31,17 +31,20 @@ _REST: Final = "(rest)"
 _ANSWERS: Final = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
 
-def status_of(service: Service, rows: Sequence[Row], apart: Sequence[tuple[str, int]]) -> Status:
+def status_of(
+    service: Service, rows: Sequence[Row], apart: Sequence[tuple[str, int]], log_lost: int | None = None
+) -> Status:
     """How it stands.
 
     Args:
         service: the tree.
         rows: the front's counters.
         apart: (route, mean CPU in ns) of those in lane `apart`.
+        log_lost: lines of the access log that were lost; None = there is none.
     """
     seen = {(row.backend, row.server): row for row in rows}
     return {
-        "front": _front(service),
+        "front": _front(service, log_lost),
         "groups": [_group(service, group, seen) for group in service.groups.values()],
         "lanes": [_lane(service, lane, seen) for lane in service.layout.lanes],
         "workers": [
@@ -52,13 +55,14 @@ def status_of(service: Service, rows: Sequence[Row], apart: Sequence[tuple[str, 
     }  # fmt: skip
 
 
-def _front(service: Service) -> dict[str, object]:
+def _front(service: Service, log_lost: int | None) -> dict[str, object]:
     child = service.front.child
     return {
         "pid": child.pid if child else None,
         "version": service.front.version,
         "bind": [*service.settings.bind, *service.settings.tls_bind],
         "reloads": service.reloads,
+        "log_lost": log_lost,
     }
 
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
 from greenlane.fleet import diversion, folders, whereabouts
+from greenlane.fleet.blocked import Blocked
 from greenlane.fleet.certificate import Renewal
 from greenlane.fleet.child import Children
 from greenlane.fleet.doorkeeper import Doorkeeper
@@ -94,7 +95,7 @@ class Tree:
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
-        self.rounds: list[Round] = [Hung(), self._renewal]
+        self.rounds: list[Round] = [Hung(), self._renewal, *([Blocked()] if kind == "asgi" else [])]
         self._round_s: dict[Round, float] = {}
 
     # -- life

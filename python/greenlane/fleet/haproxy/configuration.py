@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from greenlane.fleet.haproxy import access_log, diverted, gates, peers, requests, sockets, told_apart
+from greenlane.fleet.haproxy import access_log, diverted, due, gates, peers, requests, sockets, told_apart
 from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.haproxy.words import milliseconds, section, word
 from greenlane.fleet.trust import Trust
@@ -29,6 +29,7 @@ def configuration(site: Site) -> str:
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
             sections += [gates.gate(site, lane), gates.behind(site, lane)]
+    sections += due.sections(site)
     sections += [gates.behind_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path:
@@ -90,18 +91,19 @@ def _public(site: Site) -> list[str]:
         *requests.first_lines(),
         *peers.client_lines(site.trust),
         *access_log.lines(site.trust),
-        "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
+        *peers.clock_lines(site.trust),
         *requests.lines(site.trust),
         *_redirected(site.trust),
         *site.frontend_lines,
         *told_apart.choosing(site.layout, site.folder),
         f"{gates.ONCE}  # only what is safe is sent twice",
+        *due.choosing(site),
         *diverted.choosing(site.layout.groups, site.folder, site.version_header),
     ]
     if site.metrics_path:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
     tunnels = sockets.used(site.layout) if site.trust.websockets else ()
-    used = [*diverted.using(site.layout.groups), *told_apart.using(site.layout)]
+    used = [*diverted.using(site.layout.groups), *due.using(site), *told_apart.using(site.layout)]
     return section("frontend public", [*lines, *tunnels, *used])
 
 
@@ -128,6 +130,8 @@ def _group(site: Site, group: str) -> list[str]:
     lines = ["balance leastconn", *site.group_lines]
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {milliseconds(lane.deadline_ms / 1000)}")
+    if version_of(group):
+        lines += due.limit(site)
     lines += map(_server, site.servers[group])
     return section(f"backend {group}", lines)
 

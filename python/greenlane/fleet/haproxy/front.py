@@ -55,7 +55,7 @@ class Front:
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
-        self.child = self._start(command, fds=fds)
+        self.child = self._start(command, fds=fds, apart=True)
         self.runtime.twins = sockets.twins(text)
 
     def died(self, pid: int, code: int) -> bool:

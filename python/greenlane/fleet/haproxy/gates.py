@@ -13,7 +13,7 @@ from greenlane.fleet.haproxy.words import milliseconds, section, word
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import SHARED
 
-__all__ = ["ONCE", "PLACES", "behind", "behind_before", "gate", "gate_name"]
+__all__ = ["ONCE", "PLACES", "behind", "behind_before", "gate", "gate_name", "own_socket"]
 
 #: The one server of a gate.
 PLACES: Final = "places"
@@ -30,7 +30,7 @@ def gate(site: Site, lane: FrontLane) -> list[str]:
     """The backend in which a lane waits: its one server is the way to its group, with the lane's places."""
     places = site.layout.most(lane, site.at_once[site.layout.group_of(lane)])
     lines = [
-        f"server {PLACES} {word(_socket(site, gate_name(lane)))} maxconn {places}",
+        f"server {PLACES} {word(own_socket(site, gate_name(lane)))} maxconn {places}",
         "retries 0",
         "http-reuse never  # an idle connection to itself would keep a HAProxy that is to finish",
     ]
@@ -41,7 +41,7 @@ def gate(site: Site, lane: FrontLane) -> list[str]:
 
 def behind(site: Site, lane: FrontLane) -> list[str]:
     """The frontend behind a gate, which leads to the lane's group."""
-    lines = [f"bind {word(_socket(site, gate_name(lane)))} mode 600"]
+    lines = [f"bind {word(own_socket(site, gate_name(lane)))} mode 600"]
     if lane.priority:
         lines.append(f"http-request set-priority-class int({-lane.priority})")
     lines.append(ONCE)
@@ -52,11 +52,12 @@ def behind(site: Site, lane: FrontLane) -> list[str]:
 def behind_before(site: Site, name: str) -> list[str]:
     """Behind a gate of the configuration before, which is none any more."""
     return section(f"frontend behind-{name}", [
-        f"bind {word(_socket(site, name))} mode 600",
+        f"bind {word(own_socket(site, name))} mode 600",
         ONCE,
         f"default_backend {SHARED}",
     ])  # fmt: skip
 
 
-def _socket(site: Site, name: str) -> str:
+def own_socket(site: Site, name: str) -> str:
+    """Address of a socket on which this HAProxy listens for itself."""
     return f"{site.gates or f'unix@{site.folder}/'}{name}"

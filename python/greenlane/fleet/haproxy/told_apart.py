@@ -13,7 +13,7 @@ from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.match import Match
 
-__all__ = ["LANE_HEADER", "choosing", "using"]
+__all__ = ["LANE_HEADER", "choosing", "priorities", "using"]
 
 #: Tells a worker the lane of a request; "" = none. A client's own is removed.
 LANE_HEADER: Final = "x-greenlane-lane"
@@ -33,8 +33,7 @@ def choosing(layout: Layout, folder: Path) -> Iterator[str]:
     for lane in layout.lanes:
         if lane.name:
             yield f"http-request set-header {LANE_HEADER} {word(lane.name)} if {{ {lane_is} -m str {word(lane.name)} }}"
-        if lane.name and lane.priority:
-            yield f"http-request set-priority-class int({-lane.priority}) if {{ {lane_is} -m str {word(lane.name)} }}"
+        yield from _priority(lane)
 
 
 def using(layout: Layout) -> Iterator[str]:
@@ -45,6 +44,17 @@ def using(layout: Layout) -> Iterator[str]:
             yield f"use_backend {backend} if {{ var(txn.lane) -m str {word(lane.name)} }}"
         else:
             yield f"default_backend {backend}"
+
+
+def priorities(layout: Layout) -> Iterator[str]:
+    """Who goes before whom in a queue."""
+    for lane in layout.lanes:
+        yield from _priority(lane)
+
+
+def _priority(lane: FrontLane) -> Iterator[str]:
+    if lane.name and lane.priority:
+        yield f"http-request set-priority-class int({-lane.priority}) if {{ var(txn.lane) -m str {word(lane.name)} }}"
 
 
 def _assigned(lane: FrontLane, file: Path) -> Iterator[str]:

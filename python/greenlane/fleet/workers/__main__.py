@@ -63,7 +63,7 @@ def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat
         beat(int(beat_fd))
 
     if kind == "asgi":
-        asgi.serve(name, int(socket_fd), ready, turn, float(stop_s))
+        asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
     else:
         wsgi.serve(name, int(socket_fd), int(index), ready, turn)
 
