@@ -51,18 +51,16 @@ def test_a_configuration_that_is_refused_says_why(tmp_path: Path) -> None:
 def test_a_front_that_is_stopped_is_killed_at_the_second_call(tmp_path: Path) -> None:
     children = Children()
     front = Front(find("haproxy", name="HAProxy"), tmp_path, children.start)
-    front.run(
-        f"listen in\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n    bind unix@{tmp_path}/in\n",
-        (),
-    )
+    timeouts = "".join(f"    timeout {one} 1s\n" for one in ("client", "server", "connect"))
+    front.run(f"listen in\n    mode http\n{timeouts}    bind unix@{tmp_path}/in\n", ())
     assert front.child is not None
     front.child.signal(signal.SIGSTOP)
     front.end()
     front.end()
-    ended: list[tuple[int, int]] = []
-    until(lambda: ended.extend(children.reap()) or ended)
-    assert front.died(*ended[0])
-    assert ended[0][1] == -signal.SIGKILL
+    until(lambda: Path(f"/proc/{front.child.pid}/stat").read_text().split()[2] == "Z")  # type: ignore[union-attr]
+    (ended,) = children.reap()
+    assert front.died(*ended)
+    assert ended[1] == -signal.SIGKILL
 
 
 def test_a_socket_that_is_gone_is_told(tmp_path: Path) -> None:

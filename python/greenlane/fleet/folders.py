@@ -20,7 +20,7 @@ __all__ = ["live_in", "made", "remove_left"]
 
 _PREFIX: Final = "greenlane-"
 # A file that tells ours from others' of such a name; there only once the folder is locked.
-_OURS: Final = ".greenlane-serve"
+_OURS: Final = ".greenlane"
 
 
 def made(stack: contextlib.ExitStack, where: Path) -> Path:

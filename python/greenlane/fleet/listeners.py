@@ -6,12 +6,12 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from greenlane.errors import FleetError, SettingsError
 
-__all__ = ["listen"]
+__all__ = ["listen", "listen_also"]
 
 _BACKLOG: Final = 4096
 _PORT_MAX: Final = 65535
@@ -29,6 +29,14 @@ def listen(addresses: Iterable[str]) -> list[socket.socket]:
         sockets = [undone.enter_context(_socket(address)) for address in addresses]
         undone.pop_all()
     return sockets
+
+
+def listen_also(addresses: Iterable[str], have: Mapping[str, socket.socket]) -> dict[str, socket.socket]:
+    """A socket for each address, in this order: those that are there already, and new ones, as `listen`."""
+    wanted = list(addresses)
+    new = [address for address in wanted if address not in have]
+    found = {**have, **dict(zip(new, listen(new), strict=True))}
+    return {address: found[address] for address in wanted}
 
 
 def _socket(address: str) -> socket.socket:

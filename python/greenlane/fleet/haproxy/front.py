@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from greenlane.errors import FrontError
 from greenlane.fleet.child import Child
 from greenlane.fleet.haproxy import assigned, found, sockets
 from greenlane.fleet.haproxy.runtime import Runtime
@@ -24,7 +25,7 @@ class Front:
     """
 
     def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child) -> None:
-        self._program = program
+        self.program = program
         self.version = found.shown(found.version(program))
         self._start = start
         self._file = folder / "haproxy.cfg"
@@ -44,14 +45,19 @@ class Front:
             fds: descriptors of the listening sockets, named `fd@N` in it.
 
         Raises:
-            FrontError: the configuration is refused. What ran goes on.
+            FrontError: the configuration is refused, or cannot be written. What ran goes on.
         """
         trial = self._file.with_suffix(".new")
-        trial.write_text(text)
-        found.check(self._program, trial, fds)
+        try:
+            trial.write_text(text)
+        except OSError as error:
+            rule = f"a folder that can be written to ({error.strerror})"
+            raise FrontError("start the front", name="folder", value=str(trial.parent), rule=rule,
+                             hint="start the service again, and keep others from its folder") from None  # fmt: skip
+        found.check(self.program, trial, fds)
         trial.replace(self._file)
         before = self.child
-        command = [self._program, "-db", "-f", str(self._file)]
+        command = [self.program, "-db", "-f", str(self._file)]
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
