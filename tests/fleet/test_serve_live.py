@@ -23,6 +23,7 @@ from tests.fleet.served import COMMAND, Served, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+APPS_OF = {"wsgi": "mixed", "asgi": "looped"}
 SETTINGS = """
 workers = 2
 auto_lane = true
@@ -127,11 +128,11 @@ def test_one_command_says_what_is_set_and_why(served: Served) -> None:
     assert "bind='127.0.0.1:1', expected the address of a `greenlane serve`" in nobody.stderr
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
-def test_what_goes_leaves_nothing(tmp_path: Path, killed: bool) -> None:
+@pytest.mark.parametrize(("kind", "killed"), [("wsgi", False), ("wsgi", True), ("asgi", True)])
+def test_what_goes_leaves_nothing(tmp_path: Path, kind: str, killed: bool) -> None:
     places = Path("/dev/shm"), Path(tempfile.gettempdir())
     before = {folder for place in places for folder in place.glob("greenlane-*")}
-    with Served(tmp_path, "mixed:app", "workers = 2\n", "--kind", "wsgi") as served:
+    with Served(tmp_path, f"{APPS_OF[kind]}:app", "workers = 2\n", "--kind", kind) as served:
         until(lambda: "see it: greenlane top --control-dir" in served.process.output)
         found = {folder for place in places for folder in place.glob("greenlane-*")} - before
         ours = {folder for folder in found if holds(folder, served.process.pid)}
