@@ -57,7 +57,7 @@ def test_a_front_that_is_stopped_is_killed_at_the_second_call(tmp_path: Path) ->
     front.child.signal(signal.SIGSTOP)
     front.end()
     front.end()
-    until(lambda: Path(f"/proc/{front.child.pid}/stat").read_text().split()[2] == "Z")  # type: ignore[union-attr]
+    until(lambda: Path(f"/proc/{front.child.pid}/stat").read_text().split()[2] == "Z")
     (ended,) = children.reap()
     assert front.died(*ended)
     assert ended[1] == -signal.SIGKILL
