@@ -282,6 +282,7 @@ SERVE: Final[Mapping[str, Metric]] = {
     "lane_in_progress": _gauge("serve_lane_requests_in_progress", "Requests of the lane past its gate."),
     "lane_waiting": _gauge("serve_lane_requests_waiting", "Requests of the lane before its gate."),
     "worker_in_progress": _gauge("serve_worker_requests_in_progress", "Requests that the worker has."),
+    "log_lost": _counter("serve_log_lines_lost", "Lines of the access log that nobody read in time."),
     "route_cpu": _gauge("serve_route_cpu_seconds", "Mean CPU of a request of a route sent to a lane live.", "seconds"),
 }
 

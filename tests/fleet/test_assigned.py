@@ -9,8 +9,9 @@ import pytest
 
 from greenlane.errors import FleetError
 from greenlane.fleet.haproxy.assigned import FILE, NO_LANE, assigned, change
-from greenlane.fleet.haproxy.configuration import Server, Site, configuration
+from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.lanes import APART, lanes_of
 from greenlane.fleet.layout import SHARED, layout_of
 from greenlane.settings import Lane, Settings

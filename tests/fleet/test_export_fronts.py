@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -28,6 +30,7 @@ SETTINGS = """
 workers = 3
 at_once = 1
 health_path = "/healthz"
+trusted_proxies = ["127.0.0.1"]
 
 [lanes.light]
 match = ["/light*", "/l i g h t/<n>"]
@@ -40,6 +43,8 @@ headers = { x-who = "me*" }
 kind = "hard"
 processes = 1
 """
+# A longer pause changes nothing.
+WAIT_S = 0.1
 FRONTS = ("haproxy", "nginx", "envoy")
 
 
@@ -157,8 +162,13 @@ def test_haproxy_has_one_queue_over_all_servers_and_keeps_their_reserves(both: B
         first = next(hog for hog in hogs if hog.runs)
         first.let_go()
         until(lambda: sum(hog.runs for hog in hogs) == 3)
-        for hog in hogs:
-            (both.folder / f"{hog.name}.let_go").touch()
+        with ThreadPoolExecutor() as pool:
+            left = pool.submit(through.get, "/left", headers={"grpc-timeout": "60S"})
+            until(lambda: [row.queued for row in runtime.rows("gate", "BACKEND")] == [2])
+            time.sleep(WAIT_S)
+            for hog in hogs:
+                (both.folder / f"{hog.name}.let_go").touch()
+            assert int(left.result()) <= 60_000 - WAIT_S * 1000  # the wait in the front counts at the server
         for hog in hogs:
             if hog is not first:
                 hog.let_go()

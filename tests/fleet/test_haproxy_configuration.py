@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.fleet.haproxy.configuration import Server, Site, configuration
+from greenlane.fleet.haproxy.configuration import configuration
+from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.layout import layout_of
 from greenlane.fleet.trust import Trust

@@ -8,8 +8,9 @@ import pytest
 
 from greenlane.errors import FleetError
 from greenlane.fleet.group import Group
-from greenlane.fleet.haproxy.configuration import Server, Site, configuration
+from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.runtime import Runtime
+from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.layout import FIRST_AT_ONCE, SHARED, Layout, layout_of
 from greenlane.fleet.places import Chosen, Places
 from greenlane.settings import Lane, Settings

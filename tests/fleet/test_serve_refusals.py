@@ -56,3 +56,15 @@ def test_a_haproxy_that_will_not_do(
     error = capsys.readouterr().err
     assert said in error
     assert "hint: " in error
+
+
+@pytest.mark.slow
+def test_an_application_that_is_none_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GREENLANE_CONFIG", raising=False)
+    assert main(["serve", "nowhere_at_all:app"]) == 2
+    error = capfd.readouterr().err
+    assert "application='nowhere_at_all:app', expected a module that can be imported" in error
+    assert error.count("hint: ") == 1

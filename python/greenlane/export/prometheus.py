@@ -119,6 +119,7 @@ def merged(texts: Iterable[str]) -> str:
 
 
 def _served(status: Mapping[str, Any]) -> Iterator[tuple[Metric, Labels, float | None]]:
+    yield SERVE["log_lost"], {}, status.get("front", {}).get("log_lost")
     for row in status.get("groups", ()):
         group = {"group": str(row["group"])}
         yield SERVE["at_once"], {**group, "by": str(row["by"])}, row["at_once"]

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from greenlane.fleet.log_pipe import opened_anew
+
 __all__ = ["Child", "Children", "die_with_parent"]
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -28,15 +30,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Child:
     """A process that runs. `Children.reap` says when it has ended."""
 
-    def __init__(self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None, apart: bool = False
+    ) -> None:
         """Start `command` with our environment, stdout, stderr and the descriptors `fds` under the same numbers.
+
+        Args:
+            command: program and arguments.
+            fds: descriptors.
+            cwd: its directory; None = ours.
+            apart: pipes that are our stdout and stderr are opened anew, see `log_pipe`.
 
         Raises:
             OSError: it cannot be started.
         """
-        self._process = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, pass_fds=fds, preexec_fn=die_with_parent, process_group=0, cwd=cwd,
-        )  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            out, err = (stack.enter_context(opened_anew(fd)) if apart else None for fd in (1, 2))
+            self._process = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=fds,
+                preexec_fn=die_with_parent, process_group=0, cwd=cwd,
+            )  # fmt: skip
         self.pid = self._process.pid
 
     def signal(self, number: int) -> None:
@@ -56,9 +69,11 @@ class Children:
     def __init__(self) -> None:
         self._running: dict[int, Child] = {}
 
-    def start(self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None) -> Child:
+    def start(
+        self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None, apart: bool = False
+    ) -> Child:
         """Start one; see `Child`."""
-        child = Child(command, fds=fds, cwd=cwd)
+        child = Child(command, fds=fds, cwd=cwd, apart=apart)
         self._running[child.pid] = child
         return child
 

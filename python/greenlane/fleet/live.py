@@ -11,11 +11,14 @@ from pathlib import Path
 
 from greenlane.control import Server
 from greenlane.errors import GreenlaneError
+from greenlane.fleet import whereabouts
 from greenlane.fleet.apart import Assignment
 from greenlane.fleet.group import State
 from greenlane.fleet.haproxy.runtime import Row
 from greenlane.fleet.limits import Limits, Worked
+from greenlane.fleet.log_pipe import LogLost
 from greenlane.fleet.measured import Asking, Came, Since
+from greenlane.fleet.page import page_of
 from greenlane.fleet.rounds import Service
 from greenlane.fleet.scrape import Scrape
 from greenlane.fleet.status import Status, status_of
@@ -44,6 +47,7 @@ class Live:
         self._assignment = Assignment()
         self._status: Status = {}
         self._sockets: list[Path] = []
+        self._lost = LogLost()
 
     def look(self, service: Service, now_s: float) -> None:
         """Look, set what should be, say how it stands."""
@@ -56,7 +60,7 @@ class Live:
             self._limits.look(service, worked, blind=blind)
             self._assignment.look(service, worked)
         finally:
-            self._status = status_of(service, rows, self._assignment.apart)
+            self._status = status_of(service, rows, self._assignment.apart, self._log_lost(service, now_s))
 
     def close(self) -> None:
         """End the threads. Idempotent."""
@@ -101,14 +105,22 @@ class Live:
 
     def _offer(self, service: Service) -> None:
         """Let Prometheus ask, if the settings say where."""
-        answers = self._kind == "wsgi"
-        groups = service.groups.values() if answers else ()
-        self._sockets = [slot.socket for group in groups for slot in group.of(State.SERVING)]
+        sockets = [slot.socket for group in service.groups.values() for slot in group.of(State.SERVING)]
+        self._sockets = sockets if self._kind == "wsgi" else [page_of(one) for one in sockets]
         if service.settings.metrics_path and self._scrape is None:
             try:
                 self._scrape = Scrape(service.folder, self.served, lambda: self._sockets)
             except OSError as error:
                 service.say(f"no metrics: {error}")
+
+    def _log_lost(self, service: Service, now_s: float) -> int | None:
+        """What the access log has lost, which is said once a minute."""
+        if not service.settings.access_log:
+            return None
+        lost = service.front.runtime.lost_lines()
+        if line := self._lost.line(lost, now_s):
+            service.say(line)
+        return lost
 
     def _begin_to_tell(self, service: Service, folder: str) -> None:
         try:
@@ -117,6 +129,7 @@ class Live:
         except GreenlaneError as error:  # the service goes on without
             service.say(str(error))
         else:
+            whereabouts.lead(service.folder, Path(folder, f"{os.getpid()}.sock"))
             service.say(f"see it: greenlane top --control-dir {folder} --pid {os.getpid()}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from greenlane.fleet.group import Group
-from greenlane.fleet.haproxy.configuration import PLACES, gate_name
+from greenlane.fleet.haproxy.gates import PLACES, gate_name
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import FIRST_AT_ONCE, Layout
 from greenlane.settings import Settings

@@ -37,6 +37,9 @@ class Trust:
     http2: bool = True
     # WebSockets per worker beside its places; 0 = they take places.
     websockets: int = 0
+    # Whether the front answers at a deadline, since workers may not; and what brings one.
+    due: bool = False
+    deadline_headers: tuple[str, ...] = ()
     # Clear requests are sent to https, but for the path "" = none.
     redirect: bool = False
     # "" = none.
@@ -64,6 +67,8 @@ def trust_of(settings: Settings, kind: str = "wsgi") -> Trust:
         client_connections=settings.client_connections,
         http2=settings.http2,
         websockets=settings.websockets if kind == "asgi" else 0,
+        due=kind == "asgi",
+        deadline_headers=tuple(name.lower() for name in settings.deadline_headers),
         redirect=settings.tls_redirect,
         access_log=settings.access_log,
         request_id_header=settings.request_id_header.lower(),

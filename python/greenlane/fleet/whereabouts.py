@@ -13,10 +13,14 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from greenlane.errors import ControlError
 
-__all__ = ["announce", "folder_of", "withdraw"]
+__all__ = ["announce", "control_of", "folder_of", "lead", "withdraw"]
+
+# A link in the folder of a service.
+_CONTROL: Final = "control"
 
 
 def announce(folder: Path, addresses: Iterable[str]) -> None:
@@ -25,6 +29,9 @@ def announce(folder: Path, addresses: Iterable[str]) -> None:
     with contextlib.suppress(OSError):
         home.mkdir(mode=0o700, exist_ok=True)
         if _is_ours(home):
+            for link in home.iterdir():
+                if link.is_symlink() and not link.exists():
+                    link.unlink(missing_ok=True)  # of one that was killed
             for address in addresses:
                 link = _link(home, address)
                 fresh = link.with_name(f".{link.name}.{os.getpid()}")
@@ -61,6 +68,20 @@ def folder_of(address: str, attempted: str) -> Path:
         attempted, name="bind", value=address, rule="the address of a `greenlane serve` of this user that runs here",
         hint="name its address with --bind, as whoever started it",
     )  # fmt: skip
+
+
+def lead(folder: Path, socket: Path) -> None:
+    """Let commands that know the folder find the control socket, wherever the settings put it."""
+    fresh = folder / f"{_CONTROL}.new"
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(socket)
+    fresh.replace(folder / _CONTROL)
+
+
+def control_of(folder: Path) -> Path:
+    """The control socket of the service whose folder it is; in its first second there is none."""
+    return folder / _CONTROL
 
 
 def _home() -> Path:

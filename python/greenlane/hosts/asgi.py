@@ -16,11 +16,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from greenlane import bootstrap, deadline
-from greenlane._native import Steps
+from greenlane._native import Recorder, Steps
 from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
+from greenlane.export import prometheus
 from greenlane.hosts import asgi_threads
 from greenlane.hosts.observed import front_clock
 from greenlane.hosts.observed.asgi_app import Application, observed
@@ -73,6 +75,14 @@ class Greenlane:
         if self._shedding is not None:
             deadline.CURRENT.set(_Client(send))
         return await observed(self._in_time, self._host, Steps.arrival(), scope, receive, send)
+
+    def metrics(self, labels: Mapping[str, str]) -> str:
+        """Give this process's page for Prometheus; `labels` go on every sample beside `pid`. From any thread."""
+        running = self._running
+        return prometheus.render(
+            running.counters(), running.learned(), mode=running.mode(), pressure=running.pressure(),
+            recorder=Recorder(), labels={**labels, "pid": str(os.getpid())},
+        )  # fmt: skip
 
     async def _in_time(self, scope: Any, receive: Any, send: Any) -> Any:
         response = _Response(send, self._running.settings.retry_after_s)

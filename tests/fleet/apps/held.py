@@ -63,3 +63,5 @@ def check(name: str) -> None:
     except greenlane.Cancelled:
         (FOLDER / f"{name}.cancelled").touch()
         raise
+    finally:
+        (FOLDER / f"{name}.ended").touch()

@@ -1,6 +1,6 @@
-"""An ASGI application that says who answers; `/block` blocks its event loop.
+"""An ASGI application that says who answers; `/block` blocks its event loop, `/stop/hold?NAME` until it is let go.
 
-`/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting.
+Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/block":
         time.sleep(0.3)
     elif scope["path"].endswith(("/hold", "/check")):
-        await hold(scope["query_string"].decode(), checks=scope["path"].endswith("/check"))
+        block = scope["path"].startswith("/stop")
+        await hold(scope["query_string"].decode(), checks=scope["path"].endswith("/check"), block=block)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     said = f"{os.getpid()} {scope['client'][0]} {scope['scheme']}"
     await send({"type": "http.response.body", "body": said.encode()})
 
 
-async def hold(name: str, *, checks: bool) -> None:
+async def hold(name: str, *, checks: bool, block: bool) -> None:
     with (FOLDER / "order").open("a") as order:
         order.write(f"{name}\n")
     (FOLDER / f"{name}.begun").write_text(str(os.getpid()))
     try:
         while not (FOLDER / f"{name}.let_go").exists():
-            await asyncio.sleep(0.002)
+            time.sleep(0.002) if block else await asyncio.sleep(0.002)
             if checks:
                 greenlane.checkpoint()
     except greenlane.Cancelled:
         (FOLDER / f"{name}.cancelled").touch()
         raise
+    finally:
+        (FOLDER / f"{name}.ended").touch()

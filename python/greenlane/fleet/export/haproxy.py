@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.fleet.export.instances import Fleet
-from greenlane.fleet.haproxy.configuration import Server, Site, configuration
+from greenlane.fleet.haproxy.configuration import configuration
+from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.haproxy.words import word
 
 __all__ = ["text"]

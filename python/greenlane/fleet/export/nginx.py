@@ -89,6 +89,7 @@ server {{
         proxy_set_header X-Forwarded-For $remote_addr;
         proxy_set_header X-Forwarded-Proto $scheme;
         proxy_set_header X-Greenlane-Lane "";
+        proxy_set_header X-Request-Start t=$msec;  # deadlines count from here where we are a trusted proxy
         proxy_connect_timeout 1s;
         proxy_read_timeout 1h;  # deadlines are the lanes'
         proxy_next_upstream error;  # what is not safe to send twice is only sent again when it was not sent

@@ -6,79 +6,21 @@ comment in the text itself, where the person who reads it at night looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from greenlane.fleet.haproxy import access_log, diverted, peers, requests, sockets
-from greenlane.fleet.haproxy.assigned import FILE
-from greenlane.fleet.haproxy.words import word
-from greenlane.fleet.lanes import FrontLane
-from greenlane.fleet.layout import SHARED, Layout
-from greenlane.fleet.match import Match
+from greenlane.fleet.haproxy import access_log, diverted, due, gates, peers, requests, sockets, told_apart
+from greenlane.fleet.haproxy.site import Server, Site
+from greenlane.fleet.haproxy.words import milliseconds, section, word
 from greenlane.fleet.trust import Trust
 from greenlane.fleet.versions import version_of
 
-__all__ = ["LANE_HEADER", "METRICS", "PLACES", "Server", "Site", "configuration", "gate_name"]
+__all__ = ["METRICS", "configuration"]
 
-#: Tells a worker the lane of a request; "" = none. A client's own is removed.
-LANE_HEADER: Final = "x-greenlane-lane"
 #: The socket on which the tree answers Prometheus, and the backend that leads there.
 METRICS: Final = "metrics"
-#: The one server of a gate.
-PLACES: Final = "places"
 _SPARE_S: Final = 5.0
-_ONCE: Final = "http-request disable-l7-retry unless METH_GET or { method OPTIONS TRACE }"
-
-
-@dataclass(frozen=True)
-class Server:
-    """One worker as the front sees it."""
-
-    name: str
-    # Its Unix socket, or an address as HAProxy writes it ("10.0.0.1:8000").
-    socket: Path | str
-    # Most requests that it gets at once.
-    at_once: int
-    # Whether it gets any: a worker that boots or is replaced does not.
-    enabled: bool
-    # Further words of its line.
-    words: str = ""
-
-
-@dataclass(frozen=True)
-class Site:
-    """All that the text is made of."""
-
-    layout: Layout
-    # Group -> its servers; `layout` names the groups.
-    servers: Mapping[str, Sequence[Server]]
-    # Words after `bind`: an address, or the descriptor of a socket ("fd@3").
-    binds: Sequence[str]
-    # Where the sockets of this HAProxy are: its runtime interface, and one for each gate.
-    folder: Path
-    # Group -> requests at once per worker, for which gates are made; live changes go through the runtime socket.
-    at_once: Mapping[str, int]
-    health_path: str = ""
-    # Answered by the tree, on the socket `METRICS` in the folder.
-    metrics_path: str = ""
-    queue_s: float = 30.0
-    head_timeout_s: float = 10.0
-    retry_after_s: int = 1
-    connections: int = 10_000
-    trust: Trust = field(default_factory=Trust)
-    # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
-    gates_before: Sequence[str] = field(default=())
-    # Further lines: of the public frontend, before lanes are told apart; and of `global`.
-    frontend_lines: Sequence[str] = field(default=())
-    global_lines: Sequence[str] = field(default=())
-    # Further lines of each group.
-    group_lines: Sequence[str] = field(default=())
-    # Whose value decides who is diverted; "" = chance.
-    version_header: str = ""
-    # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
-    gates: str = ""
 
 
 def configuration(site: Site) -> str:
@@ -86,27 +28,19 @@ def configuration(site: Site) -> str:
     sections = [_global(site), _defaults(site), _public(site)]
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
-            sections += [_gate(site, lane), _behind(site, lane)]
-    sections += [_behind_before(site, gate) for gate in site.gates_before]
+            sections += [gates.gate(site, lane), gates.behind(site, lane)]
+    sections += due.sections(site)
+    sections += [gates.behind_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path:
         sections.append(_metrics(site))
     if site.trust.websockets:
         sections += [_sockets(site, group) for group in site.layout.groups]
-    return "\n".join("\n".join(section) + "\n" for section in sections)
-
-
-def gate_name(lane: FrontLane) -> str:
-    """The backend of a lane's gate; its one server is `PLACES`."""
-    return f"gate-{lane.name}" if lane.name else "gate"
-
-
-def _section(head: str, lines: Iterable[str]) -> list[str]:
-    return [head, *(f"    {line}" for line in lines)]
+    return "\n".join("\n".join(lines) + "\n" for lines in sections)
 
 
 def _global(site: Site) -> list[str]:
-    return _section("global", [
+    return section("global", [
         "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
@@ -117,15 +51,15 @@ def _global(site: Site) -> list[str]:
 
 def _defaults(site: Site) -> list[str]:
     retry = f"hdr Retry-After {site.retry_after_s}"
-    return _section("defaults", [
+    return section("defaults", [
         "mode http",
         "timeout connect 1s  # a worker answers at once or not at all",
-        f"timeout http-request {_ms(site.head_timeout_s)}",
-        f"timeout client {_ms(_silence_s(site))}  # one that does not read; it must not end before a queue does",
+        f"timeout http-request {milliseconds(site.head_timeout_s)}",
+        f"timeout client {_silence(site)}  # one that does not read; it must not end before a queue does",
         "timeout http-keep-alive 60s",
         "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
         "timeout tunnel 1h",
-        f"timeout queue {_ms(site.queue_s)}",
+        f"timeout queue {milliseconds(site.queue_s)}",
         "option abortonclose  # a client that has gone is not served from the queue",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
         "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
@@ -136,9 +70,9 @@ def _defaults(site: Site) -> list[str]:
     ])  # fmt: skip
 
 
-def _silence_s(site: Site) -> float:
+def _silence(site: Site) -> str:
     waits_s = [site.queue_s, *(lane.deadline_ms / 1000 for lane in site.layout.lanes)]
-    return max(site.trust.silence_s, max(waits_s) + _SPARE_S)
+    return milliseconds(max(site.trust.silence_s, max(waits_s) + _SPARE_S))
 
 
 def _public(site: Site) -> list[str]:
@@ -157,19 +91,20 @@ def _public(site: Site) -> list[str]:
         *requests.first_lines(),
         *peers.client_lines(site.trust),
         *access_log.lines(site.trust),
-        "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here",
+        *peers.clock_lines(site.trust),
         *requests.lines(site.trust),
         *_redirected(site.trust),
         *site.frontend_lines,
-        *_told_apart(site.layout, site.folder),
-        f"{_ONCE}  # only what is safe is sent twice",
+        *told_apart.choosing(site.layout, site.folder),
+        f"{gates.ONCE}  # only what is safe is sent twice",
+        *due.choosing(site),
         *diverted.choosing(site.layout.groups, site.folder, site.version_header),
     ]
     if site.metrics_path:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
     tunnels = sockets.used(site.layout) if site.trust.websockets else ()
-    used = [*diverted.using(site.layout.groups), *_used(site.layout)]
-    return _section("frontend public", [*lines, *tunnels, *used])
+    used = [*diverted.using(site.layout.groups), *due.using(site), *told_apart.using(site.layout)]
+    return section("frontend public", [*lines, *tunnels, *used])
 
 
 def _redirected(trust: Trust) -> Iterator[str]:
@@ -178,113 +113,27 @@ def _redirected(trust: Trust) -> Iterator[str]:
 
 
 def _metrics(site: Site) -> list[str]:
-    return _section(f"backend {METRICS}", [
+    return section(f"backend {METRICS}", [
         "timeout server 30s",
         "retries 0",
         f"server tree {word(f'unix@{site.folder}/{METRICS}')} maxconn 4",
     ])  # fmt: skip
 
 
-def _told_apart(layout: Layout, folder: Path) -> Iterator[str]:
-    """The first lane that matches is a request's lane."""
-    lane_is = "var(txn.lane)"
-    for number, lane in enumerate(layout.lanes):
-        first = "" if number == 0 else f" !{{ {lane_is} -m found }}"
-        for match in lane.matches:
-            conditions = _conditions(lane, match.method_regex, _path_test(match))
-            yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {conditions}{first}"
-    for lane in layout.lanes:
-        if lane.auto:
-            yield from _assigned(lane, folder / FILE)
-    for lane in layout.lanes:
-        if lane.name:
-            yield f"http-request set-header {LANE_HEADER} {word(lane.name)} if {{ {lane_is} -m str {word(lane.name)} }}"
-        if lane.name and lane.priority:
-            yield f"http-request set-priority-class int({-lane.priority}) if {{ {lane_is} -m str {word(lane.name)} }}"
-
-
-def _assigned(lane: FrontLane, file: Path) -> Iterator[str]:
-    """What no lane matches may be in the map, which changes live."""
-    left, said = "!{ var(txn.lane) -m found }", f"{{ var(txn.assigned) -m str {word(lane.name)} }}"
-    yield f"http-request set-var-fmt(txn.route) %[method]%[path,url_dec] if {left}"
-    yield f"http-request set-var(txn.assigned) var(txn.route),map_reg({word(str(file))}) if {left}"
-    yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {left} {said}"
-
-
-def _path_test(match: Match) -> str:
-    if match.exact is not None:
-        return f"-m str {word(match.exact)}"
-    if match.prefix is not None:
-        return f"-m beg {word(match.prefix)}"
-    return f"-m reg {word(match.path_regex)}"
-
-
-def _conditions(lane: FrontLane, method_regex: str, path_test: str) -> str:
-    tests = [f"{{ path,url_dec {path_test} }}"]
-    if method_regex:
-        tests.append(f"{{ method -m reg {word(method_regex)} }}")
-    tests += [f"{{ req.fhdr({name}) -m reg {word(regex)} }}" for name, regex in lane.headers]
-    return " ".join(tests)
-
-
-def _used(layout: Layout) -> Iterator[str]:
-    for lane in layout.lanes:
-        backend = gate_name(lane) if layout.gated(lane) else layout.group_of(lane)
-        if lane.name:
-            yield f"use_backend {backend} if {{ var(txn.lane) -m str {word(lane.name)} }}"
-        else:
-            yield f"default_backend {backend}"
-
-
-def _gate(site: Site, lane: FrontLane) -> list[str]:
-    places = site.layout.most(lane, site.at_once[site.layout.group_of(lane)])
-    lines = [
-        f"server {PLACES} {word(_behind_socket(site, lane))} maxconn {places}",
-        "retries 0",
-        "http-reuse never  # an idle connection to itself would keep a HAProxy that is to finish",
-    ]
-    if lane.deadline_ms:
-        lines.insert(0, f"timeout queue {_ms(lane.deadline_ms / 1000)}")
-    return _section(f"backend {gate_name(lane)}", lines)
-
-
-def _behind(site: Site, lane: FrontLane) -> list[str]:
-    lines = [f"bind {word(_behind_socket(site, lane))} mode 600"]
-    if lane.priority:
-        lines.append(f"http-request set-priority-class int({-lane.priority})")
-    lines.append(_ONCE)
-    lines.append(f"default_backend {site.layout.group_of(lane)}")
-    return _section(f"frontend behind-{gate_name(lane)}", lines)
-
-
-def _behind_socket(site: Site, lane: FrontLane) -> str:
-    return _gate_socket(site, gate_name(lane))
-
-
-def _behind_before(site: Site, gate: str) -> list[str]:
-    return _section(f"frontend behind-{gate}", [
-        f"bind {word(_gate_socket(site, gate))} mode 600",
-        _ONCE,
-        f"default_backend {SHARED}",
-    ])  # fmt: skip
-
-
-def _gate_socket(site: Site, gate: str) -> str:
-    return f"{site.gates or f'unix@{site.folder}/'}{gate}"
-
-
 def _sockets(site: Site, group: str) -> list[str]:
     servers = [replace(server, at_once=site.trust.websockets) for server in site.servers[group]]
-    return _section(f"backend {sockets.backend(group)}", ["balance leastconn", *map(_server, servers)])
+    return section(f"backend {sockets.backend(group)}", ["balance leastconn", *map(_server, servers)])
 
 
 def _group(site: Site, group: str) -> list[str]:
     lane = next((one for one in site.layout.lanes if one.hard and site.layout.group_of(one) == group), None)
     lines = ["balance leastconn", *site.group_lines]
     if lane is not None and lane.deadline_ms:
-        lines.append(f"timeout queue {_ms(lane.deadline_ms / 1000)}")
+        lines.append(f"timeout queue {milliseconds(lane.deadline_ms / 1000)}")
+    if version_of(group):
+        lines += due.limit(site)
     lines += map(_server, site.servers[group])
-    return _section(f"backend {group}", lines)
+    return section(f"backend {group}", lines)
 
 
 def _server(server: Server) -> str:
@@ -292,7 +141,3 @@ def _server(server: Server) -> str:
     further = f" {server.words}" if server.words else ""
     state = "" if server.enabled else " disabled"
     return f"server {server.name} {word(where)} maxconn {server.at_once}{further}{state}"
-
-
-def _ms(seconds: float) -> str:
-    return f"{max(1, round(seconds * 1000))}ms"

@@ -13,15 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.trust import Trust
 
-__all__ = ["SECURE", "client_lines", "connection_lines"]
+__all__ = ["SECURE", "START", "client_lines", "clock_lines", "connection_lines"]
 
 #: Whether the client's own connection is TLS, as far as is known.
 SECURE: Final = "var(txn.secure)"
+#: When the first front of ours had the request, in us since 1970; only where it is asked for.
+START: Final = "txn.start"
 _PROXIED: Final = "{ var(txn.proxied) -m found }"
 # Proxies in a row that are looked behind. Arbitrary: an edge, a balancer, an ingress, a sidecar, and one to spare.
 _HOPS: Final = 5
+# What fronts write: us, and ms or s.ms. Older than this is no wait of ours, as for the workers.
+_STARTS: Final = (("[0-9]{16}", 1), ("[0-9]{10}[.]?[0-9]{3}", 1000))
+_OLDEST_US: Final = 600_000_000
 # What applications and servers commonly believe: how names begin, and names. SCRIPT_NAME and the like have an
 # underscore, and such names never get through. One line each, since a regular expression on every name costs 20 us.
 _FORGEABLE_BEGIN: Final = ("x-forwarded", "x-original-", "cf-connecting-ip")
@@ -60,6 +66,28 @@ def client_lines(trust: Trust) -> Iterator[str]:
     yield "http-request set-header x-forwarded-for %[src] if { src -m found }"
     yield f"http-request set-header x-forwarded-proto https if {{ {SECURE} -m found }}"
     yield f"http-request set-header x-forwarded-proto http if !{{ {SECURE} -m found }}"
+
+
+def clock_lines(trust: Trust) -> Iterator[str]:
+    """When the request was here: waits and deadlines count from it. A trusted proxy's own moment stays."""
+    behind = trust.networks or trust.unix
+    if not behind and not trust.due:
+        yield "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here"
+        return
+    if behind:
+        yield from _started_before()
+    yield f"http-request set-var({START}) date(0,us) if !{{ var({START}) -m found }}"
+    yield f"http-request set-header x-request-start t=%[var({START})]  # waits and deadlines count from here"
+
+
+def _started_before() -> Iterator[str]:
+    told, found = "req.fhdr(x-request-start)", f"{{ var({START}) -m found }}"
+    for form, us in _STARTS:
+        digits = f"{told},regsub([^0-9],,g),mul({us})"
+        yield f"http-request set-var({START}) {digits} if {_PROXIED} {{ {told} -m reg {word(f'^(t=)?{form}$')} }}"
+    yield f"http-request set-var(txn.spent) date(0,us),sub({START}) if {found}"
+    yield f"http-request unset-var({START}) if {found} {{ var(txn.spent) -m int lt 0 }}  # its clock is ahead"
+    yield f"http-request unset-var({START}) if {found} {{ var(txn.spent) -m int gt {_OLDEST_US} }}"
 
 
 def _believed(trust: Trust) -> Iterator[str]:

@@ -92,6 +92,11 @@ class Runtime:
         found = re.search(r"^Pid: (\d+)$", self.ask("show info"), re.MULTILINE)
         return int(found[1]) if found else 0
 
+    def lost_lines(self) -> int:
+        """Lines of the access log that nobody has read in time, since the front started."""
+        found = re.search(r"^DroppedLogs: (\d+)$", self.ask("show info"), re.MULTILINE)
+        return int(found[1]) if found else 0
+
     def ask(self, command: str) -> str:
         """The answer to a command."""
         try:

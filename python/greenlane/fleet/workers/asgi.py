@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from greenlane import settings
 from greenlane.errors import PlatformError
+from greenlane.fleet.page import Page, page_of
 from greenlane.fleet.workers import application
 from greenlane.fleet.workers.bodies import Asgi, Bounds
 from greenlane.fleet.workers.uvicorn_http import protocol
@@ -20,7 +22,9 @@ __all__ = ["serve"]
 _KEEPALIVE_S: Final = 3600
 
 
-def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[], None], stop_s: float) -> None:
+def serve(
+    name: str, socket_fd: int, index: int, ready: Callable[[], None], turn: Callable[[], None], stop_s: float
+) -> None:
     """Serve until told to stop; `turn` is called some times a second, unless the loop is blocked. Blocks."""
     try:
         import uvicorn
@@ -32,6 +36,9 @@ def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[
     loaded: Any = application.load(name)
     served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
     found = settings.load()
+    public = socket.socket(fileno=socket_fd)
+    if found.metrics_path:
+        Page(page_of(Path(public.getsockname())), lambda target: served.metrics({"worker": str(index)}))
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
 
     class Server(uvicorn.Server):
@@ -50,4 +57,4 @@ def serve(name: str, socket_fd: int, ready: Callable[[], None], turn: Callable[[
             forwarded_allow_ips="*", log_level="warning", access_log=False,
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )
-    ).run(sockets=[socket.socket(fileno=socket_fd)])  # fmt: skip
+    ).run(sockets=[public])  # fmt: skip
