@@ -676,6 +676,25 @@ class Apart:
         """(route, mean CPU of a request, ns) of those apart, by name."""
 
 @final
+class Shed:
+    """Whether a request of one lane is refused because it would end too late: core's `shed`. Any thread may call.
+
+    Times are of one monotonic clock, ns; a negative one is before its start, and counts as that.
+    """
+
+    def __new__(cls, *, waited_ns: int, stands_ns: int, stands_count: int, frac: float, most: float) -> Shed:
+        """Know nothing yet; `greenlane.policy.ShedRule` says what each value means."""
+
+    def refuses(self, arrival_ns: int, due_ns: int, now_ns: int) -> bool:
+        """Whether a request is refused that is about to begin; `due_ns` 0 = it has no deadline. Cost: 0.1 us."""
+
+    def served(self, took_ns: int, span_ns: int) -> None:
+        """Note what a request took here; `span_ns`: its whole deadline, 0 = none. Cost: 0.1 us, each 16th 1 us."""
+
+    def p99_ns(self) -> int:
+        """What a request takes at most; 0 = fewer than 16 have been seen."""
+
+@final
 class Switches:
     """The greenlet switches of this process, written down. `greenlane.probes.gevent` is its face.
 

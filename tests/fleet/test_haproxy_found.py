@@ -37,7 +37,7 @@ def test_a_haproxy_that_is_too_old_or_none_is_refused(tmp_path: Path, says: str,
 def test_a_configuration_that_is_refused_says_why(tmp_path: Path) -> None:
     file = tmp_path / "haproxy.cfg"
     file.write_text("frontend in\n    bnid 127.0.0.1:1\n")
-    with pytest.raises(FrontError, match=r"it says: .*unknown keyword 'bnid'") as caught:
+    with pytest.raises(FrontError, match=r"configuration='bnid 127.0.0.1:1', .*unknown keyword 'bnid'") as caught:
         found.check(find("haproxy", name="HAProxy"), file)
     assert caught.value.exit_code == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import os
 import re
 import shutil
 import signal
@@ -19,7 +20,8 @@ import httpx
 import pytest
 
 from tests import child
-from tests.fleet.served import Served, until
+from tests.fleet.served import APPS, Served, until
+from tests.fleet.test_divert_route import divert
 from tests.fleet.wire import log, records, talk
 
 pytestmark = [
@@ -39,6 +41,8 @@ tls_bind = ["127.0.0.1:{tls}"]
 tls_certificate = "{folder}/certificate.pem"
 tls_key = "{folder}/key.pem"
 tls_min_version = "1.3"
+version_workers = 1
+versions = {{ next = "{folder}" }}
 """
 STRANGER = "127.0.0.2"
 
@@ -50,6 +54,7 @@ class Trusting(Served):
         self.tls = child.free_port()
         self.unix = folder / "front"
         certificate(folder, "one")
+        (folder / "seen.py").write_bytes((APPS / "seen.py").read_bytes())
         settings = SETTINGS.format(tls=self.tls, folder=folder)
         super().__init__(folder, "seen:asgi", settings, "--kind", "asgi", also=str(self.unix))
 
@@ -204,6 +209,20 @@ def test_websockets_over_both_and_they_take_no_place(served: Trusting) -> None:
         return said
 
     assert [one.split()[:2] for one in asyncio.run(spoken())] == [["127.0.0.1", "ws"], ["127.0.0.1", "wss"]] * 2
+
+
+def test_a_websocket_goes_where_its_route_is_diverted_to(served: Trusting) -> None:
+    async def answers() -> str:
+        """The directory of the worker that does."""
+        async with aiohttp.ClientSession() as session:
+            async with session.ws_connect(f"ws://127.0.0.1:{served.port}/ws/7") as socket_:
+                return os.readlink(f"/proc/{(await socket_.receive_str()).split()[2]}/cwd")
+
+    here = asyncio.run(answers())
+    divert(served, "/ws/*", "--to", "next", "--share", "100%")
+    assert asyncio.run(answers()) == str(served.folder)
+    divert(served, "/ws/*", "--share", "0")
+    assert asyncio.run(answers()) == here
 
 
 def test_an_older_tls_version_than_the_settings_allow_is_refused(served: Trusting) -> None:

@@ -22,9 +22,9 @@ def test_an_application_is_found_by_its_name() -> None:
     assert load("greenlane.fleet.workers.application:load") is load
     with pytest.raises(SettingsError, match="module:attribute"):
         parts("a b:c")
-    with pytest.raises(FleetError, match=r"module='nowhere_at_all'"):
+    with pytest.raises(SettingsError, match="application='nowhere_at_all:app', expected a module that can be imported"):
         load("nowhere_at_all:app")
-    with pytest.raises(FleetError, match="attribute='nope', expected an attribute of os"):
+    with pytest.raises(SettingsError, match="application='os:nope', expected an attribute that os has"):
         load("os:nope")
 
 

@@ -13,6 +13,7 @@
 //! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
 //! | [`at_once`] | how many requests a worker gets at once |
 //! | [`apart`] | which routes go to a lane apart |
+//! | [`shed`] | whether a request that waited is refused because it would end too late |
 //! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
@@ -26,5 +27,6 @@ pub mod order;
 pub mod placed;
 pub mod queue;
 pub mod recording;
+pub mod shed;
 pub mod upstream;
 pub mod weight;

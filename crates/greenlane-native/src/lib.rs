@@ -78,7 +78,7 @@ mod _native {
     #[pymodule_export]
     use super::reference::{BurstSketch, PermitQueue};
     #[pymodule_export]
-    use super::serving::{Apart, AtOnce};
+    use super::serving::{Apart, AtOnce, Shed};
     #[pymodule_export]
     use super::standing::Standing;
     #[pymodule_export]

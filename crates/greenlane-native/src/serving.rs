@@ -1,8 +1,11 @@
-//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane/fleet/limits`, `/apart`.
+//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane/fleet/limits`, `/apart` and
+//! `greenlane/hosts/shedding`.
 
 use greenlane_core::apart::{Apart as CoreApart, ApartRule};
 use greenlane_core::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Ended};
+use greenlane_core::shed::{Shed as CoreShed, ShedRule};
 use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// (route, jobs, CPU ns, I/O ns): sums of what has ended.
 type Row = (String, u64, u64, u64);
@@ -78,6 +81,51 @@ impl Apart {
         rows.map(|(route, cpu_ns)| (route.to_owned(), cpu_ns))
             .collect()
     }
+}
+
+/// See `_native.pyi`.
+#[pyclass(frozen, module = "greenlane._native")]
+pub struct Shed(Mutex<CoreShed>);
+
+#[pymethods]
+impl Shed {
+    #[new]
+    #[pyo3(signature = (*, waited_ns, stands_ns, stands_count, frac, most))]
+    fn new(waited_ns: u64, stands_ns: u64, stands_count: u64, frac: f64, most: f64) -> Self {
+        Self(Mutex::new(CoreShed::new(ShedRule {
+            waited_ns,
+            stands_ns,
+            stands_count,
+            frac,
+            most,
+        })))
+    }
+
+    /// Another clock's step can put an arrival before the start of ours, and a deadline with it.
+    fn refuses(&self, arrival_ns: i64, due_ns: i64, now_ns: i64) -> bool {
+        let due_ns = due_ns.max(i64::from(due_ns != 0));
+        let [arrival_ns, due_ns, now_ns] = [arrival_ns, due_ns, now_ns].map(clamped);
+        self.locked().refuses(arrival_ns, due_ns, now_ns)
+    }
+
+    fn served(&self, took_ns: i64, span_ns: i64) {
+        self.locked().served(clamped(took_ns), clamped(span_ns));
+    }
+
+    fn p99_ns(&self) -> u64 {
+        self.locked().p99_ns()
+    }
+}
+
+impl Shed {
+    /// Never waits for long, and never for the GIL: nothing of Python runs under it.
+    fn locked(&self) -> MutexGuard<'_, CoreShed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn clamped(ns: i64) -> u64 {
+    ns.max(0).unsigned_abs()
 }
 
 fn read(row: &Row) -> (&str, Ended) {

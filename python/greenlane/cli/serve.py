@@ -15,7 +15,7 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.errors import FleetError
+from greenlane.errors import FleetError, SettingsError
 from greenlane.fleet.files import Watch
 from greenlane.fleet.live import Live
 from greenlane.fleet.measured import measuring
@@ -46,7 +46,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
 
     settings = settings_of(arguments)  # what is wrong with them is told before the application is loaded
-    kind = arguments.kind or _kind(arguments.application)
+    kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application)
+    if code:
+        return code  # it has been told why
     with contextlib.ExitStack() as stack:
         if arguments.reload:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
@@ -58,18 +60,24 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         return tree.run()
 
 
-def _kind(application: str) -> str:
-    """Asked of a process of its own, so that the parent of all loads nothing of the application."""
+def _kind(application: str) -> tuple[str, int]:
+    """Asked of a process of its own, so that the parent of all loads nothing of the application.
+
+    Returns:
+        The kind, and 0; or an exit code, of a name that is none.
+    """
     read_fd, write_fd = os.pipe()
     command = [sys.executable, "-m", "greenlane.fleet.workers", "kind", application, str(write_fd)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False)
     os.close(write_fd)
     with os.fdopen(read_fd) as answer:
         kind = answer.read() if done.returncode == 0 else ""
+    if done.returncode in (FleetError.exit_code, SettingsError.exit_code):
+        return "", done.returncode
     if kind not in KINDS:
         hint = "see above what it says, or name --kind"
         raise FleetError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
-    return kind
+    return kind, 0
 
 
 COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)

@@ -9,9 +9,7 @@ what came last.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -21,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from greenlane.control import ask
 from greenlane.errors import ControlError
+from greenlane.fleet import folders
 from greenlane.fleet.group import Group, State
 from greenlane.settings import Settings
 
@@ -34,8 +33,6 @@ _ANSWER_S: Final = 2.0
 # What is recorded is thrown away: room for what a writer holds of each of some workers.
 _RECORD_MB: Final = 16
 _NS_PER_MS: Final = 1_000_000
-_PREFIX: Final = "greenlane-measured-"
-_LOCK: Final = "lock"
 _MEMORY: Final = Path("/dev/shm")
 
 
@@ -51,11 +48,11 @@ def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ
             ours["GREENLANE_CONTROL_DIR"] = settings.control_dir
         elif not settings.control_dir:
             # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
-            ours["GREENLANE_CONTROL_DIR"] = _folder(stack, Path(tempfile.gettempdir()))
+            ours["GREENLANE_CONTROL_DIR"] = str(folders.made(stack, Path(tempfile.gettempdir())))
         if not settings.record_folder and (settings.auto_lane or not settings.at_once):
             in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
-            _remove_left(in_memory)
-            ours["GREENLANE_RECORD_FOLDER"] = _folder(stack, in_memory)
+            folders.remove_left(in_memory)
+            ours["GREENLANE_RECORD_FOLDER"] = str(folders.made(stack, in_memory))
             ours["GREENLANE_RECORD_MAX_MB"] = str(_RECORD_MB)
             ours["GREENLANE_RECORD_STACKS"] = "false"
         before = {name: environ.get(name) for name in ours}
@@ -68,23 +65,6 @@ def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ
                     environ.pop(name, None)
                 else:
                     environ[name] = value
-
-
-def _folder(stack: contextlib.ExitStack, where: Path) -> str:
-    """A folder that goes with us; locked, so that others see whether we are still there."""
-    made = tempfile.mkdtemp(prefix=_PREFIX, dir=where)
-    stack.callback(shutil.rmtree, made, ignore_errors=True)
-    lock = stack.enter_context(open(Path(made, _LOCK), "w"))
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return made
-
-
-def _remove_left(where: Path) -> None:
-    """Remove what killed ones have left: it would stay in memory until the machine is started again."""
-    for lock in where.glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError), open(lock) as held:  # of another user, or of one who is there
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 class Told(NamedTuple):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import math
 import selectors
-import shutil
 import signal
 import socket
 import tempfile
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
-from greenlane.fleet import diversion, whereabouts
+from greenlane.fleet import diversion, folders, whereabouts
 from greenlane.fleet.blocked import Blocked
 from greenlane.fleet.certificate import Renewal
 from greenlane.fleet.child import Children
@@ -107,8 +106,8 @@ class Tree:
         with contextlib.ExitStack() as stack:
             listeners = self._listeners_of(self.settings)
             stack.callback(self._close_listeners)
-            self.folder = Path(tempfile.mkdtemp(prefix="greenlane-"))
-            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            folders.remove_left(Path(tempfile.gettempdir()))
+            self.folder = folders.made(stack, Path(tempfile.gettempdir()))
             stack.callback(whereabouts.withdraw, self.folder)
             diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
@@ -235,6 +234,7 @@ class Tree:
             lineup.settings, lineup.layout, lineup.places, lineup.groups,
         )  # fmt: skip
         self._lineup = lineup
+        diversion.keep(self.folder, lineup.settings.versions)
         if before is not None:
             self._succession.leave(before, now_s + before.settings.stop_s)
             for address in set(before.listeners) - set(lineup.listeners):

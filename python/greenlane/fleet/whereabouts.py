@@ -25,6 +25,9 @@ def announce(folder: Path, addresses: Iterable[str]) -> None:
     with contextlib.suppress(OSError):
         home.mkdir(mode=0o700, exist_ok=True)
         if _is_ours(home):
+            for link in home.iterdir():
+                if link.is_symlink() and not link.exists():
+                    link.unlink(missing_ok=True)  # of one that was killed
             for address in addresses:
                 link = _link(home, address)
                 fresh = link.with_name(f".{link.name}.{os.getpid()}")

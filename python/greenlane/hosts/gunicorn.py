@@ -42,7 +42,7 @@ from greenlane.hosts.gunicorn_front import Front
 from greenlane.hosts.gunicorn_http2 import Http2Worker
 from greenlane.hosts.gunicorn_pool import Pool
 from greenlane.hosts.observed import front_clock
-from greenlane.hosts.shedding import WAITED_NS, Shedding
+from greenlane.hosts.shedding import Shedding
 from greenlane.probes import explain_gevent
 
 __all__ = ["Worker"]
@@ -175,7 +175,7 @@ class Worker(Http2Worker):
         told = gunicorn_head.field(conn.head, b"x-request-start")
         conn.arrival_ns = front_clock.arrival_ns(told) or conn.arrival_ns
         conn.lane = gunicorn_head.field(conn.head, b"x-greenlane-lane")
-        waited = now_ns - conn.arrival_ns >= WAITED_NS
+        waited = now_ns - conn.arrival_ns >= self.shedding.waited_ns
         due_ns = self.due_ns(conn.head, conn.arrival_ns) if waited else 0
         return self.shedding.refuses(conn.lane, conn.arrival_ns, due_ns, now_ns)
 

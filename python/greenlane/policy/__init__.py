@@ -2,7 +2,7 @@
 
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
-from greenlane.policy.serving import ApartRule, AtOnceRule
+from greenlane.policy.serving import ApartRule, AtOnceRule, ShedRule
 from greenlane.policy.upstreams import Outcome, UpstreamRule
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Outcome",
     "PermitRule",
     "QueueRule",
+    "ShedRule",
     "UpstreamRule",
     "permits_of",
     "workers_of",

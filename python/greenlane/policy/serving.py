@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.settings import Settings
 
-__all__ = ["ApartRule", "AtOnceRule"]
+__all__ = ["ApartRule", "AtOnceRule", "ShedRule"]
 
 _NS_PER_MS: Final = 1_000_000
 #: Share of the time in which a worker should compute while requests wait: some 1.5 times the knee, 1 + I/O / CPU, which
@@ -20,6 +20,16 @@ _WINDOW_MS: Final = 1000
 _WINDOW_JOBS: Final = 20
 #: Requests of a route before it goes to a lane apart: the first ones import and fill caches.
 _LEARN_AFTER: Final = 10
+#: Shorter waits are no queue: the time of a hand-over on a busy machine.
+_WAITED_MS: Final = 5
+#: A queue stands when for so long, and for so many requests, nobody came without having waited. Arbitrary: longer than
+#: the bursts of arrivals that a service below capacity has, shorter than any deadline worth keeping.
+_STANDS_MS: Final = 100
+_STANDS_COUNT: Final = 3
+#: One in a hundred that is let in may still end late.
+_SHED_FRAC: Final = 0.99
+#: Share of a deadline that a request is expected to take at most; the rest may always be waited. Arbitrary.
+_SHED_MOST: Final = 0.75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,3 +71,25 @@ class ApartRule:
     def of(cls, settings: Settings) -> ApartRule:
         """Translate settings."""
         return cls(over_ns=round(settings.auto_lane_ms * _NS_PER_MS), learn_after=_LEARN_AFTER)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShedRule:
+    """Arguments of `_native.Shed`, one for one."""
+
+    waited_ns: int
+    stands_ns: int
+    stands_count: int
+    frac: float
+    most: float
+
+    @classmethod
+    def of(cls) -> ShedRule:
+        """Give the rule; no setting changes it: the deadline is the lane's or the request's."""
+        return cls(
+            waited_ns=_WAITED_MS * _NS_PER_MS,
+            stands_ns=_STANDS_MS * _NS_PER_MS,
+            stands_count=_STANDS_COUNT,
+            frac=_SHED_FRAC,
+            most=_SHED_MOST,
+        )

@@ -60,10 +60,18 @@ def check(program: str, configuration: Path, fds: Sequence[int] = ()) -> None:
     done = _run([program, "-c", "-f", str(configuration)], fds)
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if "[ALERT]" in line] or ["nothing"]
-        hint = f"see `{program} -c -f {configuration}`"
-        reason = re.sub(r"^\[ALERT\]\s*(\(\d+\)\s*:)?\s*", "", said[0])
-        raise FrontError("start the front", name="configuration", value=str(configuration),
-                         rule=f"one that HAProxy accepts; it says: {reason}", hint=hint)  # fmt: skip
+        reason = re.sub(r"^\[ALERT\]\s*(\(\d+\)\s*:)?\s*(config\s*:\s*)?", "", said[0])
+        rule = f"one that HAProxy {_shown(version(program))} accepts; it says: {reason}"
+        hint = "change the setting that this line is made of, or install another HAProxy"
+        raise FrontError("start the front", name="configuration", value=_line(configuration, reason) or program,
+                         rule=rule, hint=hint)  # fmt: skip
+
+
+def _line(configuration: Path, reason: str) -> str:
+    """The line that it speaks of: the file goes with us. "" = it names none."""
+    number = re.search(rf"{re.escape(str(configuration))}:(\d+)", reason)
+    lines = configuration.read_text().splitlines()
+    return lines[int(number[1]) - 1].strip() if number and int(number[1]) <= len(lines) else ""
 
 
 def version(program: str) -> tuple[int, ...]:

@@ -16,10 +16,13 @@ import faulthandler
 import logging
 import os
 import signal
+import socket
 import sys
+from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError
+from greenlane.fleet import folders
 from greenlane.fleet.beat import beat
 from greenlane.fleet.workers import application, asgi, wsgi
 
@@ -49,6 +52,7 @@ def main(argv: list[str]) -> int:
 def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, stop_s: str) -> None:
     for fd in (int(socket_fd), int(ready_fd), int(beat_fd)):
         os.set_inheritable(fd, False)
+    _settle(int(socket_fd))
 
     def ready() -> None:
         faulthandler.register(signal.SIGUSR2)  # what a host does to signals, it has done by now
@@ -62,6 +66,15 @@ def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat
         asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
     else:
         wsgi.serve(name, int(socket_fd), int(index), ready, turn)
+
+
+def _settle(socket_fd: int) -> None:
+    """Before anything else registers what is done at the end: the folders go last."""
+    with socket.socket(fileno=os.dup(socket_fd)) as listening:
+        folders.live_in(Path(listening.getsockname()).parent.parent)
+    for name in ("GREENLANE_CONTROL_DIR", "GREENLANE_RECORD_FOLDER"):
+        if folder := os.environ.get(name):
+            folders.live_in(Path(folder))
 
 
 if __name__ == "__main__":

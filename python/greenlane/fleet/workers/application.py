@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, Final
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import SettingsError
 
 __all__ = ["KINDS", "kind_of", "load", "parts"]
 
@@ -29,8 +29,7 @@ def load(name: str) -> Any:
     """The application object; the current directory is importable, as it is for gunicorn and uvicorn.
 
     Raises:
-        SettingsError: the name is none.
-        FleetError: there is no such module or attribute.
+        SettingsError: the name is none; there is no such module or attribute.
         Exception: what the module raises when it is imported.
     """
     module, attribute = parts(name)
@@ -42,11 +41,11 @@ def load(name: str) -> Any:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # another module that the application needs
         hint = "start in the directory that holds it, or correct the name"
-        raise FleetError(_ATTEMPT, name="module", value=module, rule="one that can be imported", hint=hint) from None
+        raise SettingsError("application", name, "a module that can be imported", hint, attempted=_ATTEMPT) from None
     for part in attribute.split("."):
         if not hasattr(found, part):
-            rule, hint = f"an attribute of {module}", f"name what {module} has: `{module}:…`"
-            raise FleetError(_ATTEMPT, name="attribute", value=attribute, rule=rule, hint=hint)
+            rule, hint = f"an attribute that {module} has", f"name what it has: `{module}:…`"
+            raise SettingsError("application", name, rule, hint, attempted=_ATTEMPT)
         found = getattr(found, part)
     return found
 
