@@ -1,8 +1,8 @@
 """Whether the Gateway API gives requests to the lane that `greenlane serve` gives them to.
 
 `serve` goes by the order of the lanes. The Gateway API knows no order between what matches: an exact path counts before
-a prefix, a longer prefix before a shorter one, then a method, then more headers; where a regular expression stands among
-them is each gateway's own choice.
+a prefix, a longer prefix before a shorter one, then a method, then more headers; where a regular expression stands
+among them is each gateway's own choice.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _PIECE: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\[!?[^\]]+\]|.", re.DOTALL)
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether some text matches both globs. Open parts (`<id>`) and `[…]` stand for anything, so True is not certain."""
+    """Whether some text matches both globs. Open parts (`<id>`) and `[…]` stand for anything, so True may be wrong."""
     left, right = _pieces(one), _pieces(other)
 
     @cache

@@ -37,7 +37,7 @@ def http_routes(layout: Layout, services: Mapping[str, str], name: str, gateway:
     for clash in _clashes(layout, services):
         if clash.taken is Rule.OTHER:
             first, second, (wide, narrow), _ = clash
-            rule = f"requests that lane {first.name!r} above it does not take with {wide!r}: a gateway takes {second.name!r}"
+            rule = f"requests that lane {first.name!r} above it leaves ({wide!r}): a gateway takes {second.name!r}"
             hint = f"move [lanes.{second.name}] above [lanes.{first.name}], or narrow one of them"
             raise SettingsError(f"lanes.{second.name}.match", narrow, rule, hint, attempted="write HTTPRoutes")
     rules = [rule for lane in layout.lanes for rule in _rules(lane, services[layout.group_of(lane)])]
