@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -111,6 +112,31 @@ def test_a_client_that_has_left_is_told_at_the_next_checkpoint(served: Served) -
         until(lambda: (served.folder / f"{name}.begun").exists())
     until(lambda: (served.folder / f"{name}.cancelled").exists())
     assert served.get("/x")
+
+
+def test_a_client_that_has_left_the_queue_is_never_served(served: Served) -> None:
+    held = served.hold("/long")
+    held.begun()
+    for headers in ({}, {"grpc-timeout": "60S"}):
+        with contextlib.closing(served.connection()) as connection:
+            connection.request("GET", "/x/hold?gone", headers=headers)
+            served.waiting("shared", 1)
+        served.waiting("shared", 0)
+    held.let_go()
+    assert served.get("/x")
+    assert "gone" not in served.order()
+
+
+def test_an_upstream_is_told_what_is_left(served: Served) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as upstream, ThreadPoolExecutor() as pool:
+        asked = pool.submit(served.get, f"/call?{upstream.getsockname()[1]}", headers={"grpc-timeout": "60S"})
+        called, _ = upstream.accept()
+        with called:
+            told = re.search(rb"(?i)x-envoy-expected-rq-timeout-ms: (\d+)", called.recv(65536))
+            called.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        assert asked.result()
+    assert told is not None
+    assert 0 < int(told[1]) <= 60_000
 
 
 def test_what_is_over_its_time_is_answered_and_told_at_the_next_checkpoint(served: Served) -> None:
