@@ -2,8 +2,8 @@
 
 `/…/hold?NAME` writes `NAME.begun` into the directory of the variable HELD, with the process id, and ends when
 `NAME.let_go` is there; `/…/check?NAME` asks at checkpoints meanwhile, and writes `NAME.cancelled` when told to end.
-`/call?PORT` calls an upstream. `/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms. `/poison?NAME` kills its process,
-`/hang?NAME` never lets go of the GIL. Everything else is answered at once.
+`/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms, `/call?PORT` calls an upstream.
+`/poison?NAME` kills its process, `/hang?NAME` never lets go of the GIL. Everything else is answered at once.
 
 It does not load while `broken` is in the directory.
 """
