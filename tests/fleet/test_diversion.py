@@ -11,21 +11,10 @@ import pytest
 
 from greenlane.errors import ControlError, FleetError, SettingsError
 from greenlane.fleet import diversion, whereabouts
-from greenlane.fleet.diversion import Diverted, change, keep, parsed_share, read
+from greenlane.fleet.diversion import Diverted, change, keep, read
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import layout_of
 from greenlane.settings import Settings
-
-
-@pytest.mark.parametrize(("text", "share"), [("30%", 0.3), ("0.3", 0.3), ("0", 0), ("100%", 1), ("12.5 %", 0.125)])
-def test_a_share_is_read(text: str, share: float) -> None:
-    assert parsed_share(text) == share
-
-
-@pytest.mark.parametrize("text", ["30", "1", "101%", "-1%", "1.5", ""])
-def test_what_could_mean_either_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="a share from 0% to 100%"):
-        parsed_share(text)
 
 
 class Told(Runtime):

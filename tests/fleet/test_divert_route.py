@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from greenlane.cli.main import main
-from tests.fleet.served import APPS, Served, until
+from tests.fleet.served import APPS, Clients, Served, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -98,6 +98,24 @@ def test_what_cannot_be_is_named(served: Served) -> None:
     assert "could mean" not in divert(served, "/x", "--to", "next", "--share", "5", code=2)["said"]
     assert "the version that the share goes to" in divert(served, "/x", "--share", "5%", code=2)["said"]
     assert "ROUTE" in divert(served, "x", "--to", "next", "--share", "5%", code=2)["said"]
+
+
+def test_a_version_and_a_lane_taken_out_by_hup_end_what_they_have(served: Served) -> None:
+    """The last of this module's service."""
+    divert(served, "*", "--to", "next", "--share", "50%")
+    divert(served, "/bikes/*", "--to", "next", "--share", "100%")
+    with contextlib.closing(served.connection()) as held, Clients(served, kept=3, new=3) as clients:
+        held.request("GET", "/bikes/hold?last")
+        until(lambda: "last" in served.order())
+        until(lambda: clients.answers["next"])
+        served.configure("workers = 2\n")
+        served.reload()()
+        clients.some_more()
+        (served.folder / "last.let_go").touch()
+        assert held.getresponse().read().startswith(b"next")
+    assert clients.failures == []
+    assert new(served, "/bikes/7") == 0
+    served.serving(2)
 
 
 def test_a_version_comes_by_hup_and_one_that_does_not_start_changes_nothing(

@@ -1,4 +1,4 @@
-"""What a service leaves behind: nothing when it ends or its workers can end after it, else until the next one starts."""
+"""What a service leaves behind: nothing when it ends or its workers can end after it, else until the next starts."""
 
 from __future__ import annotations
 

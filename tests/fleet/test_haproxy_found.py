@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from greenlane.errors import FleetError, FrontError
+from greenlane.fleet.child import Children
 from greenlane.fleet.haproxy import found
+from greenlane.fleet.haproxy.front import Front
 from greenlane.fleet.haproxy.runtime import Runtime
+from tests.fleet.served import until
 from tests.servers.server import find
 
 
@@ -40,6 +44,23 @@ def test_a_configuration_that_is_refused_says_why(tmp_path: Path) -> None:
     with pytest.raises(FrontError, match=r"configuration='bnid 127.0.0.1:1', .*unknown keyword 'bnid'") as caught:
         found.check(find("haproxy", name="HAProxy"), file)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_a_front_that_is_stopped_is_killed_at_the_second_call(tmp_path: Path) -> None:
+    children = Children()
+    front = Front(find("haproxy", name="HAProxy"), tmp_path, children.start)
+    timeouts = "".join(f"    timeout {one} 1s\n" for one in ("client", "server", "connect"))
+    front.run(f"listen in\n    mode http\n{timeouts}    bind unix@{tmp_path}/in\n", ())
+    assert front.child is not None
+    front.child.signal(signal.SIGSTOP)
+    front.end()
+    front.end()
+    until(lambda: Path(f"/proc/{front.child.pid}/stat").read_text().split()[2] == "Z")  # type: ignore[union-attr]
+    (ended,) = children.reap()
+    assert front.died(*ended)
+    assert ended[1] == -signal.SIGKILL
 
 
 def test_a_socket_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.fleet.served import COMMAND, Served, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+APPS_OF = {"wsgi": "mixed", "asgi": "looped"}
 SETTINGS = """
 workers = 2
 auto_lane = true
@@ -58,9 +59,14 @@ def load(served: Served, *paths: str) -> Iterator[None]:
             client.join()
 
 
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=30)
+
+
 def top(served: Served, *flags: str) -> str:
-    command = [sys.executable, "-c", COMMAND, "top", "--once", "--control-dir", f"{served.folder}/c", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    done = command("top", "--once", "--control-dir", f"{served.folder}/c", *flags)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def status(served: Served) -> dict[str, Any]:
@@ -108,11 +114,25 @@ def test_top_shows_tables(served: Served) -> None:
     assert row["serve"].keys() == status(served).keys()
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
-def test_what_goes_leaves_nothing(tmp_path: Path, killed: bool) -> None:
+def test_one_command_says_what_is_set_and_why(served: Served) -> None:
+    until(lambda: status(served))
+    bind = f"127.0.0.1:{served.port}"
+    told = command("serve", "--status", "--bind", bind)
+    assert bind in told.stdout and "haproxy" in told.stdout and "(rest)" in told.stdout
+    (row,) = json.loads(command("serve", "--status", "--json", "--bind", bind).stdout)["rows"]
+    assert row["pid"] == served.process.pid
+    assert row.keys() - {"pid"} == status(served).keys()
+    assert row["front"]["reloads"] == 0
+    nobody = command("serve", "--status", "--bind", "127.0.0.1:1")
+    assert nobody.returncode == 1
+    assert "bind='127.0.0.1:1', expected the address of a `greenlane serve`" in nobody.stderr
+
+
+@pytest.mark.parametrize(("kind", "killed"), [("wsgi", False), ("wsgi", True), ("asgi", True)])
+def test_what_goes_leaves_nothing(tmp_path: Path, kind: str, killed: bool) -> None:
     places = Path("/dev/shm"), Path(tempfile.gettempdir())
     before = {folder for place in places for folder in place.glob("greenlane-*")}
-    with Served(tmp_path, "mixed:app", "workers = 2\n", "--kind", "wsgi") as served:
+    with Served(tmp_path, f"{APPS_OF[kind]}:app", "workers = 2\n", "--kind", kind) as served:
         until(lambda: "see it: greenlane top --control-dir" in served.process.output)
         found = {folder for place in places for folder in place.glob("greenlane-*")} - before
         ours = {folder for folder in found if holds(folder, served.process.pid)}
@@ -124,7 +144,7 @@ def test_what_goes_leaves_nothing(tmp_path: Path, killed: bool) -> None:
 
 
 def holds(folder: Path, pid: int) -> bool:
-    """Whether a process has a file of this folder open: others may come and go beside us."""
+    """Whether a process has this folder open: others may come and go beside us."""
     with contextlib.suppress(OSError):
-        return any(Path(os.readlink(fd)).parent == folder for fd in Path(f"/proc/{pid}/fd").iterdir())
+        return any(Path(os.readlink(fd)) == folder for fd in Path(f"/proc/{pid}/fd").iterdir())
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,9 +37,9 @@ def service(folder: Path) -> Any:
     for pid, (group, state) in enumerate([(SHARED, State.SERVING), ("lane-mine", State.BOOTING)], start=11):
         slot = groups[group].slots[0]
         slot.pid, slot.state = pid, state
-    front = SimpleNamespace(child=SimpleNamespace(pid=10))
+    front = SimpleNamespace(child=SimpleNamespace(pid=10), version="2.6.12")
     places = Places(SETTINGS, layout.groups)
-    return SimpleNamespace(settings=SETTINGS, layout=layout, groups=groups, places=places, front=front)
+    return SimpleNamespace(settings=SETTINGS, layout=layout, groups=groups, places=places, front=front, reloads=3)
 
 
 def test_each_queue_is_counted_where_it_is(tmp_path: Path) -> None:
@@ -67,7 +68,19 @@ def test_each_queue_is_counted_where_it_is(tmp_path: Path) -> None:
     assert (serving["pid"], serving["state"], serving["in_progress"]) == (11, "serving", 2)
     assert (boots["pid"], boots["state"], boots["requests"], boots["since_s"]) == (12, "booting", None, None)
     assert status["routes"] == [{"route": "GET /hog", "lane": "apart", "cpu_ms": 40.0}]
-    assert status["front"] == {"pid": 10, "log_lost": None}
+    bind = [*SETTINGS.bind]
+    assert status["front"] == {"pid": 10, "version": "2.6.12", "bind": bind, "reloads": 3, "log_lost": None}
+
+
+def test_the_front_refused_what_no_worker_answered(tmp_path: Path) -> None:
+    tree = service(tmp_path)
+    name = tree.groups[SHARED].slots[0].name
+    whole = replace(row(SHARED, "BACKEND"), answers=(0, 50, 0, 0, 9))
+    server = replace(row(SHARED, name), answers=(0, 50, 0, 0, 2))
+    gate = replace(row("gate", "BACKEND"), answers=(0, 0, 0, 0, 4))
+    status = status_of(tree, [whole, server, gate], [])
+    assert status["groups"][0]["refused"] == 7
+    assert [lane["refused"] for lane in status["lanes"] if lane["lane"] == "(rest)"] == [4]
 
 
 def test_what_workers_told_is_added_up_by_group_with_what_each_has(tmp_path: Path) -> None:
@@ -85,10 +98,10 @@ def test_tables_of_a_service_and_none_of_what_is_not_there(tmp_path: Path) -> No
     status = status_of(tree, [row(SHARED, "x", requests=10)], [])
     services = Services()
     first = services.take([{"pid": 7, "serve": status}, {"pid": 8}, {"pid": 9, "serve": {}}], 1.0)
-    assert [columns[0] for _, columns in first] == ["group", "lane", "worker"]
-    assert "requests_per_s" not in first[0][0][0]
+    assert [columns[0] for _, columns in first] == ["haproxy", "group", "lane", "worker"]
+    assert "requests_per_s" not in first[1][0][0]
     later = services.take([{"pid": 7, "serve": status_of(tree, [row(SHARED, "x", requests=30)], [])}], 3.0)
-    assert later[0][0][0]["requests_per_s"] == 10.0
-    assert later[2][0][0]["worker"].startswith("shared/")  # type: ignore[attr-defined]
+    assert later[1][0][0]["requests_per_s"] == 10.0
+    assert later[3][0][0]["worker"].startswith("shared/")  # type: ignore[attr-defined]
     for lines, columns in later:
         assert all(column in line or column == "requests_per_s" for line in lines for column in columns)

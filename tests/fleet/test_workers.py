@@ -26,6 +26,8 @@ def test_an_application_is_found_by_its_name() -> None:
         load("nowhere_at_all:app")
     with pytest.raises(SettingsError, match="application='os:nope', expected an attribute that os has"):
         load("os:nope")
+    with pytest.raises(SettingsError, match="application='os:sep', expected something that can be called, not str"):
+        load("os:sep")
 
 
 def test_the_kind_of_an_application() -> None:

@@ -15,6 +15,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.share_rows import COLUMNS, share_row, tables
 from greenlane.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ __all__ = ["COMMAND"]
 
 Row = dict[str, object]
 _MOST_WAIT_S: Final = 3600
-_SHARE: Final = ("flow", "to", "share_frac", "set_by", "set_at", "effect_s")
-_PRODUCER: Final = ("producer", "seen", "share_frac", "seen_after_s", "said_ago_s", "trouble")
-_QUEUE: Final = ("queue", "side", "ready", "consumers")
+_COLUMNS: Final = {
+    "share": COLUMNS,
+    "producer": ("producer", "seen", "share_frac", "seen_after_s", "said_ago_s", "trouble"),
+    "queue": ("queue", "side", "ready", "consumers"),
+}
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +76,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         with needed("celery", "count waiting orders"):
             import kombu  # noqa: F401
         rows += _queues(arguments.broker, rows[0])
-    _show(rows, arguments, output)
+    tables(rows, _COLUMNS, output, json=arguments.json)
     return code
 
 
@@ -100,18 +103,7 @@ def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[l
 
 
 def _share_row(share: Share, effect_s: float | None) -> Row:
-    set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(share.set_s)) if share.revision else None
-    return {
-        "row": "share",
-        "flow": share.flow,
-        "to": share.to or None,
-        "share_frac": share.share_frac,
-        "set_by": share.set_by or None,
-        "set_at": set_at,
-        "set_s": share.set_s or None,
-        "revision": share.revision,
-        "effect_s": None if effect_s is None else round(effect_s, 3),
-    }
+    return {**share_row(share.flow, share, effect_s), "revision": share.revision}
 
 
 def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
@@ -140,16 +132,6 @@ def _queues(broker: str, share: Row) -> list[Row]:
         {"row": "queue", "queue": one.queue, "side": sides[one.queue], "ready": one.ready, "consumers": one.consumers}
         for one in found
     ]
-
-
-def _show(rows: list[Row], arguments: argparse.Namespace, output: Output) -> None:
-    if arguments.json:
-        output.document("divert", rows)
-        return
-    for kind, columns in (("share", _SHARE), ("producer", _PRODUCER), ("queue", _QUEUE)):
-        of_kind = [row for row in rows if row["row"] == kind]
-        if of_kind:
-            output.table(of_kind, columns)
 
 
 COMMAND: Final = Command("divert", "send a share of orders or requests elsewhere, or show it", _declare, _run)

@@ -10,20 +10,24 @@ from typing import Final
 
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import settings_of
+from greenlane.cli.share_rows import COLUMNS, share_row, tables
 from greenlane.errors import FleetError
-from greenlane.fleet.diversion import Diverted, change, parsed_share, read
+from greenlane.fleet.diversion import Diverted, change, read
 from greenlane.fleet.haproxy.runtime import Row as Counted
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.versions import group_of, version_of
 from greenlane.fleet.whereabouts import folder_of
+from greenlane.tasks.diversion.share import parsed_share
 
 __all__ = ["run"]
 
 Row = dict[str, object]
 _ATTEMPT: Final = "divert a route"
 _GROUPS: Final = ("shared", "lane-", "version-")
-_SHARE: Final = ("flow", "to", "share_frac", "set_by", "set_at", "effect_s")
-_GROUP: Final = ("group", "side", "workers", "current", "queued", "requests", "errors")
+_COLUMNS: Final = {
+    "share": COLUMNS,
+    "group": ("group", "side", "workers", "current", "queued", "requests", "errors"),
+}
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -38,14 +42,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     groups = [row for row in runtime.rows(server="BACKEND") if row.backend.startswith(_GROUPS)]
     if arguments.status:
         found = [one for one in read(folder) if arguments.route in ("", one.route)]
-        rows = [_share_row(one, None) for one in found or [Diverted(arguments.route)]]
+        rows = [share_row(one.route, one, None) for one in found or [Diverted(arguments.route)]]
     else:
         wanted = Diverted(arguments.route, arguments.to, parsed_share(arguments.share), _who(), time.time())
         _refuse_idle(wanted, runtime)
         began_s = time.monotonic()
-        rows = [_share_row(change(folder, runtime, wanted), time.monotonic() - began_s)]
+        set_now = change(folder, runtime, wanted)
+        rows = [share_row(set_now.route, set_now, time.monotonic() - began_s)]
     rows += [_group_row(row, runtime) for row in groups]
-    _show(rows, arguments, output)
+    tables(rows, _COLUMNS, output, json=arguments.json)
     return 0
 
 
@@ -67,20 +72,6 @@ def _who() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def _share_row(one: Diverted, effect_s: float | None) -> Row:
-    set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(one.set_s)) if one.set_s else None
-    return {
-        "row": "share",
-        "flow": one.route,
-        "to": one.to or None,
-        "share_frac": one.share_frac,
-        "set_by": one.set_by or None,
-        "set_at": set_at,
-        "set_s": one.set_s or None,
-        "effect_s": None if effect_s is None else round(effect_s, 4),
-    }
-
-
 def _group_row(row: Counted, runtime: Runtime) -> Row:
     version = version_of(row.backend)
     return {
@@ -98,12 +89,3 @@ def _group_row(row: Counted, runtime: Runtime) -> Row:
 def _workers(rows: list[Counted]) -> int:
     """Those that the front gives requests; it asks none, so a status is as they were told to be."""
     return sum(row.status == "no check" for row in rows if row.server != "BACKEND")
-
-
-def _show(rows: list[Row], arguments: argparse.Namespace, output: Output) -> None:
-    if arguments.json:
-        output.document("divert", rows)
-        return
-    for kind, columns in (("share", _SHARE), ("group", _GROUP)):
-        if of_kind := [row for row in rows if row["row"] == kind]:
-            output.table(of_kind, columns)

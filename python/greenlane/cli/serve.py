@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from greenlane.cli import serve_status
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
@@ -31,13 +32,23 @@ _FLAGS: Final = (
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("application", help="module:attribute of a WSGI or ASGI application, as for gunicorn")
+    parser.add_argument(
+        "application", nargs="?", help="module:attribute of a WSGI or ASGI application, as for gunicorn"
+    )
     parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
     parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
+    parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
+    parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
     declare_settings(parser, _FLAGS)
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
+    if arguments.status:
+        return serve_status.run(arguments, output)
+    if arguments.application is None:
+        arguments.parser.error("an APPLICATION is needed, or --status")
+    if arguments.json:
+        arguments.parser.error("--json needs --status")
     parts(arguments.application)
     if arguments.config is not None:
         os.environ["GREENLANE_CONFIG"] = os.path.abspath(arguments.config)  # the workers read it too

@@ -9,11 +9,13 @@ __all__ = ["Services"]
 
 GROUP_COLUMNS: Final = (
     *("group", "workers", "serving", "at_once", "in_progress", "waiting", "queue_ms", "requests", "requests_per_s"),
-    *("retries", "why"),
+    *("refused", "retries", "why"),
 )
 LANE_COLUMNS: Final = (
     *("lane", "kind", "group", "priority", "deadline_ms", "reserved", "places", "in_progress", "waiting", "queue_ms"),
+    "refused",
 )
+FRONT_COLUMNS: Final = ("haproxy", "pid", "bind", "reloads")
 WORKER_COLUMNS: Final = ("worker", "pid", "state", "in_progress", "at_once", "requests", "since_s")
 ROUTE_COLUMNS: Final = ("route", "lane", "cpu_ms")
 
@@ -32,9 +34,12 @@ class Services:
         tables: list[Table] = []
         for answer in found:
             status = answer.get("serve") or {}
+            front = dict(status.get("front", {}))
+            fronts = [front | {"haproxy": front["version"], "bind": " ".join(front["bind"])}] if front else []
             groups = [self._group(int(answer["pid"]), row, now_s) for row in status.get("groups", ())]
             workers = [{**row, "worker": f"{row['group']}/{row['worker']}"} for row in status.get("workers", ())]
             lanes, routes = list(status.get("lanes", ())), list(status.get("routes", ()))
+            tables += [(fronts, FRONT_COLUMNS)] if fronts else []
             tables += [(groups, GROUP_COLUMNS)] if groups else []
             # Without lanes that one is the group again.
             tables += [(lanes, LANE_COLUMNS)] if len(lanes) > 1 else []

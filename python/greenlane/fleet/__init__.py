@@ -9,8 +9,10 @@ group, backoff         which worker of a group boots, serves, leaves
 child, staff, beat     processes, workers among them, and their signs of life
 doorkeeper             the front kept running, and told who serves
 signals, listeners     signals as bytes, listening sockets
+folders, whereabouts   what goes with the service; how commands find it
 tree, notify           the parent of all
-rounds, hung, files    what it looks at by the clock; workers that hang; code that changes
+rounds, files          what it looks at by the clock; code that changes
+hung, blocked          workers that hang; loops that do not turn
 measured, limits       what the workers measure, and how many requests they get for it
 apart                  routes that go to another lane, live
 live, status, scrape   the round of these three; how it stands, for people and for Prometheus

@@ -20,7 +20,7 @@ from greenlane.errors import FleetError, SettingsError
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.match import parse
 
-__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "parsed_share", "read"]
+__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
 
 #: The front's file.
 MAP: Final = "diverted.map"
@@ -44,21 +44,6 @@ class Diverted:
     set_by: str = ""
     # Seconds since the epoch.
     set_s: float = 0.0
-
-
-def parsed_share(text: str) -> float:
-    """The share of `30%`, `0.3`, `0` or `100%`. Raises SettingsError; a bare `30` or `1` could mean either."""
-    word = text.strip()
-    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]+)?\s*%", word):
-        share = float(word.rstrip("% ")) / 100
-    elif re.fullmatch(r"0|[01]\.[0-9]+", word):
-        share = float(word)
-    else:
-        share = 2.0
-    if share > 1:
-        hint = f"write {word}% for that many of a hundred" if word.isdecimal() else "write 30% or 0.3"
-        raise SettingsError("--share", text, "a share from 0% to 100%", hint, attempted=_ATTEMPT)
-    return share
 
 
 def lay(folder: Path) -> None:

@@ -1,7 +1,8 @@
 """The folders of a service, which go with it: its own, its workers' control sockets, what they measure.
 
-Who lives in one holds its lock, shared: the parent, and each worker. A parent that is killed removes nothing, so the
-last worker does as it ends; and where nobody was left to do so, the next service that starts.
+Who lives in one holds a lock on it, shared: the parent, and each worker. A parent that is killed removes nothing, so
+the last worker does as it ends; and where nobody was left to do so, the next service that starts. systemd-tmpfiles,
+which cleans /tmp by age, leaves what is locked, too.
 """
 
 from __future__ import annotations
@@ -13,23 +14,21 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 __all__ = ["live_in", "made", "remove_left"]
 
 _PREFIX: Final = "greenlane-"
-# Of nobody else's folder with such a name.
-_LOCK: Final = ".greenlane-serve"
+# A file that tells ours from others' of such a name; there only once the folder is locked.
+_OURS: Final = ".greenlane"
 
 
 def made(stack: contextlib.ExitStack, where: Path) -> Path:
     """Make a folder for our user alone, which is there until `stack` closes."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=where))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    fresh = folder / f"{_LOCK}.new"  # nobody sees it before it is locked
-    lock = stack.enter_context(open(fresh, "w"))
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    fresh.rename(folder / _LOCK)
+    stack.callback(os.close, _locked(folder))
+    (folder / _OURS).touch()
     return folder
 
 
@@ -38,21 +37,30 @@ def live_in(folder: Path) -> None:
 
     Does nothing with a folder that is none of ours.
     """
-    with contextlib.suppress(OSError):
-        lock = open(folder / _LOCK)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        atexit.register(_leave, folder, lock)
+    if (folder / _OURS).exists():
+        with contextlib.suppress(OSError):
+            atexit.register(_leave, folder, _locked(folder))
 
 
 def remove_left(where: Path) -> None:
     """Remove what killed services have left there, in memory until the machine is started again."""
-    for path in where.glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError), open(path) as lock:
-            _leave(path.parent, lock)
+    for mark in where.glob(f"{_PREFIX}*/{_OURS}"):
+        with contextlib.suppress(OSError):
+            fd = os.open(mark.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                _leave(mark.parent, fd)
+            finally:
+                os.close(fd)
 
 
-def _leave(folder: Path, lock: IO[str]) -> None:
+def _locked(folder: Path) -> int:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    return fd
+
+
+def _leave(folder: Path, fd: int) -> None:
     with contextlib.suppress(OSError):  # somebody lives there
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock.fileno()).st_uid == os.getuid():
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)

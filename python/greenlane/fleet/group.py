@@ -20,6 +20,9 @@ __all__ = ["Acts", "Group", "Slot", "State"]
 
 # Time that a worker which hangs gets to say where its threads are; then it is killed.
 _SAY_S: Final = 1.0
+# How often a worker that leaves is asked whether it has anything left, and one that ends is looked at.
+_LEAVING_S: Final = 0.02
+_STOPPING_S: Final = 0.2
 
 
 class State(enum.Enum):
@@ -189,6 +192,17 @@ class Group:
             len(serving) == self.workers == len(self.slots) - len(self.of(State.EMPTY))
             and all(slot.generation == self.generation for slot in serving)
         )  # fmt: skip
+
+    def next_s(self, now_s: float) -> float:
+        """When `step` may have something to do, if nothing happens before."""
+        times = [math.inf]
+        if self.of(State.LEAVING):
+            times.append(now_s + _LEAVING_S)
+        if self.of(State.STOPPING):
+            times.append(now_s + _STOPPING_S)
+        if not self.settled and self.backoff.until_s > now_s:
+            times.append(self.backoff.until_s)
+        return min(times)
 
     def _boot(self, number: int) -> None:
         # A dead one's first: who has connected to its socket meanwhile waits there.

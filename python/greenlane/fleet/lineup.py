@@ -11,6 +11,7 @@ from typing import Final
 
 from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.haproxy import due, tls
+from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.gates import gate_name
 from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.layout import Layout
@@ -18,7 +19,7 @@ from greenlane.fleet.places import Places
 from greenlane.fleet.trust import Trust
 from greenlane.settings import Settings
 
-__all__ = ["Lineup"]
+__all__ = ["Lineup", "addresses_of"]
 
 # Arbitrary; some 16 KB each while they say nothing.
 _MOST_CONNECTIONS: Final = 10_000
@@ -43,15 +44,23 @@ class Lineup:
 
     @property
     def fds(self) -> list[int]:
-        """Descriptors of the public sockets, in the order of `bind`, then of `tls_bind`."""
-        addresses = (*self.settings.bind, *self.settings.tls_bind)
-        return [self.listeners[address].fileno() for address in addresses]
+        """Descriptors of the public sockets, in the order of `addresses_of`."""
+        return [self.listeners[address].fileno() for address in addresses_of(self.settings)]
 
     @property
     def gates(self) -> list[str]:
         """The backends before its shared workers."""
         gates = [gate_name(lane) for lane in self.layout.lanes if self.layout.gated(lane) and not lane.hard]
         return [*gates, due.NAME] if self.trust.due else gates
+
+    def is_as(self, settings: Settings, layout: Layout, places: Places, trust: Trust, folder: Path) -> bool:
+        """Whether the front would be told the same under these."""
+        had = self.settings
+        told = (settings.bind, settings.tls_bind, settings.versions, layout.groups)
+        if told != (had.bind, had.tls_bind, had.versions, self.layout.groups):
+            return False
+        there = Lineup(settings, layout, places, self.listeners, self.groups, trust)
+        return configuration(there.site(folder, whole=True)) == configuration(self.site(folder, whole=True))
 
     def site(self, folder: Path, *, whole: bool = False, gates_before: Iterable[str] = ()) -> Site:
         """What the front is to do, as of now.
@@ -76,6 +85,11 @@ class Lineup:
             retry_after_s=settings.retry_after_s, connections=_connections(), version_header=settings.version_header,
             gates_before=[gate for gate in gates_before if gate not in self.gates],
         )  # fmt: skip
+
+
+def addresses_of(settings: Settings) -> tuple[str, ...]:
+    """Where a service listens: `bind`, then `tls_bind`."""
+    return *settings.bind, *settings.tls_bind
 
 
 def _connections() -> int:

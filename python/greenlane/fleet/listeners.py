@@ -6,14 +6,15 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from greenlane.errors import FleetError, SettingsError
 
-__all__ = ["listen"]
+__all__ = ["listen", "listen_also"]
 
 _BACKLOG: Final = 4096
+_PORT_MAX: Final = 65535
 _ATTEMPT: Final = "listen"
 
 
@@ -28,6 +29,14 @@ def listen(addresses: Iterable[str]) -> list[socket.socket]:
         sockets = [undone.enter_context(_socket(address)) for address in addresses]
         undone.pop_all()
     return sockets
+
+
+def listen_also(addresses: Iterable[str], have: Mapping[str, socket.socket]) -> dict[str, socket.socket]:
+    """A socket for each address, in this order: those that are there already, and new ones, as `listen`."""
+    wanted = list(addresses)
+    new = [address for address in wanted if address not in have]
+    found = {**have, **dict(zip(new, listen(new), strict=True))}
+    return {address: found[address] for address in wanted}
 
 
 def _socket(address: str) -> socket.socket:
@@ -51,6 +60,8 @@ def _internet(address: str) -> socket.socket:
     host = host.strip("[]")
     try:
         found = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        if int(port) > _PORT_MAX:  # it would be another port, less 65536
+            raise ValueError(f"{port} is over {_PORT_MAX}")
     except (socket.gaierror, ValueError, OverflowError) as error:
         rule, hint = f"a host and a port ({error})", "write it as 127.0.0.1:8000"
         raise SettingsError("bind", address, rule, hint, attempted=_ATTEMPT) from None

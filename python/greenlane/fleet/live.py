@@ -11,6 +11,7 @@ from pathlib import Path
 
 from greenlane.control import Server
 from greenlane.errors import GreenlaneError
+from greenlane.fleet import whereabouts
 from greenlane.fleet.apart import Assignment
 from greenlane.fleet.group import State
 from greenlane.fleet.haproxy.runtime import Row
@@ -128,6 +129,7 @@ class Live:
         except GreenlaneError as error:  # the service goes on without
             service.say(str(error))
         else:
+            whereabouts.lead(service.folder, Path(folder, f"{os.getpid()}.sock"))
             service.say(f"see it: greenlane top --control-dir {folder} --pid {os.getpid()}")
 
 

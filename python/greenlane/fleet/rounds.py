@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from greenlane.errors import GreenlaneError
 from greenlane.fleet.group import Group, Slot
 from greenlane.fleet.haproxy.front import Front
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.places import Places
 from greenlane.settings import Settings
 
-__all__ = ["Round", "Service"]
+__all__ = ["Round", "Rounds", "Service"]
 
 
 class Service(Protocol):
@@ -27,6 +28,8 @@ class Service(Protocol):
     groups: Mapping[str, Group]
     # Its `runtime` has the counters.
     front: Front
+    # Times that it was told to read its settings again, and did.
+    reloads: int
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         """Requests that each worker of a group gets at once, from now on."""
@@ -52,3 +55,33 @@ class Round(Protocol):
 
         A GreenlaneError is told in the log and the round goes on.
         """
+
+
+class Rounds:
+    """All of them, and when each is due."""
+
+    def __init__(self, first: Sequence[Round]) -> None:
+        self._all = list(first)
+        self._due_s: dict[Round, float] = {}
+
+    def append(self, one: Round) -> None:
+        """Add one, which is due at once."""
+        self._all.append(one)
+
+    def go(self, service: Service, now_s: float, failed: Callable[[GreenlaneError], None]) -> None:
+        """Let each look that is due."""
+        for one in self._all:
+            if now_s >= self._due_s.get(one, 0.0):
+                self._due_s[one] = now_s + one.every_s
+                try:
+                    one.look(service, now_s)
+                except GreenlaneError as error:
+                    failed(error)
+
+    def next_s(self, now_s: float) -> float:
+        """When the next one is due."""
+        return min((self._due_s.get(one, now_s) for one in self._all), default=now_s)
+
+    def all_due(self) -> None:
+        """Let each look at the next opportunity: more has changed than it sees by itself."""
+        self._due_s.clear()

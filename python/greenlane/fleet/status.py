@@ -1,6 +1,6 @@
 """How a service stands, as one object of plain values: for the control socket, `greenlane top` and Prometheus.
 
-front    its process; lines of its access log that nobody read in time
+front    HAProxy: version, where it listens, reloads of the service, lines of its access log that nobody read in time
 groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
 lanes    who may take how many places; those without a gate wait in their group's queue
 workers  who boots, serves, leaves; requests that each has
@@ -43,9 +43,8 @@ def status_of(
         log_lost: lines of the access log that were lost; None = there is none.
     """
     seen = {(row.backend, row.server): row for row in rows}
-    front = service.front.child
     return {
-        "front": {"pid": front.pid if front else None, "log_lost": log_lost},
+        "front": _front(service, log_lost),
         "groups": [_group(service, group, seen) for group in service.groups.values()],
         "lanes": [_lane(service, lane, seen) for lane in service.layout.lanes],
         "workers": [
@@ -54,6 +53,17 @@ def status_of(
         ],
         "routes": [{"route": route, "lane": APART, "cpu_ms": round(cpu_ns / 1e6, 3)} for route, cpu_ns in apart],
     }  # fmt: skip
+
+
+def _front(service: Service, log_lost: int | None) -> dict[str, object]:
+    child = service.front.child
+    return {
+        "pid": child.pid if child else None,
+        "version": service.front.version,
+        "bind": [*service.settings.bind, *service.settings.tls_bind],
+        "reloads": service.reloads,
+        "log_lost": log_lost,
+    }
 
 
 def _group(service: Service, group: Group, seen: Mapping[tuple[str, str], Row]) -> dict[str, object]:
@@ -72,6 +82,7 @@ def _group(service: Service, group: Group, seen: Mapping[tuple[str, str], Row]) 
         "queue_ms": whole.queue_ms if whole else None,
         "answer_ms": whole.answer_ms if whole else None,
         "requests": sum(row.requests for row in servers),
+        "refused": _refused(whole, servers),
         "retries": sum(row.retries for row in servers),
         "answers": dict(zip(_ANSWERS, whole.answers if whole else (0,) * len(_ANSWERS), strict=True)),
     }
@@ -90,6 +101,7 @@ def _lane(service: Service, lane: FrontLane, seen: Mapping[tuple[str, str], Row]
         "in_progress": None,
         "waiting": None,
         "queue_ms": None,
+        "refused": None,
     }
     backend = gate_name(lane) if layout.gated(lane) else group if lane.hard else ""
     whole = seen.get((backend, _BACKEND))
@@ -98,7 +110,13 @@ def _lane(service: Service, lane: FrontLane, seen: Mapping[tuple[str, str], Row]
         told["in_progress"] = sum(row.current for row in servers)
         told["waiting"] = whole.queued + sum(row.queued for row in servers)
         told["queue_ms"] = whole.queue_ms
+        told["refused"] = _refused(whole, servers)
     return told
+
+
+def _refused(whole: Row | None, servers: Sequence[Row]) -> int:
+    """Requests that the front answered with 5xx itself: nobody was free in time. A worker's own are not among them."""
+    return max(0, whole.answers[4] - sum(row.answers[4] for row in servers)) if whole else 0
 
 
 def _worker(group: str, slot: Slot, seen: Mapping[tuple[str, str], Row]) -> dict[str, object]:

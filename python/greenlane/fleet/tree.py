@@ -34,11 +34,11 @@ from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.front import Front
 from greenlane.fleet.hung import Hung
 from greenlane.fleet.layout import Layout, layout_of
-from greenlane.fleet.lineup import Lineup
-from greenlane.fleet.listeners import listen
+from greenlane.fleet.lineup import Lineup, addresses_of
+from greenlane.fleet.listeners import listen_also
 from greenlane.fleet.notify import Notify
 from greenlane.fleet.places import Places
-from greenlane.fleet.rounds import Round
+from greenlane.fleet.rounds import Rounds
 from greenlane.fleet.signals import Signals
 from greenlane.fleet.staff import Staff
 from greenlane.fleet.succession import Succession
@@ -50,11 +50,8 @@ __all__ = ["Tree"]
 
 _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)
-# How often a worker that leaves is asked whether it has anything left, and one that ends is looked at.
-_LEAVING_S: Final = 0.02
-_STOPPING_S: Final = 0.2
-# Fronts that may die in a row before the first has served.
-_FIRST_TRIES: Final = 3
+# Longest wait when nothing is due.
+_LONGEST_S: Final = 60.0
 
 
 class Tree:
@@ -79,6 +76,7 @@ class Tree:
         self.groups: Mapping[str, Group] = {}
         self._lineup: Lineup | None = None
         self._lineups = 0
+        self.reloads = 0
         self._program = found.found()
         self._notify = Notify()
         self._children = Children()
@@ -87,13 +85,11 @@ class Tree:
         self._succession = Succession(self._staff.dismiss)
         self._stopping = False
         self._until_s = math.inf
-        self._leaves_until_s = math.inf  # fronts before the present one
         self._served = False  # has ever been whole
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
-        self.rounds: list[Round] = [Hung(), self._renewal, *([Blocked()] if kind == "asgi" else [])]
-        self._round_s: dict[Round, float] = {}
+        self.rounds = Rounds([Hung(), self._renewal, *([Blocked()] if kind == "asgi" else [])])
 
     # -- life
 
@@ -104,7 +100,7 @@ class Tree:
             GreenlaneError: it cannot start.
         """
         with contextlib.ExitStack() as stack:
-            listeners = self._listeners_of(self.settings)
+            listeners = listen_also(addresses_of(self.settings), {})
             stack.callback(self._close_listeners)
             folders.remove_left(Path(tempfile.gettempdir()))
             self.folder = folders.made(stack, Path(tempfile.gettempdir()))
@@ -129,29 +125,20 @@ class Tree:
         for group in self.groups.values():
             group.step(now_s)
         self._succession.step(now_s, fronts_leave=bool(self.front.leaving))
-        self._end_late_fronts(now_s)
+        self._doorkeeper.end_late(now_s)
         if self._succession.hopeless:
             self._refuse_coming(now_s)
-        elif self._succession.ready and self._may_start_front(now_s):
+        elif self._succession.ready and self._doorkeeper.may_start(now_s, served=self._served):
             self._take_over(now_s)
         absent = self.front.child is None or self._doorkeeper.deaf
-        if self._lineup is not None and absent and self._may_start_front(now_s):
+        if self._lineup is not None and absent and self._doorkeeper.may_start(now_s, served=self._served):
             self._start_again(self._lineup)
         if self._served and self.front.child is not None:
-            self._go_round(now_s)
+            self.rounds.go(self, now_s, self._doorkeeper.failed)
         settled = self._lineup is not None and self._lineup.settled and self._succession.coming is None
         if settled and self.front.child is not None and (self._renewing or not self._served):
             self._tell_ready()
         return True
-
-    def _go_round(self, now_s: float) -> None:
-        for one in self.rounds:
-            if now_s >= self._round_s.get(one, 0.0):
-                self._round_s[one] = now_s + one.every_s
-                try:
-                    one.look(self, now_s)
-                except GreenlaneError as error:
-                    self._doorkeeper.failed(error)
 
     def _tell_ready(self) -> None:
         whereabouts.announce(self.folder, self.settings.bind)
@@ -160,6 +147,7 @@ class Tree:
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
         again = " again" if self._served else ""
         self.say(f"serving {self._application} ({self._kind}) on {where}{again}; workers: {workers}")
+        self.reloads += self._served and self._renewing
         self._served, self._renewing = True, False
 
     def _wait(self) -> None:
@@ -177,25 +165,15 @@ class Tree:
 
     def _pause_s(self) -> float:
         now_s = time.monotonic()
-        pauses = [60.0]
-        for group in self._all_groups():
-            if group.of(State.LEAVING):
-                pauses.append(_LEAVING_S)
-            if group.of(State.STOPPING):
-                pauses.append(_STOPPING_S)
-            if not group.settled:
-                pauses.append(group.backoff.until_s - now_s if group.backoff.until_s > now_s else 60.0)
-        if self.front.child is None and self._lineup is not None:
-            pauses.append(self._doorkeeper.backoff.until_s - now_s)
+        times = [now_s + _LONGEST_S, *(group.next_s(now_s) for group in self._all_groups())]
+        times.append(self._doorkeeper.next_s(now_s, wanted=self._lineup is not None))
         if (until_s := self._succession.first_until_s) is not None:
-            pauses.append(until_s - now_s)
-        if self.front.leaving and self._leaves_until_s > now_s:
-            pauses.append(self._leaves_until_s - now_s)
+            times.append(until_s)
         if self._stopping:
-            pauses.append(self._until_s - now_s)
+            times.append(self._until_s)
         elif self._served and self.front.child is not None:
-            pauses += [self._round_s.get(one, now_s) - now_s for one in self.rounds]
-        return max(0.0, min(pauses))
+            times.append(self.rounds.next_s(now_s))
+        return max(0.0, min(times) - now_s)
 
     def _all_groups(self) -> chain[Group]:
         return chain(self.groups.values(), self._succession.groups())
@@ -260,14 +238,6 @@ class Tree:
             self._renewing = False
             self._notify.ready()
 
-    def _listeners_of(self, settings: Settings) -> dict[str, socket.socket]:
-        """The public sockets: those that are there already, and new ones."""
-        have = self._lineup.listeners if self._lineup else {}
-        addresses = (*settings.bind, *settings.tls_bind)
-        wanted = [address for address in addresses if address not in have]
-        made = dict(zip(wanted, listen(wanted), strict=True))
-        return {address: have[address] if address in have else made[address] for address in addresses}
-
     def _close_listeners(self) -> None:
         for lineup in (self._lineup, self._succession.coming):
             for listener in lineup.listeners.values() if lineup else ():
@@ -275,18 +245,10 @@ class Tree:
 
     # -- the front
 
-    def _may_start_front(self, now_s: float) -> bool:
-        failures = self._doorkeeper.backoff.failures
-        if failures >= _FIRST_TRIES and not self._served:
-            raise FleetError("start the front", name="haproxy", value=self._program, rule="one that stays",
-                             hint="see above what it says")  # fmt: skip
-        return self.front.child is not None or self._doorkeeper.backoff.may_try(now_s)
-
     def _start_front(self, lineup: Lineup, *, gates_before: Sequence[str] = ()) -> None:
-        if self.front.child is not None:
-            self._leaves_until_s = time.monotonic() + self.settings.stop_s
         site = lineup.site(self.folder, gates_before=gates_before)
-        self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values())
+        self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values(),
+                               leave_s=self.settings.stop_s)  # fmt: skip
 
     def _start_again(self, lineup: Lineup) -> None:
         """Another front for what serves: there is none, or it is deaf."""
@@ -297,11 +259,6 @@ class Tree:
                 raise
             self._doorkeeper.deaf = False
             self.say(str(error))
-
-    def _end_late_fronts(self, now_s: float) -> None:
-        """Who is still at a front before the present one has had `stop_s`."""
-        if self.front.leaving and now_s >= self._leaves_until_s:
-            self.front.end_leaving()
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         """Requests that each worker of a group gets at once, from now on."""
@@ -356,11 +313,11 @@ class Tree:
             layout = layout_of(settings)
             places = self.places.followed_by(settings, layout.groups)
             self._drop_coming(now_s)
-            if self._is_same(here, settings, layout, places):
+            if here.is_as(settings, layout, places, trust_of(settings, self._kind), self.folder):
                 self._renewal.take(settings, self.folder)
                 self._renew(here, settings)
                 return
-            lineup = self._made(settings, layout, places, self._listeners_of(settings))
+            lineup = self._made(settings, layout, places, listen_also(addresses_of(settings), here.listeners))
         except GreenlaneError as error:
             self.say(f"not reloaded: {error}")
             return
@@ -369,22 +326,13 @@ class Tree:
         self._renewing = True
         self._succession.begin(lineup, now_s)
 
-    def _is_same(self, here: Lineup, settings: Settings, layout: Layout, places: Places) -> bool:
-        """Whether the front would be told the same."""
-        told = (settings.bind, settings.tls_bind, settings.versions, layout.groups)
-        had = here.settings
-        if told != (had.bind, had.tls_bind, had.versions, here.layout.groups):
-            return False
-        there = Lineup(settings, layout, places, here.listeners, here.groups, trust_of(settings, self._kind))
-        return configuration(there.site(self.folder, whole=True)) == configuration(here.site(self.folder, whole=True))
-
     def _renew(self, here: Lineup, settings: Settings) -> None:
         self.say("replacing every worker, one by one")
         self._notify.reloading()
         self.settings = here.settings = settings
         self.places.read(settings)
         self._renewing = True
-        self._round_s.clear()  # what has changed beside the settings is looked at now
+        self.rounds.all_due()  # what has changed beside the settings is looked at now
         for group in self.groups.values():
             group.stop_s = settings.stop_s
             group.renew()
@@ -404,8 +352,7 @@ class Tree:
         if self.front.running:
             if now_s < self._until_s:
                 return True
-            self._until_s = math.inf
-            self.front.end()
+            self._until_s = self._doorkeeper.end(now_s)
         for group in self.groups.values():
             group.stop(now_s)
             group.step_stopping(now_s)

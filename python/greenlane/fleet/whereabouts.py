@@ -13,10 +13,14 @@ import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from greenlane.errors import ControlError
 
-__all__ = ["announce", "folder_of", "withdraw"]
+__all__ = ["announce", "control_of", "folder_of", "lead", "withdraw"]
+
+# A link in the folder of a service.
+_CONTROL: Final = "control"
 
 
 def announce(folder: Path, addresses: Iterable[str]) -> None:
@@ -64,6 +68,20 @@ def folder_of(address: str, attempted: str) -> Path:
         attempted, name="bind", value=address, rule="the address of a `greenlane serve` of this user that runs here",
         hint="name its address with --bind, as whoever started it",
     )  # fmt: skip
+
+
+def lead(folder: Path, socket: Path) -> None:
+    """Let commands that know the folder find the control socket, wherever the settings put it."""
+    fresh = folder / f"{_CONTROL}.new"
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(socket)
+    fresh.replace(folder / _CONTROL)
+
+
+def control_of(folder: Path) -> Path:
+    """The control socket of the service whose folder it is; in its first second there is none."""
+    return folder / _CONTROL
 
 
 def _home() -> Path:

@@ -12,7 +12,7 @@ from typing import Final
 
 from greenlane.errors import FrontError
 
-__all__ = ["OLDEST", "check", "found", "version"]
+__all__ = ["OLDEST", "check", "found", "shown", "version"]
 
 #: Debian 12's. Older ones may do; none is tested.
 OLDEST: Final = (2, 6)
@@ -42,12 +42,12 @@ def found(path: str | None = None, release: Path = Path("/etc/os-release")) -> s
     where = os.environ.get("PATH", os.defpath) + _ALSO if path is None else path
     program = shutil.which("haproxy", path=where)
     if program is None:
-        rule = f"HAProxy {_shown(OLDEST)} or later"
+        rule = f"HAProxy {shown(OLDEST)} or later"
         raise FrontError("find the front", name="haproxy", value=None, rule=rule, hint=_install(release))
     theirs = version(program)
     if theirs < OLDEST:
-        rule, hint = f"HAProxy {_shown(OLDEST)} or later", "install a later one, or put it first in PATH"
-        raise FrontError("find the front", name=program, value=_shown(theirs), rule=rule, hint=hint)
+        rule, hint = f"HAProxy {shown(OLDEST)} or later", "install a later one, or put it first in PATH"
+        raise FrontError("find the front", name=program, value=shown(theirs), rule=rule, hint=hint)
     return program
 
 
@@ -61,7 +61,7 @@ def check(program: str, configuration: Path, fds: Sequence[int] = ()) -> None:
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if "[ALERT]" in line] or ["nothing"]
         reason = re.sub(r"^\[ALERT\]\s*(\(\d+\)\s*:)?\s*(config\s*:\s*)?", "", said[0])
-        rule = f"one that HAProxy {_shown(version(program))} accepts; it says: {reason}"
+        rule = f"one that HAProxy {shown(version(program))} accepts; it says: {reason}"
         hint = "change the setting that this line is made of, or install another HAProxy"
         raise FrontError("start the front", name="configuration", value=_line(configuration, reason) or program,
                          rule=rule, hint=hint)  # fmt: skip
@@ -110,5 +110,6 @@ def _install(release: Path) -> str:
     return "install your system's package haproxy"
 
 
-def _shown(version: tuple[int, ...]) -> str:
+def shown(version: tuple[int, ...]) -> str:
+    """As people write it: "2.6.12"."""
     return ".".join(map(str, version))

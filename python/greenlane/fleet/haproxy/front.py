@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from greenlane.errors import FrontError
 from greenlane.fleet.child import Child
 from greenlane.fleet.haproxy import assigned, found, sockets
 from greenlane.fleet.haproxy.runtime import Runtime
@@ -24,7 +25,8 @@ class Front:
     """
 
     def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child) -> None:
-        self._program = program
+        self.program = program
+        self.version = found.shown(found.version(program))
         self._start = start
         self._file = folder / "haproxy.cfg"
         (folder / assigned.FILE).touch()
@@ -32,6 +34,8 @@ class Front:
         self.child: Child | None = None
         # Those that no longer listen.
         self.leaving: dict[int, Child] = {}
+        # Those that were told to end now.
+        self._told: set[int] = set()
 
     def run(self, text: str, fds: Sequence[int]) -> None:
         """Start with this configuration; one that runs stops to listen and finishes what it has.
@@ -41,14 +45,19 @@ class Front:
             fds: descriptors of the listening sockets, named `fd@N` in it.
 
         Raises:
-            FrontError: the configuration is refused. What ran goes on.
+            FrontError: the configuration is refused, or cannot be written. What ran goes on.
         """
         trial = self._file.with_suffix(".new")
-        trial.write_text(text)
-        found.check(self._program, trial, fds)
+        try:
+            trial.write_text(text)
+        except OSError as error:
+            rule = f"a folder that can be written to ({error.strerror})"
+            raise FrontError("start the front", name="folder", value=str(trial.parent), rule=rule,
+                             hint="start the service again, and keep others from its folder") from None  # fmt: skip
+        found.check(self.program, trial, fds)
         trial.replace(self._file)
         before = self.child
-        command = [self._program, "-db", "-f", str(self._file)]
+        command = [self.program, "-db", "-f", str(self._file)]
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
@@ -57,6 +66,7 @@ class Front:
 
     def died(self, pid: int, code: int) -> bool:
         """Whether this was the one that serves."""
+        self._told.discard(pid)
         gone = self.leaving.pop(pid, None)
         if self.child is not None and self.child.pid == pid:
             gone, self.child = self.child, None
@@ -71,12 +81,12 @@ class Front:
         self._signal(signal.SIGUSR1, self._all())
 
     def end(self) -> None:
-        """End now."""
-        self._signal(signal.SIGTERM, self._all())
+        """End now; who does not, hung or stopped, is killed by the second call."""
+        self._end(self._all())
 
     def end_leaving(self) -> None:
-        """End those that finish what they have."""
-        self._signal(signal.SIGTERM, list(self.leaving.values()))
+        """End those that finish what they have, as `end`."""
+        self._end(list(self.leaving.values()))
 
     @property
     def running(self) -> bool:
@@ -85,6 +95,11 @@ class Front:
 
     def _all(self) -> list[Child]:
         return [*self.leaving.values(), *([self.child] if self.child else [])]
+
+    def _end(self, children: Sequence[Child]) -> None:
+        self._signal(signal.SIGKILL, [one for one in children if one.pid in self._told])
+        self._signal(signal.SIGTERM, [one for one in children if one.pid not in self._told])
+        self._told.update(one.pid for one in children)
 
     def _signal(self, number: int, children: Sequence[Child]) -> None:
         for child in children:

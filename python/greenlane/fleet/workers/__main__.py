@@ -53,6 +53,7 @@ def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat
     for fd in (int(socket_fd), int(ready_fd), int(beat_fd)):
         os.set_inheritable(fd, False)
     _settle(int(socket_fd))
+    signal.signal(signal.SIGTERM, _end)
 
     def ready() -> None:
         faulthandler.register(signal.SIGUSR2)  # what a host does to signals, it has done by now
@@ -66,6 +67,11 @@ def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat
         asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
     else:
         wsgi.serve(name, int(socket_fd), int(index), ready, turn)
+
+
+def _end(number: int, frame: object) -> None:
+    """While the application is loaded, and what uvicorn raises anew when it has ended: what is registered is done."""
+    sys.exit(0)
 
 
 def _settle(socket_fd: int) -> None:

@@ -29,7 +29,7 @@ def load(name: str) -> Any:
     """The application object; the current directory is importable, as it is for gunicorn and uvicorn.
 
     Raises:
-        SettingsError: the name is none; there is no such module or attribute.
+        SettingsError: the name is none; there is no such module or attribute, or it is no application.
         Exception: what the module raises when it is imported.
     """
     module, attribute = parts(name)
@@ -47,6 +47,9 @@ def load(name: str) -> Any:
             rule, hint = f"an attribute that {module} has", f"name what it has: `{module}:…`"
             raise SettingsError("application", name, rule, hint, attempted=_ATTEMPT)
         found = getattr(found, part)
+    if not callable(found):
+        rule = f"something that can be called, not {type(found).__name__}"
+        raise SettingsError("application", name, rule, "name the application object", attempted=_ATTEMPT)
     return found
 
 
