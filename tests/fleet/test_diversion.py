@@ -11,7 +11,7 @@ import pytest
 
 from greenlane.errors import ControlError, FleetError, SettingsError
 from greenlane.fleet import diversion, whereabouts
-from greenlane.fleet.diversion import Diverted, change, read
+from greenlane.fleet.diversion import Diverted, change, keep, read
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import layout_of
 from greenlane.settings import Settings
@@ -76,6 +76,15 @@ def test_what_the_front_refuses_is_not_written_down(tmp_path: Path) -> None:
         change(tmp_path, told, Diverted("/x", "next", 0.2))
     assert [one.share_frac for one in read(tmp_path)] == [0.1]
     assert told.held == ["^[^:]*:/x$ next:1000"]
+
+
+def test_a_version_that_is_no_more_is_forgotten(tmp_path: Path) -> None:
+    told = Told()
+    change(tmp_path, told, Diverted("/x", "next", 0.1))
+    change(tmp_path, told, Diverted("/y", "other", 1))
+    keep(tmp_path, {"other"})
+    assert [one.route for one in read(tmp_path)] == ["/y"]
+    assert (tmp_path / diversion.MAP).read_text() == "^[^:]*:/y$ other:10000\n"
 
 
 def test_a_service_is_found_by_its_address_and_only_where_nobody_else_may_write(

@@ -141,3 +141,11 @@ def test_a_version_comes_by_hup_and_one_that_does_not_start_changes_nothing(
         os.kill(pid, signal.SIGKILL)
         until(lambda: "was killed by signal 9" in served.process.output)
         assert new(served, "/x", 5) == 0  # its share went back to the application
+        (folder / "greenlane.toml").write_text(without)
+        served.reload()()
+        assert new(served, "/x", 5) == 0
+        (version / "held.py").write_text(text)
+        (folder / "greenlane.toml").write_text(f'{without}[versions]\nnext = "{version}"\n')
+        served.reload()()
+        assert new(served, "/x", 5) == 0  # nobody has said so of this one
+        assert divert(served, "*", "--status")["rows"][0]["to"] is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +28,8 @@ deadline_ms = 200
 """
 BLOCKED = """
 workers = 2
-at_once = 8
+at_once = 2
+trusted_proxies = ["127.0.0.1"]
 lanes.soon = { match = ["/soon*"], deadline_ms = 200 }
 """
 PHONE = {"X-Who": "phone"}
@@ -39,6 +40,12 @@ TOO_LATE_S = 0.25
 @pytest.fixture(scope="module", params=["held:app", "looped:app"])
 def serve(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("served"), request.param, SETTINGS) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def two_loops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("two_loops"), "looped:app", BLOCKED) as served:
         yield served
 
 
@@ -107,27 +114,49 @@ def test_a_client_that_has_left_is_told_at_the_next_checkpoint(served: Served) -
     assert served.get("/x")
 
 
+def test_a_client_that_has_left_the_queue_is_never_served(served: Served) -> None:
+    held = served.hold("/long")
+    held.begun()
+    for headers in ({}, {"grpc-timeout": "60S"}):
+        with contextlib.closing(served.connection()) as connection:
+            connection.request("GET", "/x/hold?gone", headers=headers)
+            served.waiting("shared", 1)
+        served.waiting("shared", 0)
+    held.let_go()
+    assert served.get("/x")
+    assert "gone" not in served.order()
+
+
+def test_an_upstream_is_told_what_is_left(served: Served) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as upstream, ThreadPoolExecutor() as pool:
+        asked = pool.submit(served.get, f"/call?{upstream.getsockname()[1]}", headers={"grpc-timeout": "60S"})
+        called, _ = upstream.accept()
+        with called:
+            told = re.search(rb"(?i)x-envoy-expected-rq-timeout-ms: (\d+)", called.recv(65536))
+            called.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        assert asked.result()
+    assert told is not None
+    assert 0 < int(told[1]) <= 60_000
+
+
 def test_what_is_over_its_time_is_answered_and_told_at_the_next_checkpoint(served: Served) -> None:
     name = "over"
     assert status(served, f"/soon/check?{name}", PHONE) == 504
     until(lambda: (served.folder / f"{name}.ended").exists())
 
 
-def test_while_a_loop_is_blocked_others_are_answered_in_time_and_new_ones_go_elsewhere(tmp_path: Path) -> None:
-    with Served(tmp_path, "looped:app", BLOCKED) as served:
-        block = served.hold("/stop")
-        pid = block.begun()
-        with ThreadPoolExecutor(12) as pool:
-            asked = [pool.submit(status, served, "/soon", PHONE) for _ in range(12)]
-            statuses = {one.result() for one in asked}
-        assert 504 in statuses
-        assert statuses <= {200, 504}  # the others', by the other worker; the loop is blocked all the while
-        served.process.wait_output(rf"pid {pid}\) blocks its loop")
-        with ThreadPoolExecutor(12) as pool:
-            assert {one.result() for one in [pool.submit(status, served, "/soon", PHONE) for _ in range(12)]} == {200}
-        block.let_go()
-        served.serving(2)
-        until(lambda: {served.get("/x").split()[0] for _ in range(4)} == {str(one) for one in served.workers()})
+def test_while_a_loop_is_blocked_others_are_answered_in_time_and_new_ones_go_elsewhere(two_loops: Served) -> None:
+    block = two_loops.hold("/stop")
+    blocked = str(block.begun())
+    with ThreadPoolExecutor() as pool:  # they fill what places are left, those of the blocked worker too
+        late = [pool.submit(status, two_loops, f"/soon/hold?late-{number}", PHONE) for number in range(3)]
+        assert {one.result() for one in late} == {504}
+    two_loops.process.wait_output(rf"pid {blocked}\) blocks its loop")
+    assert blocked not in {two_loops.get("/x").split()[0] for _ in range(10)}
+    for number in range(3):
+        (two_loops.folder / f"late-{number}.let_go").touch()
+    block.let_go()
+    until(lambda: two_loops.get("/x").split()[0] == blocked)
 
 
 def test_every_worker_has_its_page_also_while_its_loop_is_blocked(served: Served) -> None:
@@ -136,16 +165,15 @@ def test_every_worker_has_its_page_also_while_its_loop_is_blocked(served: Served
     until(lambda: re.search(rf'greenlane_heavy_phases_running\{{worker="\d+",pid="{pid}"', served.get("/metrics")))
 
 
-def test_a_wait_before_a_trusted_front_counts_and_one_that_cannot_be_does_not(tmp_path: Path) -> None:
+def test_a_wait_before_a_trusted_front_counts_and_one_that_cannot_be_does_not(two_loops: Served) -> None:
     """The forms that fronts write, each a second ago: too late for 500 ms, in time for a minute."""
     us = time.time_ns() // 1000 - 1_000_000
-    with Served(tmp_path, "looped:app", BLOCKED + 'trusted_proxies = ["127.0.0.1"]\n') as served:
-        for start in (f"t={us}", f"{us // 1000}", f"t={us // 1_000_000}.{us // 1000 % 1000:03}"):
-            told = {"X-Request-Start": start, "grpc-timeout": "500m"}
-            assert status(served, "/x", told) in (503, 504)
-            assert status(served, "/x", told | {"grpc-timeout": "1M"}) == 200
-        for start in (f"t={us + 3600_000_000}", f"t={us - 3600_000_000}", "t=1", "soon"):
-            assert status(served, "/x", {"X-Request-Start": start, "grpc-timeout": "9S"}) == 200
+    for start in (f"t={us}", f"{us // 1000}", f"t={us // 1_000_000}.{us // 1000 % 1000:03}"):
+        told = {"X-Request-Start": start, "grpc-timeout": "500m"}
+        assert status(two_loops, "/x", told) in (503, 504)
+        assert status(two_loops, "/x", told | {"grpc-timeout": "1M"}) == 200
+    for start in (f"t={us + 3600_000_000}", f"t={us - 3600_000_000}", "t=1", "soon"):
+        assert status(two_loops, "/x", {"X-Request-Start": start, "grpc-timeout": "9S"}) == 200
 
 
 def test_an_upload_that_is_refused_costs_its_connection_only(served: Served) -> None:

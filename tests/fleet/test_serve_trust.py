@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import json
+import os
 import re
 import shutil
 import signal
@@ -19,7 +21,8 @@ import httpx
 import pytest
 
 from tests import child
-from tests.fleet.served import Served, until
+from tests.fleet.served import APPS, Served, until
+from tests.fleet.test_divert_route import divert
 from tests.fleet.wire import log, records, talk
 
 pytestmark = [
@@ -39,6 +42,20 @@ tls_bind = ["127.0.0.1:{tls}"]
 tls_certificate = "{folder}/certificate.pem"
 tls_key = "{folder}/key.pem"
 tls_min_version = "1.3"
+version_workers = 1
+versions = {{ next = "{folder}" }}
+"""
+REDIRECTED = """
+workers = 1
+at_once = 2
+health_path = "/healthz"
+trusted_proxies = ["127.0.0.1"]
+access_log = "{folder}/log"
+body_first = false
+tls_redirect = true
+tls_bind = ["127.0.0.1:{tls}"]
+tls_certificate = "{folder}/certificate.pem"
+tls_key = "{folder}/key.pem"
 """
 STRANGER = "127.0.0.2"
 
@@ -50,6 +67,7 @@ class Trusting(Served):
         self.tls = child.free_port()
         self.unix = folder / "front"
         certificate(folder, "one")
+        (folder / "seen.py").write_bytes((APPS / "seen.py").read_bytes())
         settings = SETTINGS.format(tls=self.tls, folder=folder)
         super().__init__(folder, "seen:asgi", settings, "--kind", "asgi", also=str(self.unix))
 
@@ -206,6 +224,20 @@ def test_websockets_over_both_and_they_take_no_place(served: Trusting) -> None:
     assert [one.split()[:2] for one in asyncio.run(spoken())] == [["127.0.0.1", "ws"], ["127.0.0.1", "wss"]] * 2
 
 
+def test_a_websocket_goes_where_its_route_is_diverted_to(served: Trusting) -> None:
+    async def answers() -> str:
+        """The directory of the worker that does."""
+        async with aiohttp.ClientSession() as session:
+            async with session.ws_connect(f"ws://127.0.0.1:{served.port}/ws/7") as socket_:
+                return os.readlink(f"/proc/{(await socket_.receive_str()).split()[2]}/cwd")
+
+    here = asyncio.run(answers())
+    divert(served, "/ws/*", "--to", "next", "--share", "100%")
+    assert asyncio.run(answers()) == str(served.folder)
+    divert(served, "/ws/*", "--share", "0")
+    assert asyncio.run(answers()) == here
+
+
 def test_an_older_tls_version_than_the_settings_allow_is_refused(served: Trusting) -> None:
     context = trusting(served.folder / "certificate.pem")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -227,6 +259,37 @@ def test_a_renewed_certificate_is_taken_up_and_a_broken_one_is_not(served: Trust
     (served.folder / "certificate.pem").write_text(kept)
     assert served.name() == "two"
     assert served.front() == front
+
+
+def test_clear_requests_are_sent_to_https_and_the_log_to_syslog(tmp_path: Path) -> None:
+    """With `body_first = false`: a worker has a request with its head, and answers before the body ends."""
+    certificate(tmp_path, "one")
+    settings = REDIRECTED.format(tls=(tls := child.free_port()), folder=tmp_path)
+    head = b"%s HTTP/1.1\r\nHost: shop:80\r\nConnection: close\r\n\r\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(str(tmp_path / "log"))
+        syslog.settimeout(30)
+        with Served(tmp_path, "seen:asgi", settings, "--kind", "asgi") as served:
+            answer = talk(served.port, head % b"POST /a?b=c").decode().lower().split("\r\n")
+            assert answer[0].split()[1] == "308"
+            assert "location: https://shop:80/a?b=c" in answer
+            assert b" 200 " in talk(served.port, head % b"GET /healthz").split(b"\r\n")[0]
+            proxied = head.replace(b"Connection", b"X-Forwarded-Proto: https\r\nConnection") % b"GET /p"
+            assert b" 200 " in talk(served.port, proxied).split(b"\r\n")[0]
+            pieces = (proxied.replace(b"GET", b"PUT").replace(b"Host", b"Content-Length: 4\r\nHost"), b"bo", b"dy")
+            talk(served.port, *pieces, pause_s=0.05)
+            assert [one["body"] for one in records(served)] == ["", "body"]  # from head and body in several writes
+            context = trusting(tmp_path / "certificate.pem")
+            with socket.create_connection(("127.0.0.1", tls), timeout=30) as plain:
+                with context.wrap_socket(plain) as sock:
+                    sock.sendall(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+                    assert b" 200 " in sock.recv(65536).split(b"\r\n")[0]
+            lines = [syslog.recv(65536) for _ in range(5)]
+    logged = [json.loads(line[line.index(b"{") :]) for line in lines]
+    assert [(one["status"], one["target"]) for one in logged] == [
+        (308, "/a?b=c"), (200, "/healthz"), (200, "/p"), (200, "/p"), (200, "/early"),
+    ]  # fmt: skip
+    assert all(re.match(rb"<134>", line) for line in lines)  # local0, informational
 
 
 def test_the_proxy_protocol_is_read_from_trusted_proxies_only(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     _refuse_others(arguments)
     settings = settings_of(arguments)
     if arguments.target == "kubernetes":
-        text = _yaml(kubernetes.documents(settings, _cluster(arguments)))
+        cluster = _cluster(arguments)
+        text = _yaml(kubernetes.documents(settings, cluster))
+        for doubt in kubernetes.doubtful(settings, cluster):
+            output.say(f"greenlane: {doubt}")
     else:
         text = _front(arguments, _fleet(settings, arguments))
     output.out.write(text)

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from greenlane.errors import FleetError, SettingsError
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.match import parse
 
-__all__ = ["MAP", "WHOLE", "Diverted", "change", "lay", "read"]
+__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
 
 #: The front's file.
 MAP: Final = "diverted.map"
@@ -77,11 +77,30 @@ def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
             raise SettingsError("--to", "", "the version that the share goes to", "name it once: --to NAME",
                                 attempted=_ATTEMPT)  # fmt: skip
         after = [wanted if one is known else one for one in before] + ([] if known else [wanted])
-        lines = [_line(one) for one in after if one.share_frac and one.to]
-        _tell(runtime, folder / MAP, lines)
-        _write(folder / MAP, "".join(f"{line}\n" for line in lines))
-        _write(folder / _FILE, json.dumps([asdict(one) for one in after]))
+        _tell(runtime, folder / MAP, _lines(after))
+        _store(folder, after)
     return wanted
+
+
+def keep(folder: Path, versions: Container[str]) -> None:
+    """Forget what went to other versions than these: one that comes back under its name gets nothing by itself.
+
+    For the next front; one that runs has no way to a version that it does not know.
+    """
+    with _locked(folder):
+        before = read(folder)
+        after = [one for one in before if not one.to or one.to in versions]
+        if after != before:
+            _store(folder, after)
+
+
+def _store(folder: Path, after: Sequence[Diverted]) -> None:
+    _write(folder / MAP, "".join(f"{line}\n" for line in _lines(after)))
+    _write(folder / _FILE, json.dumps([asdict(one) for one in after]))
+
+
+def _lines(after: Sequence[Diverted]) -> list[str]:
+    return [_line(one) for one in after if one.share_frac and one.to]
 
 
 def _line(one: Diverted) -> str:

@@ -212,6 +212,7 @@ class Tree:
             lineup.settings, lineup.layout, lineup.places, lineup.groups,
         )  # fmt: skip
         self._lineup = lineup
+        diversion.keep(self.folder, lineup.settings.versions)
         if before is not None:
             self._succession.leave(before, now_s + before.settings.stop_s)
             for address in set(before.listeners) - set(lineup.listeners):

@@ -2,15 +2,17 @@
 
 `/…/hold?NAME` writes `NAME.begun` into the directory of the variable HELD, with the process id, and ends when
 `NAME.let_go` is there; `/…/check?NAME` asks at checkpoints meanwhile, and writes `NAME.cancelled` when told to end.
-`/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms. `/poison?NAME` kills its process,
-`/hang?NAME` never lets go of the GIL. Everything else is answered at once.
+`/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms, `/call?PORT` calls an upstream.
+`/poison?NAME` kills its process, `/hang?NAME` never lets go of the GIL. Everything else is answered at once.
 
 It does not load while `broken` is in the directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import http.client
 import os
 import signal
 import time
@@ -38,6 +40,8 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     elif path.endswith("/echo"):
         time.sleep(0.005)
         said = [name, environ["wsgi.input"].read().decode()]
+    elif path == "/call":
+        call(int(name))
     elif path == "/left":
         said = [deadline.remaining_ms()]
     elif path == "/poison":
@@ -65,3 +69,9 @@ def check(name: str) -> None:
         raise
     finally:
         (FOLDER / f"{name}.ended").touch()
+
+
+def call(port: int) -> None:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as upstream:
+        upstream.request("GET", "/")
+        upstream.getresponse().read()

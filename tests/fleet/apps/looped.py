@@ -1,11 +1,13 @@
 """An ASGI application that says who answers; `/block` blocks its event loop, `/stop/hold?NAME` until it is let go.
 
-Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting.
+Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting; `/call?PORT`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
 import os
 import time
 from pathlib import Path
@@ -24,6 +26,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         return
     if scope["path"] == "/block":
         time.sleep(0.3)
+    elif scope["path"] == "/call":
+        await asyncio.to_thread(call, int(scope["query_string"]))
     elif scope["path"].endswith(("/hold", "/check")):
         block = scope["path"].startswith("/stop")
         await hold(scope["query_string"].decode(), checks=scope["path"].endswith("/check"), block=block)
@@ -46,3 +50,9 @@ async def hold(name: str, *, checks: bool, block: bool) -> None:
         raise
     finally:
         (FOLDER / f"{name}.ended").touch()
+
+
+def call(port: int) -> None:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as upstream:
+        upstream.request("GET", "/")
+        upstream.getresponse().read()

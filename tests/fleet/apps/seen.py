@@ -40,7 +40,7 @@ async def asgi(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def _request(scope: Any, receive: Any, send: Any) -> None:
-    body, more, whole = b"", True, True
+    body, more, whole = b"", scope["path"] != "/early", True
     while more:
         event = await receive()
         whole = event["type"] == "http.request"

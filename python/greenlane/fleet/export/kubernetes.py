@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 from greenlane.fleet.export.pod_settings import pod_settings
-from greenlane.fleet.export.routes import http_routes
+from greenlane.fleet.export.routes import doubts, http_routes
 from greenlane.fleet.layout import SHARED, Layout, layout_of
 from greenlane.fleet.versions import without_versions
 from greenlane.settings import Settings
 
-__all__ = ["Cluster", "documents"]
+__all__ = ["Cluster", "documents", "doubtful"]
 
 Node = dict[str, Any]
 _PORT: Final = 8000
@@ -50,7 +50,8 @@ def documents(settings: Settings, cluster: Cluster) -> list[Node]:
     """All of them.
 
     Raises:
-        SettingsError: see `layout_of`; a name that Kubernetes refuses; two lanes whose names become one.
+        SettingsError: see `layout_of` and `http_routes`; a name that Kubernetes refuses; two lanes whose names become
+            one.
     """
     if not _NAME.fullmatch(cluster.name):
         rule = "at most 40 of a-z 0-9 -, with a letter first"
@@ -65,6 +66,12 @@ def documents(settings: Settings, cluster: Cluster) -> list[Node]:
         for node in found:
             node["metadata"]["namespace"] = cluster.namespace
     return found
+
+
+def doubtful(settings: Settings, cluster: Cluster) -> list[str]:
+    """What is left to the gateway of these settings: lines for the person who exports."""
+    layout = layout_of(without_versions(settings))
+    return list(doubts(layout, _names(layout, cluster.name))) if cluster.gateway else []
 
 
 def _names(layout: Layout, name: str) -> dict[str, str]:

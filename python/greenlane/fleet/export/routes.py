@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from greenlane.errors import SettingsError
 from greenlane.fleet.export.encoded import encoded
+from greenlane.fleet.export.precedence import Clash, Rule, clashes
 from greenlane.fleet.lanes import FrontLane
 from greenlane.fleet.layout import Layout
 from greenlane.fleet.match import Match
 
-__all__ = ["http_routes"]
+__all__ = ["doubts", "http_routes"]
 
 Node = dict[str, Any]
 # A match names one method.
@@ -28,7 +30,16 @@ def http_routes(layout: Layout, services: Mapping[str, str], name: str, gateway:
     Args:
         services: group -> its Service.
         name: of the first; further ones are numbered.
+
+    Raises:
+        SettingsError: two lanes of which a gateway takes another one than `greenlane serve`.
     """
+    for clash in _clashes(layout, services):
+        if clash.taken is Rule.OTHER:
+            first, second, (wide, narrow), _ = clash
+            rule = f"requests that lane {first.name!r} above it leaves ({wide!r}): a gateway takes {second.name!r}"
+            hint = f"move [lanes.{second.name}] above [lanes.{first.name}], or narrow one of them"
+            raise SettingsError(f"lanes.{second.name}.match", narrow, rule, hint, attempted="write HTTPRoutes")
     rules = [rule for lane in layout.lanes for rule in _rules(lane, services[layout.group_of(lane)])]
     for number in range(0, len(rules), _RULES):
         spec: Node = {"parentRefs": [{"name": gateway}]}
@@ -39,6 +50,22 @@ def http_routes(layout: Layout, services: Mapping[str, str], name: str, gateway:
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": mine},
             "spec": {**spec, "rules": rules[number : number + _RULES]},
         }  # fmt: skip
+
+
+def doubts(layout: Layout, services: Mapping[str, str]) -> Iterator[str]:
+    """What a gateway may do in its own way, a line for two lanes each."""
+    told = set()
+    for first, second, (one, other), taken in _clashes(layout, services):
+        if taken is Rule.UNKNOWN and (first, second) not in told:
+            told.add((first, second))
+            yield (
+                f"lanes {first.name!r} ({one!r}) and {second.name!r} ({other!r}) match the same requests; greenlane"
+                f" takes {first.name!r}, a gateway what it likes, since one is a regular expression there"
+            )
+
+
+def _clashes(layout: Layout, services: Mapping[str, str]) -> Iterator[Clash]:
+    return clashes(layout.lanes, {lane.name: services[layout.group_of(lane)] for lane in layout.lanes})
 
 
 def _rules(lane: FrontLane, service: str) -> Iterator[Node]:

@@ -8,7 +8,7 @@ from typing import Final
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.trust import Trust
 
-__all__ = ["lines"]
+__all__ = ["lines", "target_lines"]
 
 # HAProxy cuts a longer line off; a target and two headers fit.
 _LINE_BYTES: Final = 16_384
@@ -52,6 +52,12 @@ def lines(trust: Trust) -> Iterator[str]:
     fields = [f'"{name}":"{what}"' for name, what in texts.items()]
     fields += [f'"{name}":{what}' for name, what in _NUMBERS.items()]
     yield f"log-format {word('{' + ','.join(fields) + '}')}"
+
+
+def target_lines(trust: Trust, condition: str) -> Iterator[str]:
+    """Of the public frontend: the target of what is answered before the other lines."""
+    if trust.access_log:
+        yield f"http-request set-var(txn.target) pathq if {condition}"
 
 
 def _id(trust: Trust) -> Iterator[str]:

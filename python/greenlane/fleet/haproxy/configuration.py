@@ -82,6 +82,7 @@ def _public(site: Site) -> list[str]:
         health = f"{{ path {word(site.health_path)} }}"
         groups = [group for group in site.layout.groups if not version_of(group)]
         alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
+        lines += access_log.target_lines(site.trust, health)
         lines += [
             f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
             f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',

@@ -10,7 +10,7 @@ from greenlane.fleet.diversion import MAP, WHOLE
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.versions import version_of
 
-__all__ = ["choosing", "using"]
+__all__ = ["choosing", "taken", "using"]
 
 _FOUND: Final = "{ var(txn.diverted) -m found }"
 
@@ -31,7 +31,12 @@ def choosing(groups: Iterable[str], folder: Path, header: str) -> Iterator[str]:
 def using(groups: Iterable[str]) -> Iterator[str]:
     """To the version's workers, if there are any: else the request goes on as if nothing were diverted."""
     for group in groups:
-        if version := version_of(group):
-            mine = f"{{ var(txn.diverted),field(1,:) -m str {word(version)} }}"
-            under = "{ var(txn.dice),sub(txn.share) -m int lt 0 }"
-            yield f"use_backend {group} if {_FOUND} {mine} {under} {{ nbsrv({group}) gt 0 }}"
+        if version_of(group):
+            yield f"use_backend {group} if {taken(group)}"
+
+
+def taken(group: str) -> str:
+    """Whether a request goes to this group of a version."""
+    mine = f"{{ var(txn.diverted),field(1,:) -m str {word(version_of(group))} }}"
+    under = "{ var(txn.dice),sub(txn.share) -m int lt 0 }"
+    return f"{_FOUND} {mine} {under} {{ nbsrv({group}) gt 0 }}"

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from greenlane.fleet.haproxy import diverted
 from greenlane.fleet.haproxy.requests import SOCKET
 from greenlane.fleet.layout import SHARED, Layout
+from greenlane.fleet.versions import version_of
 
 __all__ = ["backend", "twins", "used"]
 
@@ -25,6 +27,9 @@ def backend(group: str) -> str:
 
 def used(layout: Layout) -> Iterator[str]:
     """Which backend a WebSocket goes to: of the public frontend, before its other backends."""
+    for group in layout.groups:
+        if version_of(group):
+            yield f"use_backend {backend(group)} if {SOCKET} {diverted.taken(group)}"
     for lane in layout.lanes:
         if lane.hard:
             yield f"use_backend {backend(layout.group_of(lane))} if {SOCKET} {{ var(txn.lane) -m str {lane.name} }}"
