@@ -391,6 +391,7 @@ class Recorder:
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
 
+        `oldest_ns`: when the oldest job in progress arrived, 0 = none.
         `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
         """
 
