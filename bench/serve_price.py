@@ -56,7 +56,8 @@ FRONT_US: Final = 80.0
 #: Of the stock worker: enough for requests that wait; more only fight for the GIL.
 THREADS: Final = 4
 _CONNECTIONS: Final = 32
-_WARM_S: Final = 1.0
+# Until what is set live has settled and its workers rest from measuring; in the runs they measure as they do for good.
+_WARM_S: Final = 8.0
 _START_S: Final = 30.0
 # The common rate of the open loop, of what the slowest bears in the closed one.
 _OPEN_OF_LEAST: Final = 0.5
@@ -166,7 +167,8 @@ class Row:
     p99_ms: float
     p999_ms: float
     samples: int
-    # CPU a request, of the front, of the workers, of the tree; open loop, then closed loop.
+    # CPU a request, of the front, of the workers, of the tree; open loop, then closed loop. Means: what measures now
+    # and then must not fall out of a median.
     front_us: float
     worker_us: float
     tree_us: float
@@ -237,7 +239,7 @@ def measured(some: Sequence[Contender], place: Place, rounds: int, seconds: floa
         os.sched_setaffinity(0, {cores()[1]})
         for one in serving:
             one.pin(place)
-            closed(one, _WARM_S)  # threads start, limits are found
+            closed(one, _WARM_S if one.front else 1.0)
             one.pin(place)
         found = {one.contender.name: [] for one in serving}  # type: dict[str, list[Turn]]
         for one, _ in _turns(serving, rounds):
@@ -262,14 +264,14 @@ def _row(name: str, place: Place, busy: Sequence[Turn], stock: Sequence[Turn], t
     shares = [ours.done_per_s / theirs.done_per_s for ours, theirs in zip(busy, stock, strict=True)]
     latency_ms = np.concatenate([turn.latency_ms for turn in timed])
     p50, p99, p999 = (float(one) for one in np.quantile(latency_ms, [0.5, 0.99, 0.999]))
-    front, worker, tree = (statistics.median(turn.us[which] for turn in timed) for which in range(3))
+    front, worker, tree = (statistics.mean(turn.us[which] for turn in timed) for which in range(3))
     return Row(
         contender=name, stage=place, done_per_s=statistics.median(turn.done_per_s for turn in busy),
         of_stock_frac=statistics.median(shares), of_stock_low_frac=min(shares), of_stock_high_frac=max(shares),
         offered_per_s=timed[0].done_per_s, p50_ms=p50, p99_ms=p99, p999_ms=p999, samples=len(latency_ms),
         front_us=front, worker_us=worker, tree_us=tree,
-        front_busy_us=statistics.median(turn.us[0] for turn in busy),
-        worker_busy_us=statistics.median(turn.us[1] for turn in busy),
+        front_busy_us=statistics.mean(turn.us[0] for turn in busy),
+        worker_busy_us=statistics.mean(turn.us[1] for turn in busy),
         errors=sum(turn.errors for turn in (*busy, *timed)),
     )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """When the workers of a group measure: always where that costs little, else in spells. Pure.
 
 Measuring costs a request so many microseconds, whatever it does: nothing beside 5 ms of CPU, a tenth of an empty one.
-So it has a budget of the worker's CPU, kept like an account. While it is in credit the group measures, and where
-requests are few or long it always is; where they are many and short it measures until the account is empty, and again
-when a spell can be paid. What is set meanwhile stays as it is.
+So it has a budget, a share of the CPU that the workers use, kept like an account. While it is in credit the group
+measures, and where requests are few or long it always is; where they are many and short it measures until the account
+is empty, and again when a spell can be paid. What is set meanwhile stays as it is.
 
 Two things are known all the time, since they cost the worker nothing: the CPU of its process, and how many requests it
 has and has ended. When CPU a request, or how long one stays (Little), is no longer what it was, the next spell begins
@@ -21,14 +21,18 @@ from typing import Final
 
 __all__ = ["Seen", "Spells"]
 
-#: Share of a worker's CPU that measuring may cost, as a mean over a minute or so.
+#: Share of the CPU used that measuring may cost, as a mean over a minute or so.
 BUDGET_FRAC: Final = 0.015
-#: What measuring costs a request, in CPU s: `python -m bench.serve_price` says 10 to 15 us.
+#: Requests a second and worker, as a mean over some looks, up to which it has that share of the whole time instead: it
+#: costs next to nothing, and too few would be counted.
+FREE_PER_S: Final = 200.0
+_MEAN: Final = 0.1
+#: What measuring costs a request, in CPU s: about; `python -m bench.serve_price` measures what is left of it.
 REQUEST_S: Final = 15e-6
 #: A spell is no shorter, so that what wants two looks (lane `apart`) gets them, and no longer, whatever is in progress.
 SPELL_S: Final = 2.5
 MOST_SPELL_S: Final = 30.0
-#: CPU s: the debt at which a spell ends although the number still moves and a change begins none; the deepest, where
+#: CPU s of a worker: the debt at which a spell ends although the number still moves and a change begins none; the deepest, where
 #: long spells are forgiven; and the most credit, else a quiet night would pay for an hour.
 _DEBT_S: Final = -0.3
 _DEEPEST_S: Final = -0.6
@@ -87,6 +91,7 @@ class Spells:
     def __init__(self) -> None:
         self.on = True
         self._credit_s = 0.0
+        self._per_s = 0.0
         self._spell_s = 0.0
         self._number = 0
         self._steady = 0
@@ -97,8 +102,11 @@ class Spells:
 
     def look(self, seen: Seen, number: int) -> bool:
         """Whether the group measures from now on; `number`: what is set by what is measured."""
-        costs_frac = REQUEST_S * seen.requests / (max(seen.span_s, 1e-3) * max(1, seen.workers))
-        self._credit_s += (BUDGET_FRAC - costs_frac * self.on) * seen.span_s
+        per_s = seen.requests / (max(seen.span_s, 1e-3) * max(1, seen.workers))
+        self._per_s += (per_s - self._per_s) * _MEAN
+        costs_frac = REQUEST_S * per_s
+        paid_s = seen.span_s if self._per_s <= FREE_PER_S else seen.cpu_s / max(1, seen.workers)
+        self._credit_s += BUDGET_FRAC * paid_s - costs_frac * seen.span_s * self.on
         self._credit_s = max(min(self._credit_s, _MOST_S), _DEEPEST_S)
         self._steady = self._steady + 1 if number == self._number else 0
         self._number = number
