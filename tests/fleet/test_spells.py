@@ -49,7 +49,7 @@ def test_many_short_ones_are_measured_within_the_budget() -> None:
 
 def test_it_goes_on_until_the_number_is_settled() -> None:
     spells = Spells()
-    assert all(spells.look(seen(2_000), number) for number in range(1, 11))
+    assert all(spells.look(seen(1_000), number) for number in range(1, 11))
 
 
 def test_pauses_pay_for_no_more() -> None:

@@ -32,9 +32,10 @@ REQUEST_S: Final = 15e-6
 #: A spell is no shorter, so that what wants two looks (lane `apart`) gets them, and no longer, whatever is in progress.
 SPELL_S: Final = 2.5
 MOST_SPELL_S: Final = 30.0
-#: CPU s of a worker: the debt at which a spell ends although the number still moves and a change begins none; the deepest, where
-#: long spells are forgiven; and the most credit, else a quiet night would pay for an hour.
-_DEBT_S: Final = -0.3
+#: CPU s of a worker: the debt at which a spell ends although the number still moves; at which a change begins none;
+#: the deepest, where long spells are forgiven; and the most credit, else a quiet night would pay for an hour.
+_DEBT_S: Final = -0.15
+_CHANGE_DEBT_S: Final = -0.25
 _DEEPEST_S: Final = -0.6
 _MOST_S: Final = 0.15
 #: Looks at which the number has not moved before it counts as settled.
@@ -133,7 +134,7 @@ class Spells:
             return True
         drifts = self._means is not None and self._known is not None and self._means.unlike(self._known)
         self._drifted = self._drifted + 1 if drifts else 0
-        return self._drifted >= _DRIFTED and self._credit_s > _DEBT_S
+        return self._drifted >= _DRIFTED and self._credit_s > _CHANGE_DEBT_S
 
 
 def _unlike(one: float, other: float) -> bool:
