@@ -203,6 +203,22 @@ class RLock:
     def _acquire_restore(self, state: tuple[int, int]) -> None: ...
     def _at_fork_reinit(self) -> None: ...
 
+def recv_now(fd: int) -> bytes:
+    """Read what has come on a socket, at most 16 KiB, without letting go of the GIL. Never blocks.
+
+    For threads that would lose the GIL for a call of 2 us: `socket.recv` lets go of it even when it cannot block. No
+    probe sees it. Raises: OSError; BlockingIOError if nothing has come.
+    """
+
+def send_now(fd: int, data: bytes) -> int:
+    """Write what fits into a socket's buffer, as `recv_now`; how many bytes that were. Keep `data` small: it is copied.
+
+    Raises: OSError; BlockingIOError if nothing fits.
+    """
+
+def rearm_now(epoll_fd: int, fd: int, events: int) -> None:
+    """Change what an epoll set reports of a descriptor, as `recv_now`. Raises: OSError."""
+
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
 
@@ -391,6 +407,7 @@ class Recorder:
     def stats(self) -> dict[str, Any]:
         """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
 
+        `oldest_ns`: when the oldest job in progress arrived, 0 = none.
         `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
         """
 

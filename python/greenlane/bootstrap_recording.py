@@ -153,6 +153,7 @@ class Recording:
             "on": bool(stats["on"]),
             "jobs": stats["jobs"],
             "in_progress": stats["in_progress"],
+            "oldest_s": round((time.monotonic_ns() - stats["oldest_ns"]) / 1e9, 3) if stats["oldest_ns"] else 0.0,
             "lag_ms_p99": _lag_ms(stats["by_lag"], 0.99),
             "busy_ms": round(stats["busy_ns"] / 1e6, 1),
             "busy_frac": round(stats["busy_ns"] / span_ns, 4) if span_ns > 0 else 0.0,

@@ -1,9 +1,9 @@
 """A process's control socket: what `greenlane top` reads and `greenlane mode` switches, live.
 
-`show` of a process that records has a field "record": {"on", "jobs", "in_progress", "lag_ms_p99", "busy_ms",
-"busy_frac", "file_mb", "lost", "failed", "error", "routes": [{"route", "jobs", "mean_ms", "p50_ms", "p99_ms", "cpu_ms",
-"io_ms", "wait_ms"}]}; counts and sums since the recording's start. `record` with "end": the
-recording of this process is over for good.
+`show` of a process that records has a field "record": {"on", "jobs", "in_progress", "oldest_s", "lag_ms_p99",
+"busy_ms", "busy_frac", "file_mb", "lost", "failed", "error", "routes": [{"route", "jobs", "mean_ms", "p50_ms",
+"p99_ms", "cpu_ms", "io_ms", "wait_ms"}]}; counts and sums since the recording's start, `oldest_s`: age of the oldest
+job in progress. `record` with "end": the recording of this process is over for good.
 
 `learned` has a row a (route, phase): {"route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac"};
 a placed function is one with "placement" and "reason" besides.

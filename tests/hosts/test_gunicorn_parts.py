@@ -10,15 +10,18 @@ from collections.abc import Iterator
 
 import pytest
 from gunicorn.config import Config
+from gunicorn.http.wsgi import Response
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greenlane._native import rearm_now, recv_now, send_now
 from greenlane.hosts.gunicorn_answers import answer
 from greenlane.hosts.gunicorn_board import AWAY, Board
 from greenlane.hosts.gunicorn_conn import Claim, Conn
 from greenlane.hosts.gunicorn_deadlines import Deadlines
 from greenlane.hosts.gunicorn_head import ENDED, HOPELESS, PARTIAL, environ_of, judge_for, method_and_target
 from greenlane.hosts.gunicorn_pool import Pool
+from greenlane.hosts.gunicorn_response import ClaimedResponse
 
 
 class Gate:
@@ -315,3 +318,53 @@ def test_an_answer_to_head_says_the_length_and_has_no_body() -> None:
     whole, head = answer("200 OK", "ok\n"), answer("200 OK", "ok\n", head_only=True)
     assert whole == head + b"ok\n"
     assert b"Content-Length: 3\r\n" in head
+
+
+class Asked:
+    """A request, as far as an answer's head goes."""
+
+    version = (1, 1)
+    method = "GET"
+    closes = False
+
+    def should_close(self) -> bool:
+        return self.closes
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("headers", [[], [("Content-Length", "3")], [("Connection", "upgrade"), ("Upgrade", "ws")]])
+def test_the_lines_before_the_application_s_are_gunicorn_s(closes: bool, headers: list[tuple[str, str]]) -> None:
+    asked = Asked()
+    asked.closes = closes
+    ours, theirs = ClaimedResponse(asked, None, Config(), None, None), Response(asked, None, Config())  # type: ignore[arg-type]
+    for one in (ours, theirs):
+        one.start_response("200 OK", headers)
+    for _ in range(3):  # a second may begin between the two
+        lines = ours.default_headers()
+        if lines == theirs.default_headers():
+            return
+    raise AssertionError((lines, theirs.default_headers()))
+
+
+def test_calls_that_keep_the_gil_never_block_and_fail_by_the_system_s_errors() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        with pytest.raises(BlockingIOError):
+            recv_now(near.fileno())
+        assert send_now(far.fileno(), b"x" * 20_000) == 20_000
+        assert recv_now(near.fileno()) == b"x" * 16_384
+        sent = 0
+        with pytest.raises(BlockingIOError):
+            while True:
+                sent += send_now(near.fileno(), b"x" * 65_536)
+        while sent:
+            sent -= len(far.recv(1 << 20))
+        recv_now(near.fileno())
+        far.close()
+        assert recv_now(near.fileno()) == b""
+        with pytest.raises(BrokenPipeError):
+            send_now(near.fileno(), b"x")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        send_now(-1, b"x")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        rearm_now(-1, 0, 1)

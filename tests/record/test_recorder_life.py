@@ -83,8 +83,29 @@ assert recorder.recording()
 print("fine")
 """
 
+SWITCHED = """
+first = recorder.open(host="test")
+recorder.off()
+recorder.close(first)
+recorder.on()
+second = recorder.open(host="test")
+assert second > first and recorder.open(host="test") == 0
+recorder.close(second)
+recorder.on()
+third = recorder.open(host="test")
+recorder.on()
+assert recorder.open(host="test") == 0
+recorder.close(third)
+recorder.flush()
+stats = recorder.stats()
+assert (stats["jobs"], stats["in_progress"]) == (2, 0), stats
+print("fine")
+"""
 
-@pytest.mark.parametrize("source", [AGAIN, CONCURRENT, UNKNOWN, CHILD], ids=["again", "concurrent", "unknown", "child"])
+SOURCES = {"again": AGAIN, "concurrent": CONCURRENT, "unknown": UNKNOWN, "child": CHILD, "switched": SWITCHED}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_the_process_goes_on(source: str, tmp_path: Path) -> None:
     argv = [sys.executable, "-X", "dev", "-W", "ignore", "-c", BEGIN + source, str(tmp_path)]
     ended = subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=60, check=False)

@@ -14,6 +14,7 @@ mod interval;
 mod job;
 mod load;
 mod locks;
+mod now;
 mod permits;
 mod placed;
 mod record;
@@ -63,6 +64,8 @@ mod _native {
     use super::load::load_run;
     #[pymodule_export]
     use super::locks::{Lock, RLock};
+    #[pymodule_export]
+    use super::now::{rearm_now, recv_now, send_now};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]

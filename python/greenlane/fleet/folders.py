@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-__all__ = ["live_in", "made", "remove_left"]
+__all__ = ["is_ours", "live_in", "made", "remove_left"]
 
 _PREFIX: Final = "greenlane-"
 # A file that tells ours from others' of such a name; there only once the folder is locked.
@@ -32,12 +32,17 @@ def made(stack: contextlib.ExitStack, where: Path) -> Path:
     return folder
 
 
+def is_ours(folder: Path) -> bool:
+    """Whether a service of ours has made it."""
+    return (folder / _OURS).exists()
+
+
 def live_in(folder: Path) -> None:
     """Live there until this process ends; the last one of a service whose parent was killed removes it.
 
     Does nothing with a folder that is none of ours.
     """
-    if (folder / _OURS).exists():
+    if is_ours(folder):
         with contextlib.suppress(OSError):
             atexit.register(_leave, folder, _locked(folder))
 

@@ -17,8 +17,9 @@ from greenlane.fleet.group import State
 from greenlane.fleet.haproxy.runtime import Row
 from greenlane.fleet.limits import Limits, Worked
 from greenlane.fleet.log_pipe import LogLost
-from greenlane.fleet.measured import Asking, Came, Since
+from greenlane.fleet.measured import Asking, Came, Since, is_ours
 from greenlane.fleet.page import page_of
+from greenlane.fleet.resting import Resting
 from greenlane.fleet.rounds import Service
 from greenlane.fleet.scrape import Scrape
 from greenlane.fleet.status import Status, status_of
@@ -43,6 +44,7 @@ class Live:
         self._server: Server | None = None
         self._scrape: Scrape | None = None
         self._since = Since()
+        self._resting = Resting()
         self._limits = Limits(threads=kind == "wsgi")
         self._assignment = Assignment()
         self._status: Status = {}
@@ -51,7 +53,8 @@ class Live:
 
     def look(self, service: Service, now_s: float) -> None:
         """Look, set what should be, say how it stands."""
-        told = self._asked(service).told
+        asking = self._asked(service)
+        told = asking.told
         self._offer(service)
         rows = service.front.runtime.rows()
         worked = worked_by(service, self._since.take(told), rows)
@@ -59,6 +62,8 @@ class Live:
         try:
             self._limits.look(service, worked, blind=blind)
             self._assignment.look(service, worked)
+            if is_ours(service.settings.record_folder):
+                asking.rest(self._resting.look(service, now_s, told, rows))
         finally:
             self._status = status_of(service, rows, self._assignment.apart, self._log_lost(service, now_s))
 

@@ -3,7 +3,7 @@
 Workers record (`greenlane.bootstrap_recording`), into a small folder that nobody reads: the recorder's sums by route
 are what is wanted, and of a process its I/O *until ready* is known nowhere else. Asking takes up to some 0.2 s a worker
 (its thread needs the GIL, the recorder's writer comes round five times a second), so a thread does it; the tree reads
-what came last.
+what came last. Workers that are told to rest record nothing meanwhile; when, `spells` says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from greenlane.fleet import folders
 from greenlane.fleet.group import Group, State
 from greenlane.settings import Settings
 
-__all__ = ["Asking", "Came", "Ended", "Since", "Told", "measuring"]
+__all__ = ["Asking", "Came", "Ended", "Since", "Told", "is_ours", "measuring"]
 
 #: (route, jobs, CPU, I/O until ready in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
 Ended = tuple[str, int, int, int]
@@ -67,11 +67,28 @@ def measuring(settings: Settings, environ: MutableMapping[str, str] = os.environ
                     environ[name] = value
 
 
+def is_ours(record_folder: str) -> bool:
+    """Whether what workers record into this folder is wanted by nobody but us: none is named, or one of `measuring`."""
+    return not record_folder or folders.is_ours(Path(record_folder))
+
+
 class Told(NamedTuple):
     """What a worker has said."""
 
     at_ns: int
     answer: Mapping[str, Any]
+    # It has just been told to measure again: what it has said before is of another time.
+    begins: bool = False
+
+    @property
+    def measures(self) -> bool:
+        """Whether it can."""
+        return "record" in self.answer
+
+    @property
+    def oldest_s(self) -> float:
+        """Age of the oldest request in progress that began since it measures; 0 = none."""
+        return float((self.answer.get("record") or {}).get("oldest_s", 0.0))
 
 
 class Asking:
@@ -86,6 +103,9 @@ class Asking:
         self._folder = Path(control_dir)
         self._every_s = every_s
         self._pids: tuple[int, ...] = ()
+        # Who should not measure now, and who does not.
+        self._resting: frozenset[int] = frozenset()
+        self._rests: set[int] = set()
         #: By process id. Replaced, never changed.
         self.told: Mapping[int, Told] = {}
         self._over = threading.Event()
@@ -96,6 +116,10 @@ class Asking:
         """Ask the workers that serve now."""
         self._pids = tuple(slot.pid for group in groups for slot in group.of(State.SERVING, State.LEAVING))
 
+    def rest(self, pids: Iterable[int]) -> None:
+        """Let these not measure until they are not named any more. Only for a recording that nobody else wants."""
+        self._resting = frozenset(pids)
+
     def close(self) -> None:
         """End the thread. Does not wait for an answer that is under way."""
         self._over.set()
@@ -105,9 +129,24 @@ class Asking:
             told = {}
             for pid in self._pids:
                 with contextlib.suppress(ControlError):  # it boots, has ended, or is too busy: the next round
-                    answer = ask(self._folder / f"{pid}.sock", {"do": "show"}, timeout_s=_ANSWER_S)
-                    told[pid] = Told(time.monotonic_ns(), answer)
+                    told[pid] = self._ask(pid, self.told.get(pid))
+            self._rests.intersection_update(self._pids)
             self.told = told
+
+    def _ask(self, pid: int, before: Told | None) -> Told:
+        """What it says now; what it said last, while it rests. A new process measures, until it is told otherwise."""
+        rests, should = pid in self._rests, pid in self._resting
+        if before is None or not before.measures or not (rests or should):
+            return self._told(pid, {"do": "show"})
+        if rests and should:
+            return before
+        told = self._told(pid, {"do": "record", "on": not should})
+        self._rests.symmetric_difference_update({pid})
+        return told._replace(begins=not should)
+
+    def _told(self, pid: int, request: Mapping[str, object]) -> Told:
+        answer = ask(self._folder / f"{pid}.sock", request, timeout_s=_ANSWER_S)
+        return Told(time.monotonic_ns(), answer)
 
 
 class Came(NamedTuple):
@@ -134,7 +173,7 @@ class Since:
                 continue
             sums = {row[0]: row for row in _sums(one.answer)}
             kept[pid] = one.at_ns, sums
-            if before is not None:
+            if before is not None and not one.begins:
                 ended = [_less(row, before[1].get(row[0])) for row in sums.values()]
                 came[pid] = Came(one.at_ns - before[0], [row for row in ended if row[1]])
         self._before = kept

@@ -24,6 +24,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.gthread import TConn
 
+from greenlane._native import send_now
 from greenlane.errors import Cancelled
 from greenlane.hosts.pace import Pace
 
@@ -37,6 +38,8 @@ CLOSED: Final = 3
 DOUBTED: Final = 4  # the front: with a request over the limit, about to be refused
 
 _send = RawSocket.send
+# More than this is sent without the GIL: the kernel copies it meanwhile.
+_NOW_BYTES: Final = 65536
 _DONTWAIT: Final = socket.MSG_DONTWAIT
 
 
@@ -243,7 +246,9 @@ class Conn(TConn):  # type: ignore[misc]
             self.sock.sendall(data)
             return
         try:
-            sent = _send(self.sock, data, _DONTWAIT)
+            # Not by `conn.fd`: an application that closes the socket itself may have made its number another's.
+            small = len(data) <= _NOW_BYTES
+            sent = send_now(self.sock.fileno(), data) if small else _send(self.sock, data, _DONTWAIT)
         except BlockingIOError:
             sent = 0
         if sent < len(data):
@@ -256,7 +261,7 @@ class Conn(TConn):  # type: ignore[misc]
         """
         try:
             if not self.tls:
-                return _send(self.sock, data, _DONTWAIT) == len(data)
+                return send_now(self.sock.fileno(), data) == len(data)
             if not _writable(self.fd):
                 return False
             self.sock.sendall(data)

@@ -4,6 +4,8 @@ New and kept-alive connections wait here, never in a thread of the pool. A conne
 a request is whole, and its thread parks it here again by itself: the main thread is not woken for that (an epoll set
 may be changed from any thread; a descriptor reports once and is then silent until it is armed again).
 
+The calls of each request (`recv`, `send`, `epoll_ctl`) cannot block and keep the GIL: see `_native.recv_now`.
+
 Cost: a kept-alive request is one wake-up, one `recv` and one hand-over here, against gthread's select, unregister,
 future, callback, pipe write, pipe read, register and two or more mode switches.
 """
@@ -23,6 +25,7 @@ from typing import Any, Final, Protocol
 
 from gunicorn.workers import gthread
 
+from greenlane._native import rearm_now, recv_now
 from greenlane.hosts import gunicorn_answers as answers
 from greenlane.hosts import gunicorn_head
 from greenlane.hosts.gunicorn_board import AWAY, Place
@@ -35,8 +38,6 @@ from greenlane.settings import Settings
 
 __all__ = ["Front", "Served"]
 
-# Read at most this much of a head at once: all of nearly every request, and a small allocation.
-_HEAD_BYTES: Final = 16384
 # After the last byte of an answer, how long and for how much a client may go on sending before it closes its side.
 # Closing earlier would send a reset, which may overtake the answer. The time is gunicorn's; the bytes are those of a
 # large upload whose sender looks at the answer only at its end.
@@ -139,6 +140,7 @@ class Front:
         # Bytes that are no plain HTTP/1 head: a pool thread opens the connection.
         self._opens_in_thread = cfg.is_ssl or (cfg.http2_cleartext != "off" and "h2" in cfg.http_protocols)
         self._epoll = epoll()
+        self._epoll_fd = self._epoll.fileno()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, EPOLLIN)
         self._doors = Doors(
@@ -321,7 +323,7 @@ class Front:
             self._give(conn, now_ns)
             return
         try:
-            data = _recv(conn.sock, _HEAD_BYTES, _DONTWAIT)
+            data = recv_now(conn.sock.fileno())
         except BlockingIOError:
             self._arm(conn)
             return
@@ -378,7 +380,7 @@ class Front:
     def _has_come(self, conn: Conn, now_s: float) -> bool:
         """Whether a request came in the very moment in which an idle connection is to be closed; then it is served."""
         try:
-            data = _recv(conn.sock, _HEAD_BYTES, _DONTWAIT)
+            data = recv_now(conn.sock.fileno())
         except OSError:
             return False
         if data:
@@ -562,7 +564,7 @@ class Front:
         """Let the poller report the connection once."""
         polled, conn.polled = conn.polled, True
         if polled:
-            self._epoll.modify(conn.sock, event | EPOLLONESHOT)
+            rearm_now(self._epoll_fd, conn.sock.fileno(), event | EPOLLONESHOT)
         else:
             self._epoll.register(conn.sock, event | EPOLLONESHOT)
 
@@ -637,4 +639,5 @@ class Front:
             if conn.stage in (WAITING, LEAVING, DOUBTED):
                 self.close(conn)
         self._closed = True
+        self._epoll_fd = -1
         self._epoll.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from gunicorn import util
 from gunicorn.http import wsgi
 
 from greenlane.hosts.gunicorn_conn import Claim, Conn, too_late
@@ -12,6 +14,9 @@ __all__ = ["ClaimedResponse"]
 
 # A first piece above this goes in a write of its own: joining would copy it.
 _JOIN_BYTES = 65536
+
+# (second, what `Date` says in it): replaced by whoever finds another second.
+_date: tuple[int, str] = (0, "")
 
 
 class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no types
@@ -25,6 +30,9 @@ class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no t
     chunked: bool
     response_length: int | None
     headers: list[tuple[str, str]]
+    upgrade: bool
+    version: str
+    status: str
 
     def __init__(self, req: Any, sock: Any, cfg: Any, conn: Conn, worker: Any) -> None:
         super().__init__(req, sock, cfg)
@@ -44,6 +52,24 @@ class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no t
             self.headers.append(("Content-Length", str(len(body))))
             self.response_length = len(body)
             self.chunked = False
+
+    def default_headers(self) -> list[str]:
+        """gunicorn's; the date is written once a second, which takes as long as the rest of the answer."""
+        global _date
+        now_s = int(time.time())
+        if _date[0] != now_s:
+            _date = now_s, util.http_date(now_s)
+        persists = "upgrade" if self.upgrade else "close" if self.should_close() else "keep-alive"
+        major, minor = self.req.version
+        lines = [
+            f"HTTP/{major}.{minor} {self.status}\r\n",
+            f"Server: {self.version}\r\n",
+            f"Date: {_date[1]}\r\n",
+            f"Connection: {persists}\r\n",
+        ]
+        if self.chunked:
+            lines.append("Transfer-Encoding: chunked\r\n")
+        return lines
 
     def send_headers(self) -> None:
         """Send the head; inside `write` it waits for the first piece of the body, which follows at once."""

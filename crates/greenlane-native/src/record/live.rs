@@ -51,6 +51,7 @@ struct Job {
 /// See the module.
 #[derive(Default)]
 pub struct Live {
+    first: u64,
     jobs: HashMap<u64, Job>,
     pub routes: HashMap<Text, RouteSums>,
     /// Largest lateness since it was last taken: of a loop's unit, or of a thread at the GIL.
@@ -73,7 +74,7 @@ impl Live {
                 arrival_ns,
                 at_ns,
                 ..
-            } if self.jobs.len() < MOST_JOBS => {
+            } if job >= self.first && self.jobs.len() < MOST_JOBS => {
                 let started = Job {
                     arrival_ns,
                     wait_ns: at_ns.saturating_sub(arrival_ns),
@@ -138,9 +139,21 @@ impl Live {
         std::mem::take(&mut self.worst_lag_ns)
     }
 
+    /// Jobs before `first` are not followed: recording was off, and their ends may have been missed. Sums stay.
+    pub fn follow_from(&mut self, first: u64) {
+        self.first = first;
+        self.jobs.clear();
+    }
+
     /// Jobs in progress.
     pub fn in_progress(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// When the oldest of them arrived, ns; 0 = there is none.
+    pub fn oldest_ns(&self) -> u64 {
+        let arrivals = self.jobs.values().map(|job| job.arrival_ns);
+        arrivals.min().unwrap_or(0)
     }
 
     fn lag(&mut self, late_ns: u64) {

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT_JOB: AtomicU64 = AtomicU64::new(1);
+/// The first job since recording was last switched on. Older ones may have ended unseen: what works for one is free.
+static FIRST_JOB: AtomicU64 = AtomicU64::new(0);
 
 /// (route, jobs, latency ns, cpu ns, io ns, wait ns, jobs by latency)
 type LiveRow = (String, u64, u64, u64, u64, u64, Vec<u32>);
@@ -42,6 +44,11 @@ impl Recorder {
 
     fn on(&self) {
         if locked(&writer::desk().state).running {
+            if !on() {
+                let first = NEXT_JOB.load(Ordering::Relaxed);
+                FIRST_JOB.store(first, Ordering::Relaxed);
+                locked(&writer::desk().live).follow_from(first);
+            }
             switch(true);
             mark("on");
         }
@@ -104,8 +111,8 @@ impl Recorder {
         }
         let clock = clock_named(clock)?;
         name_thread(py);
-        let (unit, before) = strand::with_unit(|unit| (unit.id, unit.job)).unwrap_or((0, 1));
-        if before != NO_JOB {
+        let (unit, before) = strand::with_unit(|unit| (unit.id, unit.job)).unwrap_or((0, u64::MAX));
+        if before != NO_JOB && before >= FIRST_JOB.load(Ordering::Relaxed) {
             return Ok(NO_JOB);
         }
         let job = NEXT_JOB.fetch_add(1, Ordering::Relaxed);
@@ -253,13 +260,16 @@ impl Recorder {
             let live = locked(&writer::desk().live);
             let in_progress = live.in_progress();
             let by_lag = live.by_lag;
-            (live.closed, in_progress, live.busy_ns, by_lag, live.lag_ns)
+            let oldest_ns = live.oldest_ns();
+            let (closed, busy_ns, lag_ns) = (live.closed, live.busy_ns, live.lag_ns);
+            (closed, in_progress, busy_ns, by_lag, lag_ns, oldest_ns)
         });
         stats.set_item("jobs", live.0)?;
         stats.set_item("in_progress", live.1)?;
         stats.set_item("busy_ns", live.2)?;
         stats.set_item("by_lag", live.3.to_vec())?;
         stats.set_item("lag_ns", live.4)?;
+        stats.set_item("oldest_ns", live.5)?;
         Ok(stats)
     }
 

@@ -1,0 +1,64 @@
+//! System calls that cannot block, made without letting go of the GIL.
+//!
+//! CPython lets go of it around each of them. Where other threads want it that is a hand-over and one back, some 10 us
+//! of switches for a call of 2 us, and the caller waits for its turn.
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::mem::MaybeUninit;
+
+/// Most bytes that `recv_now` gives: they are on the stack first.
+const MOST: usize = 16 * 1024;
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn recv_now(py: Python<'_>, fd: i32) -> PyResult<Bound<'_, PyBytes>> {
+    let mut place = [const { MaybeUninit::<u8>::uninit() }; MOST];
+    // SAFETY: the kernel writes at most MOST bytes into `place`.
+    let size =
+        again(|| unsafe { libc::recv(fd, place.as_mut_ptr().cast(), MOST, libc::MSG_DONTWAIT) })?;
+    // SAFETY: so many bytes have been written.
+    let came = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
+    Ok(PyBytes::new(py, came))
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn send_now(fd: i32, data: &[u8]) -> PyResult<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `data` lives as long as the call.
+    again(|| unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) })
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn rearm_now(epoll_fd: i32, fd: i32, events: u32) -> PyResult<()> {
+    let mut event = libc::epoll_event {
+        events,
+        u64: fd as u32 as u64,
+    };
+    // SAFETY: `event` lives as long as the call.
+    again(|| unsafe { libc::epoll_ctl(epoll_fd, libc::EPOLL_CTL_MOD, fd, &mut event) as isize })?;
+    Ok(())
+}
+
+/// The call's result, after as many tries as signals came in between.
+fn again(mut call: impl FnMut() -> isize) -> PyResult<usize> {
+    loop {
+        if let Ok(result) = usize::try_from(call()) {
+            return Ok(result);
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            let number = error.raw_os_error().unwrap_or(0);
+            let text = error.to_string();
+            let text = text
+                .split(" (os error")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            return Err(PyOSError::new_err((number, text)));
+        }
+    }
+}
