@@ -53,7 +53,7 @@ class Live:
         self._offer(service)
         rows = service.front.runtime.rows()
         came = self._since.take(told)
-        worked = worked_by(service, came, rows, self._cores.take(came))
+        worked = worked_by(service, came, rows, self._cores.take(told))
         blind = bool(told) and not any("record" in one.answer for one in told.values())
         try:
             self._limits.look(service, worked, blind=blind)
