@@ -106,7 +106,7 @@ def main(argv: Sequence[str]) -> int:
     if given.json:
         print(json.dumps({"schema": "greenlane.bench-one-queue/1", "environment": about(["greenlane"]), "rows": found}))
     for row in () if given.json else found:
-        print("{contender:<24} p50 {p50_ms:8.1f} p99 {p99_ms:8.1f} ms of {samples}".format(**row))
+        print(f"{row['contender']!s:<24} p50 {row['p50_ms']:8.1f} p99 {row['p99_ms']:8.1f} ms of {row['samples']}")
     judged = ratios(found)
     if judged is None:
         return 0
