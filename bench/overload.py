@@ -4,12 +4,16 @@
 
 Question: of its capacity, how much does a service still answer within the deadline at 1.2 and 2 times the load that it
 can bear? Expected: 0.95 and more where requests that would come too late are refused as they are picked up; next to
-nothing where they queue (facts: FIFO without shedding answers all of them, late).
+nothing where they queue (facts: FIFO without shedding answers all of them, late). A backlog cut to the deadline by hand
+bounds the queue too, at 1.2; its price is that the others hang until they give up, and they come again, all at once.
+uvicorn's limit counts what its loop has seen, and a loop that is blocked sees nothing.
 
-Each contender's capacity is measured first (as many clients as keep all workers busy), then the load is sent open-loop
-at multiples of it: Poisson, new connections, work of 20 ms with a coefficient of variation of 0.5, a deadline of
-300 ms. `sleeping` work blocks its thread without computing, so that two cores bear four workers and the generator.
-The first second of each run is left out.
+Each contender's capacity is measured first, with eight clients for each worker (with two, those that race for the
+accept queue leave workers idle, and a load by that figure would be none). The load is the same for all: multiples of
+the highest capacity among them, open-loop, Poisson, new connections, work of 20 ms with a coefficient of variation
+of 0.5, a deadline of 300 ms. Contenders take turns at each load, and who goes first changes. `sleeping` work blocks its
+thread (or loop) without computing, so that two cores bear four workers and the generator. The first second of each run
+is left out.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ DEADLINE_MS: Final = 300.0
 STAGES: Final = (0.7, 1.2, 2.0)
 TARGET_FRAC: Final = 0.95
 _WARM_S: Final = 1.0
+_CLIENTS: Final = 8
 _START_S: Final = 30.0
 
 _APPLICATION: Final = """
@@ -59,6 +64,16 @@ def app(environ, start_response):
             sum(range(100))
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "3")])
     return [b"ok\\n"]
+async def asgi(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        return await send({"type": "lifespan.shutdown.complete"})
+    environ = {"QUERY_STRING": scope["query_string"].decode(), "PATH_INFO": scope["path"]}
+    (body,) = app(environ, lambda status, headers: None)
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"3")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 """
 _SETTINGS: Final = f"""
 workers = {WORKERS}
@@ -68,13 +83,26 @@ at_once = 1
 match = ["/sleeping", "/computing"]
 deadline_ms = {DEADLINE_MS}
 """
-_GUNICORN: Final = ("-m", "gunicorn", "--workers", str(WORKERS), "--log-level", "warning", "--no-control-socket")
-_MAIN: Final = "import sys; from greenlane.cli.main import main; sys.exit(main())"
+_GUNICORN: Final = (
+    *("-m", "gunicorn", "--workers", str(WORKERS), "--log-level", "warning", "--no-control-socket"),
+    *("--bind", "{address}"),
+)
+_UVICORN: Final = (
+    *("-m", "uvicorn", "--workers", str(WORKERS), "--log-level", "warning", "--no-access-log"),
+    *("--host", "127.0.0.1", "--port", "{port}"),
+)
+_SERVE: Final = ("-c", "import sys; from greenlane.cli.main import main; sys.exit(main())", "serve")
+#: As many as a worker does within two thirds of the deadline.
+_BOUND: Final = round(DEADLINE_MS / MEAN_MS * 2 / 3)
 CONTENDERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "greenlane": ("-c", _MAIN, "serve", "app:app", "--kind", "wsgi"),
+    "greenlane": (*_SERVE, "app:app", "--kind", "wsgi", "--bind", "{address}"),
+    "greenlane-asgi": (*_SERVE, "app:asgi", "--kind", "asgi", "--bind", "{address}"),
     "sync-4w": (*_GUNICORN, "app:app"),
+    "sync-4w-backlog": (*_GUNICORN, "--backlog", str(_BOUND * WORKERS), "app:app"),
     "gthread-4w": (*_GUNICORN, "-k", "gthread", "--threads", "1", "app:app"),
     "gevent-4w": (*_GUNICORN, "-k", "gevent", "app:app"),
+    "uvicorn-4w": (*_UVICORN, "app:asgi"),
+    "uvicorn-4w-limit": (*_UVICORN, "--limit-concurrency", str(_BOUND), "app:asgi"),
 }
 
 
@@ -84,10 +112,10 @@ def served(command: Sequence[str]) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="greenlane-") as folder:
         Path(folder, "app.py").write_text(_APPLICATION)
         Path(folder, "greenlane.toml").write_text(_SETTINGS)
-        address = f"127.0.0.1:{processes.free_port()}"
-        child = processes.Child(
-            [sys.executable, *command, "--bind", address], os.environ, subprocess.DEVNULL, Path(folder)
-        )
+        port = processes.free_port()
+        address = f"127.0.0.1:{port}"
+        filled = [part.replace("{address}", address).replace("{port}", str(port)) for part in command]
+        child = processes.Child([sys.executable, *filled], os.environ, subprocess.DEVNULL, Path(folder))
         try:
             _await(address, child)
             yield address
@@ -114,8 +142,8 @@ def _asked(address: str, path: str) -> bool:
 
 
 def capacity_per_s(address: str, path: str, seconds: float) -> float:
-    """Requests answered by a server that always has one waiting for each worker."""
-    done = [0] * (2 * WORKERS)
+    """Requests answered by a server that always has some waiting for each worker."""
+    done = [0] * (_CLIENTS * WORKERS)
     draw = np.random.default_rng(1)
     sigma = np.sqrt(np.log(1 + CV**2))
     end_s = time.monotonic() + seconds
@@ -136,40 +164,44 @@ def capacity_per_s(address: str, path: str, seconds: float) -> float:
     return sum(done) / (time.monotonic() - began_s)
 
 
-def measured(name: str, path: str, seconds: float) -> Iterator[dict[str, object]]:
-    """A row for each stage."""
-    for stage in STAGES:
-        with served(CONTENDERS[name]) as address:
-            most = capacity_per_s(address, path, max(3.0, seconds / 2))
-            stream = Stream(
-                name=path.strip("/"), address=address, arrivals=Poisson(stage * most), path=path, work=Work(MEAN_MS, CV)
-            )
-            plan = Plan(seed=f"overload-{stage}", seconds=seconds + _WARM_S, streams=(stream,))
-            found = generate(plan).samples
-        found = found.chosen(found.scheduled_ns >= _WARM_S * 1e9)
-        in_time = (found.status == 200) & (found.latency_ms() <= DEADLINE_MS)
-        answered = found.answered()
-        goodput = float(in_time.sum()) / seconds
-        yield {
-            "contender": name, "endpoint": path.strip("/"), "stage": f"{stage:g}",
-            "offered_per_s": len(found) / seconds, "capacity_per_s": most,
-            "done_per_s": float((found.status == 200).sum()) / seconds,
-            "within_deadline_frac": float(in_time.mean()) if len(found) else 0.0,
-            "goodput_of_capacity_frac": goodput / min(most, len(found) / seconds),
-            "refused_frac": float((found.status == 503).mean()) if len(found) else 0.0,
-            "p50_ms": float(np.quantile(answered, 0.5)) if len(answered) else None,
-            "p99_ms": float(np.quantile(answered, 0.99)) if len(answered) else None,
-            "deadline_answers": int((found.status == 504).sum()), "samples": len(found),
-            "errors": int((~np.isin(found.status, (200, 503, 504))).sum()),
-        }  # fmt: skip
+def measured(name: str, path: str, stage: float, seconds: float, most: float, highest: float) -> dict[str, object]:
+    """One run: its row.
+
+    Args:
+        stage: load as a multiple of `highest`.
+        most: its capacity, requests a second.
+        highest: that of the best.
+    """
+    with served(CONTENDERS[name]) as address:
+        stream = Stream(
+            name=path.strip("/"), address=address, arrivals=Poisson(stage * highest), path=path, work=Work(MEAN_MS, CV)
+        )
+        plan = Plan(seed=f"overload-{stage}", seconds=seconds + _WARM_S, streams=(stream,))
+        found = generate(plan).samples
+    found = found.chosen(found.scheduled_ns >= _WARM_S * 1e9)
+    in_time = (found.status == 200) & (found.latency_ms() <= DEADLINE_MS)
+    answered = found.answered()
+    goodput = float(in_time.sum()) / seconds
+    return {
+        "contender": name, "endpoint": path.strip("/"), "stage": f"{stage:g}",
+        "offered_per_s": len(found) / seconds, "capacity_per_s": most,
+        "done_per_s": float((found.status == 200).sum()) / seconds,
+        "within_deadline_frac": float(in_time.mean()) if len(found) else 0.0,
+        "goodput_of_capacity_frac": goodput / min(most, len(found) / seconds),
+        "refused_frac": float((found.status == 503).mean()) if len(found) else 0.0,
+        "p50_ms": float(np.quantile(answered, 0.5)) if len(answered) else None,
+        "p99_ms": float(np.quantile(answered, 0.99)) if len(answered) else None,
+        "deadline_answers": int((found.status == 504).sum()), "samples": len(found),
+        "errors": int((~np.isin(found.status, (200, 503, 504))).sum()),
+    }  # fmt: skip
 
 
 def _line(row: Mapping[str, object]) -> str:
     p50, p99 = row["p50_ms"], row["p99_ms"]
     times = f"p50 {p50:7.1f} p99 {p99:7.1f} ms" if p50 is not None else "nothing answered"
     return (
-        f"{row['contender']:<12}{row['stage']:>4} x {row['capacity_per_s']:6.1f}/s: in time "
-        f"{row['goodput_of_capacity_frac']:.3f} of what it can, refused {row['refused_frac']:.3f}, {times}, "
+        f"{row['contender']:<17}{row['stage']:>4} x {row['capacity_per_s']:6.1f}/s: in time "
+        f"{row['goodput_of_capacity_frac']:.3f} of that, refused {row['refused_frac']:.3f}, {times}, "
         f"504 {row['deadline_answers']}, errors {row['errors']}"
     )
 
@@ -182,16 +214,21 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--contenders", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
-    rows = []
+    path, most = f"/{given.work}", {}
     for name in given.contenders:
-        for row in measured(name, f"/{given.work}", given.seconds):
-            rows.append(row)
+        with served(CONTENDERS[name]) as address:
+            most[name] = capacity_per_s(address, path, max(3.0, given.seconds / 4))
+    rows = []
+    for turn, stage in enumerate(STAGES):
+        first = turn % len(given.contenders)
+        for name in given.contenders[first:] + given.contenders[:first]:
+            rows.append(measured(name, path, stage, given.seconds, most[name], max(most.values())))
             if not given.json:
-                print(_line(row), flush=True)
+                print(_line(rows[-1]), flush=True)
     if given.json:
-        environment = about(["greenlane", "gunicorn", "gevent"])
+        environment = about(["greenlane", "gunicorn", "gevent", "uvicorn"])
         print(json.dumps({"schema": "greenlane.bench-overload/1", "environment": environment, "rows": rows}))
-    ours = [row["goodput_of_capacity_frac"] for row in rows if row["contender"] == "greenlane"]
+    ours = [row["goodput_of_capacity_frac"] for row in rows if str(row["contender"]).startswith("greenlane")]
     return int(any(isinstance(share, float) and share < TARGET_FRAC for share in ours))
 
 

@@ -5,6 +5,8 @@
 /burn?ms=500    computes in pure Python; counted in iterations (`ITERATIONS_PER_MS`), so a starved process does not get
                 less to do
 everything else is answered at once
+
+HOGS_SWITCH_INTERVAL_MS is handed to sys.setswitchinterval; unset = the interpreter's 5 ms.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from itertools import repeat
@@ -22,6 +25,8 @@ _LIGHT_S = 0.010
 _ITERATIONS_PER_MS = int(os.environ.get("ITERATIONS_PER_MS", "11000"))
 # A guard against a typing error in a scenario.
 _MOST_MS = 5_000.0
+if interval_ms := os.environ.get("HOGS_SWITCH_INTERVAL_MS"):
+    sys.setswitchinterval(float(interval_ms) / 1000)
 # Calls through PyDLL keep the GIL.
 _libc = ctypes.PyDLL(None)
 

@@ -666,6 +666,9 @@ class AtOnce:
     ) -> AtOnce:
         """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number till then."""
 
+    def had(self, ran_ns: int, starved_ns: int) -> None:
+        """Take in the workers' CPU since the last call, and how long they waited for a core. Call before `look`."""
+
     def look(self, worked_ns: int, held_ns: int, ended: list[tuple[str, int, int, int]]) -> bool:
         """Take in what has ended since the last call; whether a window has closed, and `number` may be another.
 

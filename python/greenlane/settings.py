@@ -343,6 +343,11 @@ class Settings:
         False, "`greenlane serve` sends what no lane matches to lane `apart` while its route computes for long.",
         reason="Such a lane keeps the places of a worker from the heavy routes: somebody should want that.",
     )  # fmt: skip
+    auto_last: bool = declare(
+        True, "Without lanes of its own, `greenlane serve` lets those wait for a worker last whose route computes for "
+        "long (lane `apart`, with no worker's places kept from it); where `at_once` is set by measurement.",
+        reason="When more comes than can be served, who computes little waits behind none who computes much.",
+    )  # fmt: skip
     auto_lane_ms: float = declare(
         20.0, "Mean CPU of a request over which a route goes to lane `apart`; under half of it, back.",
         unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take some milliseconds.",
@@ -646,7 +651,12 @@ class Settings:
 
     def lane_names(self) -> list[str]:
         """Of all lanes that a request may have, that of the routes apart included."""
-        return list(dict.fromkeys([*(lane.name for lane in self.lanes), *([APART] if self.auto_lane else [])]))
+        return list(dict.fromkeys([*(lane.name for lane in self.lanes), *([APART] if self.assigns else [])]))
+
+    @property
+    def assigns(self) -> bool:
+        """Whether routes go to lane `apart` live: asked for, or because nobody has said who goes first."""
+        return self.auto_lane or (self.auto_last and not self.lanes and not self.at_once)
 
     def effective(self) -> list[dict[str, object]]:
         """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`."""

@@ -87,4 +87,15 @@ def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None
 def test_a_worker_knows_the_lane_apart() -> None:
     assert SETTINGS.lane_names() == ["bikes", APART]
     assert Settings(auto_lane=True, lanes=(Lane(APART, match=("/x",)),)).lane_names() == [APART]
-    assert Settings().lane_names() == []
+    assert Settings(auto_last=False).lane_names() == Settings(at_once=2).lane_names() == []
+    assert Settings().lane_names() == [APART]
+
+
+def test_without_lanes_what_computes_waits_last_and_nothing_is_kept_from_it() -> None:
+    (lane,) = lanes_of(Settings())
+    layout = layout_of(Settings(workers=4))
+    assert (lane.name, lane.priority, lane.auto) == (APART, -1, True)
+    assert layout.most(lane, 5) == 20 and not layout.gated(lane)
+    named = (Lane("bikes", match=("/bikes*",), priority=1),)
+    for other in (Settings(lanes=named), Settings(at_once=1), Settings(auto_last=False)):
+        assert all(not lane.auto for lane in lanes_of(other)), "somebody has said who goes first, or nobody measures"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from greenlane.fleet.haproxy.assigned import FILE
 from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.site import Server, Site
 from greenlane.fleet.haproxy.words import word
@@ -54,6 +55,7 @@ def test_without_lanes_there_is_one_queue_and_no_gate() -> None:
 @pytest.mark.parametrize("lanes", [LANES, ()])
 def test_haproxy_accepts_it(tmp_path: Path, lanes: tuple[Lane, ...]) -> None:
     (tmp_path / "haproxy.cfg").write_text(configuration(site(tmp_path, lanes)))
+    (tmp_path / FILE).touch()
     command = [find("haproxy", name="HAProxy"), "-c", "-f", str(tmp_path / "haproxy.cfg")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from greenlane.cli.top_serve import Services
+from greenlane.fleet.cores import Got
 from greenlane.fleet.group import Group, State
 from greenlane.fleet.haproxy.runtime import Row
 from greenlane.fleet.layout import SHARED, layout_of
@@ -89,8 +90,8 @@ def test_what_workers_told_is_added_up_by_group_with_what_each_has(tmp_path: Pat
     two.pid = 13
     came = {11: Came(1_000, [("a", 1, 2, 3)]), 13: Came(2_000, [("a", 4, 5, 6)]), 99: Came(5_000, [("z", 1, 1, 1)])}
     rows = [row(SHARED, one.name, current=2), row(SHARED, two.name, current=1)]
-    worked = worked_by(tree, came, rows)
-    assert worked == {SHARED: (3_000, 4_000, [("a", 1, 2, 3), ("a", 4, 5, 6)])}
+    worked = worked_by(tree, came, rows, {11: Got(0.5, 1.5), 99: Got(1.0, 1.0)})
+    assert worked == {SHARED: (3_000, 4_000, [("a", 1, 2, 3), ("a", 4, 5, 6)], 500, 1_500)}
 
 
 def test_tables_of_a_service_and_none_of_what_is_not_there(tmp_path: Path) -> None:

@@ -98,6 +98,9 @@ pub struct AtOnce {
     /// The window: workers' time, the same times their requests in progress, what has ended.
     worked_ns: f64,
     held_ns: f64,
+    /// In it, CPU of the workers' processes, and how long they waited for a core.
+    ran_ns: f64,
+    starved_ns: f64,
     open: HashMap<String, Ended>,
     /// Decayed sums: requests, CPU, I/O.
     jobs: f64,
@@ -126,6 +129,8 @@ impl AtOnce {
             why: Why::Unknown,
             worked_ns: 0.0,
             held_ns: 0.0,
+            ran_ns: 0.0,
+            starved_ns: 0.0,
             open: HashMap::new(),
             jobs: 0.0,
             cpu_ns: 0.0,
@@ -162,6 +167,12 @@ impl AtOnce {
         self.stretch
     }
 
+    /// Takes in the workers' CPU since the last call, and how long they waited for a core. Call before `look`.
+    pub fn had(&mut self, ran_ns: u64, starved_ns: u64) {
+        self.ran_ns += ran_ns as f64;
+        self.starved_ns += starved_ns as f64;
+    }
+
     /// Takes in what has ended since the last call. Gives whether that closed a window.
     ///
     /// `worked_ns`: the time that it is of, all workers together; `held_ns`: the same with each worker's times the
@@ -194,7 +205,12 @@ impl AtOnce {
             std::mem::take(&mut self.worked_ns),
             std::mem::take(&mut self.held_ns),
         );
-        self.conclude(worked_ns, held_ns, &window);
+        let (ran_ns, starved_ns) = (
+            std::mem::take(&mut self.ran_ns),
+            std::mem::take(&mut self.starved_ns),
+        );
+        let slowed = slowed(ran_ns, starved_ns, worked_ns);
+        self.conclude(worked_ns, held_ns, slowed, &window);
         true
     }
 
@@ -206,7 +222,13 @@ impl AtOnce {
         }
     }
 
-    fn conclude(&mut self, worked_ns: f64, held_ns: f64, window: &HashMap<String, Ended>) {
+    fn conclude(
+        &mut self,
+        worked_ns: f64,
+        held_ns: f64,
+        slowed: f64,
+        window: &HashMap<String, Ended>,
+    ) {
         self.remember(window);
         let (cpu_ns, io_ns) = (
             self.cpu_ns / self.jobs,
@@ -215,7 +237,7 @@ impl AtOnce {
         let used = held_ns / worked_ns >= f64::from(self.number) * USED;
         self.stretch = (held_ns / self.usual_of(window)).max(1.0);
         let model = modelled(cpu_ns, io_ns, self.rule.busy, self.rule.most);
-        let waits = waiting(cpu_ns, io_ns, self.number);
+        let waits = waiting(cpu_ns, io_ns, slowed, self.number);
         self.hold_back(used, waits, window);
         self.follow(used, window);
         self.settle(model);
@@ -328,15 +350,26 @@ pub fn modelled(cpu_ns: f64, io_ns: f64, busy: f64, most: u32) -> u32 {
     most.max(1)
 }
 
-/// How many of `number` requests in progress wait for the CPU on average, by the same model.
-pub fn waiting(cpu_ns: f64, io_ns: f64, number: u32) -> f64 {
+/// How many of `number` requests in progress wait for the CPU on average, by the same model, when it does `slowed`
+/// times less than it could.
+pub fn waiting(cpu_ns: f64, io_ns: f64, slowed: f64, number: u32) -> f64 {
     let (mut at_cpu, mut per_ns) = (0.0, 0.0);
     for one in 1..=number {
-        let response_ns = cpu_ns * (1.0 + at_cpu);
+        let response_ns = cpu_ns * slowed * (1.0 + at_cpu);
         per_ns = f64::from(one) / (response_ns + io_ns).max(1e-9);
         at_cpu = per_ns * response_ns;
     }
     (f64::from(number) - per_ns * (cpu_ns + io_ns)).max(0.0)
+}
+
+/// How many times longer the workers' CPU took than it would have with a core for each, in a window of `worked_ns`.
+///
+/// A worker's threads may wait for a core side by side while only one of them could go on: never more than all the time.
+fn slowed(ran_ns: f64, starved_ns: f64, worked_ns: f64) -> f64 {
+    if ran_ns <= 0.0 {
+        return 1.0;
+    }
+    ((ran_ns + starved_ns).min(worked_ns) / ran_ns).max(1.0)
 }
 
 #[cfg(test)]
@@ -390,7 +423,7 @@ mod tests {
     #[test]
     fn without_cpu_it_is_all_that_is_allowed() {
         assert_eq!(modelled(0.0, 10.0, 0.98, 64), 64);
-        assert_eq!(waiting(0.0, 10.0, 64), 0.0);
+        assert_eq!(waiting(0.0, 10.0, 1.0, 64), 0.0);
         assert_eq!(modelled(0.0, 0.0, 0.98, 64), 64);
     }
 
@@ -456,6 +489,45 @@ mod tests {
         let number = limit.number();
         assert!(number >= 15, "{number}");
         assert_eq!(limit.why(), Why::Model);
+    }
+
+    /// As `settled`, on a machine that lets a worker run a third of the time in which it could; a request of 17 ms CPU
+    /// and 165 ms I/O, as of the pricing service.
+    fn on_a_third_of_a_core(limit: &mut AtOnce, known: bool) -> u32 {
+        for _ in 0..100 {
+            let (number, second_ns) = (limit.number(), 1_000 * MS);
+            let jobs = saturated(number, 51.0, 216.0);
+            if known {
+                limit.had(jobs * 17 * MS, second_ns - jobs * 17 * MS);
+            }
+            limit.look(
+                second_ns,
+                u64::from(number) * second_ns,
+                [("GET /", ended(jobs, 17.0, 165.0))],
+            );
+        }
+        limit.number()
+    }
+
+    #[test]
+    fn a_machine_that_others_use_is_no_reason_for_fewer() {
+        let mut unknown = AtOnce::new(RULE, 8);
+        let number = on_a_third_of_a_core(&mut unknown, false);
+        assert!(number < 12, "{number}");
+        let mut known = AtOnce::new(RULE, 8);
+        let number = on_a_third_of_a_core(&mut known, true);
+        assert!((15..=20).contains(&number), "{number}");
+        assert_eq!(known.why(), Why::Model);
+    }
+
+    #[test]
+    fn what_waits_for_a_core_beside_each_other_counts_once() {
+        assert_eq!(slowed(250.0, 9_000.0, 1_000.0), 4.0);
+        assert_eq!(slowed(250.0, 250.0, 1_000.0), 2.0);
+        assert_eq!(
+            [slowed(0.0, 5.0, 1_000.0), slowed(1_500.0, 0.0, 1_000.0)],
+            [1.0; 2]
+        );
     }
 
     #[test]

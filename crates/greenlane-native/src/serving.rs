@@ -38,6 +38,10 @@ impl AtOnce {
         Self(CoreAtOnce::new(rule, first))
     }
 
+    fn had(&mut self, ran_ns: u64, starved_ns: u64) {
+        self.0.had(ran_ns, starved_ns);
+    }
+
     fn look(&mut self, worked_ns: u64, held_ns: u64, ended: Vec<Row>) -> bool {
         self.0.look(worked_ns, held_ns, ended.iter().map(read))
     }

@@ -27,7 +27,7 @@ __all__ = ["COMMAND"]
 
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
-    "auto_lane", "health_path", "queue_s", "stop_s", "hung_after_s", "control_dir",
+    "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "hung_after_s", "control_dir",
 )  # fmt: skip
 
 

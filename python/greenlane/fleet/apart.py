@@ -1,4 +1,4 @@
-"""`auto_lane`: routes that compute for long go to lane `apart`, live; they come back when they do not any more.
+"""`auto_lane`, `auto_last`: routes that compute for long go to lane `apart`, live; later perhaps back.
 
 The rule is core's `apart`; here it gets what the workers measured, and the front gets its routes.
 """
@@ -43,7 +43,7 @@ class Assignment:
         Raises:
             FleetError: the front does not answer. The next call tries again.
         """
-        if not service.settings.auto_lane:
+        if not any(lane.auto for lane in service.layout.lanes):
             self._known = None
             return
         rule = ApartRule.of(service.settings)

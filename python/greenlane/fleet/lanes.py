@@ -48,17 +48,20 @@ def lanes_of(settings: Settings) -> tuple[FrontLane, ...]:
         SettingsError: a glob that no front can test, a lane whose every request goes to an earlier one, a hard lane
             without workers.
     """
-    lanes = _with_apart(tuple(_lane(lane) for lane in settings.lanes), auto=settings.auto_lane)
+    lanes = _with_apart(tuple(_lane(lane) for lane in settings.lanes), settings)
     for number, lane in enumerate(lanes):
         for earlier in lanes[:number]:
             _refuse_hidden(lane, earlier)
     return lanes
 
 
-def _with_apart(lanes: tuple[FrontLane, ...], *, auto: bool) -> tuple[FrontLane, ...]:
-    """Lane `apart` leaves one worker to everybody else, so that any number of heavy requests keeps nobody waiting."""
-    if not auto:
+def _with_apart(lanes: tuple[FrontLane, ...], settings: Settings) -> tuple[FrontLane, ...]:
+    """Lane `apart` waits last; with `auto_lane` it also leaves one worker to everybody else, so that any number of
+    heavy requests keeps nobody waiting."""
+    if not settings.assigns:
         return lanes
+    if not settings.auto_lane:
+        return (*lanes, FrontLane(APART, priority=-1, auto=True))
     if all(lane.name != APART for lane in lanes):
         return (*lanes, FrontLane(APART, priority=-1, auto=True, leaves=1))
     return tuple(

@@ -30,6 +30,9 @@ class Worked(NamedTuple):
     worked_ns: int
     held_ns: int
     ended: list[Ended]
+    # In that time, CPU of the workers, and how long their threads waited for a core; 0 = unknown.
+    ran_ns: int = 0
+    starved_ns: int = 0
 
 
 class Limits:
@@ -66,6 +69,7 @@ class Limits:
         if group.name not in self._known or self._known[group.name][0] != rule:
             self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=before)
         known = self._known[group.name][1]
+        known.had(worked.ran_ns, worked.starved_ns)
         closed = known.look(worked.worked_ns, worked.held_ns, worked.ended)
         if known.number() != before:
             service.set_at_once(group, known.number(), reason(known, rule))

@@ -13,6 +13,7 @@ from greenlane.control import Server
 from greenlane.errors import GreenlaneError
 from greenlane.fleet import whereabouts
 from greenlane.fleet.apart import Assignment
+from greenlane.fleet.cores import Cores, Got
 from greenlane.fleet.group import State
 from greenlane.fleet.haproxy.runtime import Row
 from greenlane.fleet.limits import Limits, Worked
@@ -45,6 +46,7 @@ class Live:
         self._scrape: Scrape | None = None
         self._since = Since()
         self._resting = Resting()
+        self._cores = Cores()
         self._limits = Limits(threads=kind == "wsgi")
         self._assignment = Assignment()
         self._status: Status = {}
@@ -57,7 +59,8 @@ class Live:
         told = asking.told
         self._offer(service)
         rows = service.front.runtime.rows()
-        worked = worked_by(service, self._since.take(told), rows)
+        came = self._since.take(told)
+        worked = worked_by(service, came, rows, self._cores.take(told))
         blind = bool(told) and not any("record" in one.answer for one in told.values())
         try:
             self._limits.look(service, worked, blind=blind)
@@ -138,16 +141,21 @@ class Live:
             service.say(f"see it: greenlane top --control-dir {folder} --pid {os.getpid()}")
 
 
-def worked_by(service: Service, came: Mapping[int, Came], rows: Sequence[Row]) -> dict[str, Worked]:
-    """By group, what its workers told, with how many requests each has at the front now."""
+def worked_by(
+    service: Service, came: Mapping[int, Came], rows: Sequence[Row], got: Mapping[int, Got]
+) -> dict[str, Worked]:
+    """By group, what its workers told, with how many requests each has at the front now, and what cores they got."""
     current = {(row.backend, row.server): row.current for row in rows}
     worked: dict[str, Worked] = {}
     for name, group in service.groups.items():
-        of = [(came[slot.pid], current.get((name, slot.name), 0)) for slot in group.slots if slot.pid in came]
+        of = [(came[slot.pid], slot) for slot in group.slots if slot.pid in came]
         if of:
+            shares = [(one.span_ns, got.get(slot.pid, Got(0.0, 0.0))) for one, slot in of]
             worked[name] = Worked(
                 sum(one.span_ns for one, _ in of),
-                sum(one.span_ns * requests for one, requests in of),
+                sum(one.span_ns * current.get((name, slot.name), 0) for one, slot in of),
                 [row for one, _ in of for row in one.ended],
+                round(sum(span_ns * share.ran for span_ns, share in shares)),
+                round(sum(span_ns * share.starved for span_ns, share in shares)),
             )
     return worked

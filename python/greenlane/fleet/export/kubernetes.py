@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
@@ -57,7 +57,7 @@ def documents(settings: Settings, cluster: Cluster) -> list[Node]:
         rule = "at most 40 of a-z 0-9 -, with a letter first"
         raise SettingsError("--name", cluster.name, rule, "choose another one", attempted="write manifests")
     settings = without_versions(settings)
-    layout = layout_of(settings)
+    layout = layout_of(replace(settings, auto_last=False))  # nobody measures there
     names = _names(layout, cluster.name)
     found = [node for group, name in names.items() for node in _group(settings, layout, cluster, group, name)]
     if cluster.gateway:
