@@ -128,7 +128,8 @@ def test_behind_trusted_proxies_the_client_is_the_last_address_that_is_none_of_t
 ) -> None:
     (address, scheme, _), headers = served.seen(f"X-Forwarded-For: {forwarded}")
     assert (address, scheme, headers["x-forwarded-for"]) == (client, "http", client)
-    until(lambda: log(served) and log(served)[-1]["client"] == client)
+    logged = headers["x-request-id"]
+    until(lambda: {line["id"]: line["client"] for line in log(served)}.get(logged) == client)
 
 
 def test_a_trusted_proxy_tells_scheme_and_host_and_keeps_its_request_id(served: Trusting) -> None:
