@@ -132,14 +132,25 @@ def test_told_to_end_it_answers_what_it_has_and_leaves_nothing(served: Served) -
     assert not folder.exists()
 
 
-def test_nothing_outlives_a_parent_that_is_killed(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("blocked", [False, True])
+def test_nothing_outlives_a_parent_that_is_killed(tmp_path_factory: pytest.TempPathFactory, blocked: bool) -> None:
+    """Nor does a worker whose loop a request blocks, and so cannot hear that it should end."""
     settings = "workers = 1\nstop_s = 1\n"
     with Served(tmp_path_factory.mktemp("served"), "looped:app", settings) as served:
         assert served.get("/").split()[1:] == ["127.0.0.1", "http"]
         left = children(served.process.pid)
         assert len(left) == 2
+        if blocked:
+            blocking(served)
         served.process.signal(signal.SIGKILL)
         until(lambda: not list(alive(left)))
+
+
+def blocking(served: Served) -> None:
+    """Block the loop of a worker; the client is not answered."""
+    with contextlib.closing(served.connection()) as connection:
+        connection.request("GET", "/stop/hold?blocking")
+        until((served.folder / "blocking.begun").exists)
 
 
 def _connects(served: Served) -> bool:

@@ -39,6 +39,8 @@ class Staff:
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
         self._beats: dict[int, Beat] = {}
         self._number = 0
+        # Workers have the read end: it ends when we do, however that comes.
+        self._alive = os.pipe2(os.O_CLOEXEC)
 
     def seat(self, group: Group) -> None:
         """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change."""
@@ -58,10 +60,11 @@ class Staff:
         self._number += 1
         command = [
             python_of(group.directory), "-m", "greenlane.fleet.workers", self._kind, self._application, str(socket_fd),
-            str(self._number), str(write_fd), str(beat.fd), str(group.stop_s),
+            str(self._number), str(write_fd), str(beat.fd), str(self._alive[0]), str(group.stop_s),
         ]  # fmt: skip
         try:
-            child = self._children.start(command, fds=(write_fd, socket_fd, beat.fd), cwd=group.directory)
+            fds = (write_fd, socket_fd, beat.fd, self._alive[0])
+            child = self._children.start(command, fds=fds, cwd=group.directory)
         except BaseException:
             beat.close()
             os.close(read_fd)

@@ -1,9 +1,11 @@
 """The process of a worker.
 
-    python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD BEAT_FD STOP_S
+    python -m greenlane.fleet.workers KIND APPLICATION SOCKET_FD INDEX READY_FD BEAT_FD ALIVE_FD STOP_S
     python -m greenlane.fleet.workers kind APPLICATION FD
 
-`ready` goes to READY_FD once it serves, signs of life to BEAT_FD; on SIGUSR2 it says on stderr where its threads are.
+`ready` goes to READY_FD once it serves, signs of life to BEAT_FD; ALIVE_FD ends with the parent. On SIGUSR2
+it says on stderr where its threads are.
+
 The second form writes the kind of the application to FD and ends. Started by the tree and the command line only: the
 arguments are theirs.
 
@@ -25,6 +27,7 @@ from greenlane.errors import GreenlaneError
 from greenlane.fleet import folders
 from greenlane.fleet.beat import beat
 from greenlane.fleet.workers import application, asgi, wsgi
+from greenlane.fleet.workers.orphaned import end_with_parent
 
 #: The application cannot be loaded.
 UNLOADABLE: Final = 3
@@ -49,9 +52,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _serve(kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, stop_s: str) -> None:
-    for fd in (int(socket_fd), int(ready_fd), int(beat_fd)):
+def _serve(
+    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, alive_fd: str, stop_s: str
+) -> None:
+    for fd in (int(socket_fd), int(ready_fd), int(beat_fd), int(alive_fd)):
         os.set_inheritable(fd, False)
+    end_with_parent(int(alive_fd), float(stop_s))
     _settle(int(socket_fd))
     signal.signal(signal.SIGTERM, _end)
 
