@@ -35,6 +35,7 @@ __all__ = [
     "Recording",
     "RecordingWriter",
     "Segment",
+    "Shed",
     "Standing",
     "Start",
     "Steps",
@@ -50,8 +51,11 @@ __all__ = [
     "guard_endings",
     "load_run",
     "locks_held",
+    "rearm_now",
+    "recv_now",
     "sampler_start",
     "sampler_stop",
+    "send_now",
 ]
 
 __version__: Final[str]
