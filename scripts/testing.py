@@ -1,13 +1,14 @@
-"""Runs the tests in parts: what only computes or waits as two processes side by side, then what measures, alone.
+"""Runs the tests in parts: what only computes or waits as processes side by side, then what measures, alone.
 
     python scripts/testing.py fast|system [arguments of pytest's]
 
 `fast`: without real servers and soak. `system`: those with real servers. With arguments of pytest's it is one run. The
-first part's output is shown as it comes, its neighbour's when both are over. Exit 0: every part passed.
+first part's output is shown as it comes, its neighbours' when all are over. Exit 0: every part passed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,9 @@ _SYSTEM: Final = "system and not soak"
 _LONG: Final = ("--timeout", "180")
 #: About as long as each other.
 _HAZARDS: Final = ("tests/hazards",)
-_HOSTS: Final = ("tests/fleet", "tests/hosts", "tests/lanes", "tests/servers")
+_HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
+#: They mostly wait.
+_WAITING: Final = ("tests/fleet", "tests/tasks")
 _PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
 
 #: kind -> what is run one after the other; what stands together is run side by side.
@@ -59,8 +62,8 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
         (Part(f"{_FAST} and measured"),),
     ),
     "system": (
-        (Part(_SYSTEM, paths=_PROGRAMS, options=_LONG), Part(_SYSTEM, paths=_HOSTS, options=_LONG)),
-        (Part(_SYSTEM, without=_PROGRAMS + _HOSTS, options=_LONG),),
+        tuple(Part(_SYSTEM, paths=paths, options=_LONG) for paths in (_PROGRAMS, _HOSTS, _WAITING)),
+        (Part(_SYSTEM, without=_PROGRAMS + _HOSTS + _WAITING, options=_LONG),),
     ),
 }
 _PYTEST: Final = (sys.executable, "-m", "pytest")
@@ -81,9 +84,13 @@ def main(argv: Sequence[str]) -> int:
 def beside(parts: Sequence[Part]) -> int:
     """Run them at the same time; gives the greatest exit code."""
     first, *others = parts
-    with tempfile.TemporaryFile() as heard:
+    with contextlib.ExitStack() as stack:
+        heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
         # Not a shell's background job: those ignore Ctrl-C, and so would the programs that they test.
-        running = [subprocess.Popen(one.command(), stdout=heard, stderr=subprocess.STDOUT) for one in others]
+        running = [
+            subprocess.Popen(one.command(), stdout=said, stderr=subprocess.STDOUT)
+            for one, said in zip(others, heard, strict=True)
+        ]
         try:
             codes = [subprocess.run(first.command(), check=False).returncode]
             codes += [one.wait() for one in running]
@@ -92,8 +99,9 @@ def beside(parts: Sequence[Part]) -> int:
                 if one.poll() is None:
                     one.terminate()
                 one.wait()
-        heard.seek(0)
-        sys.stdout.write(heard.read().decode(errors="replace"))
+        for said in heard:
+            said.seek(0)
+            sys.stdout.write(said.read().decode(errors="replace"))
         sys.stdout.flush()
     # A signal's is negative.
     return max(abs(code) for code in codes)
