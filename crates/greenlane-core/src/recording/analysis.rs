@@ -55,6 +55,8 @@ pub struct JobRow {
     pub account: Account,
     /// Most first.
     pub culprits: Vec<(Text, u64)>,
+    /// Its trace (high half, low half) and its span there; zeros = none.
+    pub traced: (u64, u64, u64),
 }
 
 /// How long jobs of a route waited because of somebody.
@@ -87,6 +89,8 @@ pub struct CallRow {
     pub outcome: Outcome,
     /// So much of the time until `ready_ns` its unit could have run, and did not.
     pub waited_ns: u64,
+    /// By the upstream's own clock; 0 = its reply did not say.
+    pub own_ns: u64,
 }
 
 /// Blocking calls that held a whole loop.
@@ -250,6 +254,7 @@ impl Analysis {
                     upstream,
                     operation,
                     outcome,
+                    own_ns,
                 } => {
                     let number = life.job_number(job);
                     let route = names.routes.get(number as usize).copied().unwrap_or(0);
@@ -264,6 +269,7 @@ impl Analysis {
                         to_ns,
                         deadline_ns,
                         outcome,
+                        own_ns,
                         waited_ns: waits.within(unit, from_ns, ready_ns.max(from_ns)),
                     });
                 }
@@ -413,6 +419,7 @@ impl Analysis {
                 deadline_ns: opened.deadline_ns,
                 account,
                 culprits,
+                traced: job.traced,
             });
         }
         lengths(who, by_victim, sums);
