@@ -467,6 +467,9 @@ class Recording:
     def segments(self, process: int, job: int) -> list[tuple[str, str, int, int, str, str]] | None:
         """Give the Segments of one job, by begin; None = there is no such job, or its begin or end is missing."""
 
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> list[tuple[str, int]]:
+        """Say who made a job wait between two moments: (culprit, ns), most first; empty if it is not whole."""
+
 @final
 class RecordingWriter:
     """Writes chosen events as a recording of one process, for tests of what reads recordings."""

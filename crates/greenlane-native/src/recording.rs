@@ -255,6 +255,21 @@ impl Recording {
         }
         Ok(Some(list))
     }
+
+    fn culprits<'py>(
+        &mut self,
+        py: Python<'py>,
+        process: u32,
+        job: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (culprit, ns) in self.analysis.culprits(process, job, from_ns, to_ns) {
+            list.append((self.text(py, culprit), ns))?;
+        }
+        Ok(list)
+    }
 }
 
 impl Recording {

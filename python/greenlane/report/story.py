@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from greenlane.page.quantities import duration, factor, share
 from greenlane.record.rows import Call, Job, Segment
@@ -16,6 +17,9 @@ from greenlane.report.subject import Recording
 from greenlane.report.words import called
 
 __all__ = ["CallStory", "Story", "stories_of", "story_sentence"]
+
+#: Below that nobody is named.
+_WORTH_NS: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -104,15 +108,8 @@ def story_sentence(story: Story, places: Mapping[str, Frame]) -> str:
 
 
 def _story(recording: Recording, job: Job, calls: Sequence[Call]) -> Story:
-    segments = recording.segments(job.process, job.job)
-    told = [CallStory(call, _culprits(call, segments)) for call in sorted(calls, key=lambda call: call.from_ns)]
-    return Story(job, segments, told)
-
-
-def _culprits(call: Call, segments: Iterable[Segment]) -> list[tuple[str, int]]:
-    total: dict[str, int] = {}
-    for each in segments:
-        within_ns = min(each.to_ns, call.to_ns) - max(each.from_ns, call.from_ns)
-        if each.state == "wait" and within_ns > 0:
-            total[each.label or each.kind] = total.get(each.label or each.kind, 0) + within_ns
-    return sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    told = []
+    for call in sorted(calls, key=lambda call: call.from_ns):
+        found = recording.culprits(job.process, job.job, call.from_ns, call.to_ns)
+        told.append(CallStory(call, [(culprit, ns) for culprit, ns in found if ns >= _WORTH_NS]))
+    return Story(job, recording.segments(job.process, job.job), told)

@@ -539,6 +539,38 @@ impl Analysis {
         Some(segments)
     }
 
+    /// Who is to blame for what a job waited between two moments: (culprit, ns), most first.
+    pub fn culprits(&self, process: u32, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
+        let Some(kept) = self.kept.get(process as usize) else {
+            return Vec::new();
+        };
+        let number = kept.life.job_number(job);
+        let whole = kept.life.jobs.get(number as usize).and_then(window);
+        if whole.is_none() {
+            return Vec::new();
+        }
+        let mut waits: Vec<Waited> = Vec::new();
+        account(&kept.life, &kept.by_job, number, &mut waits);
+        let mut tally = Tally::new(self.culprits.len());
+        for mut wait in waits {
+            wait.from_ns = wait.from_ns.max(from_ns);
+            wait.to_ns = wait.to_ns.min(to_ns);
+            if wait.from_ns < wait.to_ns {
+                let at = place(&kept.life, &wait);
+                charge(&kept.who, at, &wait, &self.culprits, &mut tally);
+            }
+        }
+        let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
+        tally
+            .drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
+        let mut found: Vec<(Text, u64)> = by_name.into_iter().collect();
+        found.sort_by(|one, other| {
+            let names = (self.texts.get(one.0), self.texts.get(other.0));
+            other.1.cmp(&one.1).then_with(|| names.0.cmp(names.1))
+        });
+        found
+    }
+
     /// Who ran most of a wait.
     fn instead(&self, kept: &Kept, wait: &Waited) -> Text {
         let mut tally = Tally::new(self.culprits.len());

@@ -347,7 +347,7 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 17 {
+        if tag > 18 {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = body.first(self.last_ns)?;
