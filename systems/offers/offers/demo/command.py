@@ -17,9 +17,10 @@ from greenlane.errors import SettingsError
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
+from offers.table import read
 
 from . import added, tables
-from .options import ATTEMPTED, Options, parse
+from .options import ATTEMPTED, Options, bad, parse
 from .rows import rows_of
 from .run import run, written
 from .turn import Turn
@@ -66,7 +67,7 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
         rows, verdicts = added.rows_of(waits), added.verdicts_of(waits)
     else:
         turns = run(options, talk)
-        rows, verdicts = rows_of(turns), verdicts_of(turns)
+        rows, verdicts = rows_of(turns), verdicts_of(turns, bad(read().regions))
     document = _document(options, rows, [verdict.row() for verdict in verdicts])
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))

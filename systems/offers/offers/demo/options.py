@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from greenlane.lab.arguments import Parser, Values
 from offers.contenders import CONTENDERS, FIXES
 from offers.table import Region, read
 
-__all__ = ["ATTEMPTED", "Options", "parse"]
+__all__ = ["ATTEMPTED", "Options", "bad", "parse"]
 
 ATTEMPTED: Final = "run the offers demo"
 _VALUES: Final = Values(ATTEMPTED, "greenlane demo offers --help lists every option")

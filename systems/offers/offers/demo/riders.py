@@ -7,6 +7,7 @@ measured by offerservice, not here. The same seed makes the same polls, with the
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import threading
@@ -164,4 +165,4 @@ def _pairs(polls: Sequence[Poll]) -> Iterator[tuple[Poll, Poll]]:
             of_rider.setdefault(poll.rider, []).append(poll)
     for theirs in of_rider.values():
         theirs.sort(key=lambda poll: poll.due_s)
-        yield from zip(theirs, theirs[1:], strict=False)
+        yield from itertools.pairwise(theirs)

@@ -63,7 +63,9 @@ def _offers(runs: Sequence[Turn]) -> Json:
 def _cpu(runs: Sequence[Turn]) -> Json:
     """CPU is that of pricingservice with all its processes, for everything that it did."""
     cpu_ms = sum(run.used.cpu_ns for run in runs) / 1e6
-    wasted_ms = sum(max(0.0, run.offers_worked - run.offers_direct - run.counts.made) * run.offer_cpu_ms for run in runs)
+    wasted_ms = sum(
+        max(0.0, run.offers_worked - run.offers_direct - run.counts.made) * run.offer_cpu_ms for run in runs
+    )
     jobs = sum(run.counts.ended + sum(map(len, run.others.values())) for run in runs)
     return {
         "wasted_cpu_frac": wasted_ms / cpu_ms if cpu_ms else None,

@@ -50,7 +50,9 @@ def sentence(rows: Sequence[Row]) -> str:
     """What was seen, in one sentence; "" when there is nothing to compare."""
     offers = [row for row in rows if row["endpoint"] == "offers"]
     stock = next((row for row in offers if row["contender"] == "gevent"), None)
-    fixed = next((row for row in offers if row["contender"] != "gevent" and stock and row["region"] == stock["region"]), None)
+    fixed = next(
+        (row for row in offers if row["contender"] != "gevent" and stock and row["region"] == stock["region"]), None
+    )
     if stock is None or fixed is None:
         return ""
     many = f"{stock['samples'] / max(1, stock['missed']):,.0f}"

@@ -33,8 +33,13 @@ _EXACT_FROM: Final = 10_000
 Runs = Sequence[Turn]
 
 
-def verdicts_of(turns: Runs) -> list[Verdict]:
-    """Region by region; none of a contender that did not run."""
+def verdicts_of(turns: Runs, bad: str) -> list[Verdict]:
+    """Region by region; none of a contender that did not run.
+
+    Args:
+        turns: what was measured.
+        bad: the region of which it is claimed that the stock server fails in it.
+    """
     found: list[Verdict] = []
     for region in dict.fromkeys(one.region for one in turns):
         mine: dict[str, list[Turn]] = {}
@@ -42,7 +47,7 @@ def verdicts_of(turns: Runs) -> list[Verdict]:
             if one.region == region:
                 mine.setdefault(one.contender, []).append(one)
         for name, runs in mine.items():
-            if name == _STOCK:
+            if name == _STOCK and region == bad:
                 found += _bad(region, runs)
             elif name in _FIXED:
                 found += _good(region, name, runs)
@@ -60,7 +65,8 @@ def _bad(region: str, runs: Runs) -> Iterator[Verdict]:
 def _good(region: str, name: str, runs: Runs) -> Iterator[Verdict]:
     counts = _sum(runs)
     missed, target = counts.ended - counts.made, math.ceil(_MISSED * min(1.0, counts.ended / FEWEST_OFFERS))
-    remark = f"of {counts.ended:,}" + (f"; the claim is about {FEWEST_OFFERS:,}" if counts.ended < FEWEST_OFFERS else "")
+    few = f"; the claim is about {FEWEST_OFFERS:,}" if counts.ended < FEWEST_OFFERS else ""
+    remark = f"of {counts.ended:,}{few}"
     text = f"{name} in {region}: bike and scooter offers missed"
     yield Verdict(text, missed, math.nan, math.nan, "<=", target, remark)
     # Of fewer samples the 99.9th percentile is the largest one.

@@ -101,7 +101,7 @@ def _fix(show: Show) -> Answer:
         fix = body.get("fix") if isinstance(body, Mapping) else None
         if fix not in FIXES:
             return _wrong("fix", fix, f"one of {', '.join(FIXES)}")
-        if not show.switch(_known(fix)):
+        if not show.switch(_known(str(fix))):
             return web.json_response({"error": f"{CHANGING} is being switched"}, status=409)
         return web.json_response({"fix": fix}, status=202)
 

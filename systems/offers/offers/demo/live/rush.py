@@ -1,8 +1,8 @@
 """What the live services are asked: each region as in measured runs, thinned out, its bursts more frequent.
 
 Six services share the machine with their page: each side may take some 0.4 of a core for all regions together. Steady
-callers are fewer; what makes offers late, a burst, is as large as ever and comes more often, so that a minute shows what
-a rider of the measured region waits longer for.
+callers are fewer; what makes offers late, a burst, is as large as ever and comes more often, so that a minute shows
+what a rider of the measured region waits longer for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One region's service on one side: pricingservice, its offerservice, and the change of one pricingservice for another.
+"""One region's service on one side: pricingservice and offerservice, and how one pricingservice takes another's place.
 
-Processes are started and ended on one thread that lives as long as the page: they end with the thread that started them.
+Processes are started and ended on one thread that lives as long as the page: they end with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Service:
     ) -> None:  # fmt: skip
         self.side, self.region, self.fix = side, region, fix
         self._site, self._starter = site, starter
-        self._options = {"cancel": cancel, "propagate_deadline": propagate_deadline}
+        self._cancel, self._propagate_deadline = cancel, propagate_deadline
         self.pricing: Pricing
         self.offers: Offerservice
 
@@ -54,7 +54,9 @@ class Service:
             StartFailed: one did not come up.
         """
         self.pricing = self._warmed(self.fix)
-        self.offers = self._site.offerservice(self.pricing, **self._options)
+        self.offers = self._site.offerservice(
+            self.pricing, cancel=self._cancel, propagate_deadline=self._propagate_deadline
+        )
 
     async def switch(self, fix: Fix) -> None:
         """Another pricingservice takes its place: started, warmed, asked from the next offer on; the old one drained.
