@@ -53,6 +53,16 @@ func New(program string, out io.Writer) *Flags {
 // Text declares an option with a value.
 func (f *Flags) Text(name, value, usage string) *string { return f.set.String(name, value, usage) }
 
+// Texts declares an option that may be given several times.
+func (f *Flags) Texts(name, usage string) *[]string {
+	var all []string
+	f.set.Func(name, usage, func(value string) error {
+		all = append(all, value)
+		return nil
+	})
+	return &all
+}
+
 // Switch declares an option that is on when it is there.
 func (f *Flags) Switch(name, usage string) *bool { return f.set.Bool(name, false, usage) }
 

@@ -1,3 +1,0 @@
-package offers
-
-import _ "github.com/HdrHistogram/hdrhistogram-go"
