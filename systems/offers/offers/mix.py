@@ -17,10 +17,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,9 @@ class Row:
     cpu_utilisation_frac: float
     #: Of all cores together; above about 0.9 the machine itself makes requests wait.
     machine_busy_frac: float
+    #: Share of the run that threads of the worker waited for a core which others had; above about 0.05 the machine is
+    #: too busy for these figures to say much.
+    os_wait_frac: float
     #: Of all requests.
     errors: int
     #: What the generator was late by, 99 of 100.
@@ -121,11 +124,34 @@ def _runs(known: table.Table, given: argparse.Namespace, place: Path) -> Iterato
                 generate(warm.plan, arrivals=warm.schedule)
                 seed = f"{given.seed}/{repetition}"
                 asked = load.with_riders(known, region, address, given.seconds, seed, scale=given.scale)
-                before_ns, busy_ns = cpu_ns(server.pids()), machine_busy_ns()
+                before = _Used.by(server)
                 found = generate(asked.plan, arrivals=asked.schedule)
-                spent_ns, busy_ns = cpu_ns(server.pids()) - before_ns, machine_busy_ns() - busy_ns
-                whole_ns = found.took_s * 1e9
-                yield _row(name, region.name, repetition, found, spent_ns / whole_ns, busy_ns / whole_ns)
+                yield _row(name, region.name, repetition, found, _Used.by(server).since(before))
+
+
+class _Used(NamedTuple):
+    """CPU so far, ns: the server's, the machine's, and what the server's threads waited for a core."""
+
+    server: int
+    machine: int
+    waited: int
+
+    @classmethod
+    def by(cls, server: Child) -> _Used:
+        pids = server.pids()
+        return cls(cpu_ns(pids), machine_busy_ns(), sum(_waited_ns(pid) for pid in pids))
+
+    def since(self, before: _Used) -> _Used:
+        return _Used(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def _waited_ns(pid: int) -> int:
+    """Run-queue wait of a process's present threads."""
+    total = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            total += int(path.read_text().split()[1])
+    return total
 
 
 @contextmanager
@@ -155,8 +181,8 @@ def _site(known: table.Table, contender: str, env: Mapping[str, str], place: Pat
             asked.end()
 
 
-def _row(name: str, region: str, repetition: int, found: Generated, used_frac: float, busy_frac: float) -> Row:
-    samples = found.samples
+def _row(name: str, region: str, repetition: int, found: Generated, used: _Used) -> Row:
+    samples, whole_ns = found.samples, found.took_s * 1e9
     offers = samples.chosen(np.isin(samples.stream, [samples.streams.index(one) for one in load.OFFERS]))
     well = (offers.status == 200) & (offers.latency_ms() <= DEADLINE_MS)
     latencies_ms = offers.answered()
@@ -169,7 +195,9 @@ def _row(name: str, region: str, repetition: int, found: Generated, used_frac: f
         p50_ms=round(p50, 1), p95_ms=round(p95, 1), p99_ms=round(p99, 1),
         p999_ms=round(p999, 1) if size >= _SAMPLES_OF_P999 else None, most_ms=round(most, 1),
         p99_over_p95=round(p99 / p95, 2), p999_over_p95=round(p999 / p95, 2),
-        cpu_utilisation_frac=round(used_frac, 3), machine_busy_frac=round(busy_frac / (os.cpu_count() or 1), 3),
+        cpu_utilisation_frac=round(used.server / whole_ns, 3),
+        machine_busy_frac=round(used.machine / whole_ns / (os.cpu_count() or 1), 3),
+        os_wait_frac=round(used.waited / whole_ns, 3),
         errors=int((samples.status != 200).sum()), lag_p99_ms=round(found.lag_p99_ms, 1),
     )  # fmt: skip
 
