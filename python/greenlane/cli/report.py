@@ -29,7 +29,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
     parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
-    parser.add_argument("--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector")
+    parser.add_argument(
+        "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
+    )
     parser.add_argument("--route", help="of this route's jobs only")
     parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
 

@@ -18,7 +18,7 @@ from offers.children import ROOT, StartFailed, found_by
 from offers.slow_offer.relay import Passed
 from offers.slow_offer.service import WATCHED
 
-__all__ = ["Case", "case_of", "within"]
+__all__ = ["AGREES_MS", "Case", "agreement", "case_of"]
 
 #: Upstream's clock and the wire's agree when they are not further apart, ms.
 AGREES_MS: Final = 2.0
@@ -64,14 +64,14 @@ def case_of(recording: Path, page: Path | None, passed: Iterable[Passed]) -> Cas
         raise StartFailed(f"read {recording}: no offer's call of {WATCHED} with its own clock, expected one")
     worst = max(calls, key=lambda row: float(row["seen_ms"]))
     job = jobs[worst["process"], worst["job"]]
-    near = min((one.wire_ns / 1e6 for one in passed), key=lambda ms: abs(ms - worst["wire_ms"]), default=None)
+    seen = next((one for one in passed if one.own_ms == worst["own_ms"]), None)
     return Case(
         route=worst["route"],
         call=f"{worst['upstream']} {worst['operation']}",
         trace=job["trace"],
         upstream_ms=worst["own_ms"],
         wire_ms=worst["wire_ms"],
-        relay_ms=None if near is None else round(near, 3),
+        relay_ms=None if seen is None else round(seen.wire_ns / 1e6, 3),
         application_ms=worst["seen_ms"],
         factor=worst["seen_ms"] / worst["own_ms"],
         offer_ms=job["latency_ms"],
@@ -79,7 +79,7 @@ def case_of(recording: Path, page: Path | None, passed: Iterable[Passed]) -> Cas
     )
 
 
-def within(recording: Path, limit_ms: float = AGREES_MS) -> tuple[int, int]:
+def agreement(recording: Path, limit_ms: float = AGREES_MS) -> tuple[int, int]:
     """(calls whose upstream's clock and wire agree, calls that have both) of the slowest offers of a recording."""
     calls = [row for row in _rows(recording, None) if row["view"] == "call" and row["own_ms"] and row["wire_ms"]]
     return sum(abs(row["wire_ms"] - row["own_ms"]) <= limit_ms for row in calls), len(calls)

@@ -2,7 +2,7 @@
 
     with Relay(upstream_port) as relay:      # callers connect to relay.port
         ...
-    relay.passed                             # [Passed(call_id, asked_ns, replied_ns), …] in the order of the replies
+    relay.passed                             # [Passed(call_id, asked_ns, replied_ns, own_ms), …] in the order of the replies
 
 What a proxy's access log would say (Envoy's, a sidecar's): from the request's first byte until the reply's last one,
 on the monotonic clock, without anything of the caller's process in it. A thread a connection, in the process that made
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Self
 __all__ = ["Passed", "Relay"]
 
 _CALL_ID: Final = re.compile(rb"^GET [^ ?]*\?(?:[^ ]*&)?id=([^& ]*)")
+_CLOCK: Final = re.compile(rb"\r\nx-upstream-ms: *([0-9.]+)\r\n", re.IGNORECASE)
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _MOST: Final = 65_536
 
@@ -31,6 +32,8 @@ class Passed(NamedTuple):
     call_id: str
     asked_ns: int
     replied_ns: int
+    #: By the upstream's own clock, as its reply says; 0 = it does not. To the microsecond: it tells calls apart.
+    own_ms: float
 
     @property
     def wire_ns(self) -> int:
@@ -78,21 +81,24 @@ class Relay:
             while request := caller.recv(_MOST):
                 asked_ns = time.monotonic_ns()
                 target.sendall(request)
-                if not self._reply(caller, target):
+                reply = self._reply(caller, target)
+                if not reply:
                     return
-                named = _CALL_ID.match(request)
-                self.passed.append(Passed(named[1].decode() if named else "", asked_ns, time.monotonic_ns()))
+                replied_ns = time.monotonic_ns()
+                named, told = _CALL_ID.match(request), _CLOCK.search(reply)
+                call_id = named[1].decode() if named else ""
+                self.passed.append(Passed(call_id, asked_ns, replied_ns, float(told[1]) if told else 0.0))
 
-    def _reply(self, caller: socket.socket, target: socket.socket) -> bool:
-        """Pass one reply; False: the upstream went away."""
+    def _reply(self, caller: socket.socket, target: socket.socket) -> bytes:
+        """Pass one reply, and give it; empty: the upstream went away."""
         got = b""
         while not _whole(got):
             more = target.recv(_MOST)
             if not more:
-                return False
+                return b""
             got += more
             caller.sendall(more)
-        return True
+        return got
 
 
 def _whole(got: bytes) -> bool:

@@ -1,8 +1,8 @@
 """Pricing under stock gunicorn with gevent, recorded, with its upstreams in one Python process and a relay on `routing`.
 
-    with Recorded(folder) as service:
-        ...                              # service.port, service.relay, service.calls_of("bikes_price")
-    service.recording                    # the file, complete once the block has ended
+with Recorded(folder) as service:
+    ...                              # service.port, service.relay, service.calls_of("bikes_price")
+service.recording                    # the file, complete once the block has ended
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Recorded:
         upstreams.wait_for_port(self._upstreams_port)
 
     def _start_pricing(self, undone: contextlib.ExitStack, rates: str) -> None:
-        ports = {name: self._upstreams_port for name in table.read().upstreams} | {WATCHED: self.relay.port}
+        ports = dict.fromkeys(table.read().upstreams, self._upstreams_port) | {WATCHED: self.relay.port}
         known = ",".join(f"{name}=127.0.0.1:{port}" for name, port in ports.items())
         around = {"OFFERS_UPSTREAMS": known, "OFFERS_ITERATIONS": rates, **self._added}
         pricing = Process(self._command(), self.folder / "pricing.log", around, self.folder)
@@ -88,7 +88,10 @@ class Recorded:
         pricing.wait_until(self._healthy, "an answer to GET /healthz")
 
     def _healthy(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{self.address}/healthz", timeout=1) as answer:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://{self.address}/healthz", timeout=1) as answer,
+        ):
             return bool(answer.status == 200)
         return False
 
