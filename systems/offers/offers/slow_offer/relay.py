@@ -2,7 +2,7 @@
 
     with Relay(upstream_port) as relay:      # callers connect to relay.port
         ...
-    relay.passed                             # [Passed(call_id, asked_ns, replied_ns, own_ms), …] in the order of the replies
+    relay.passed                             # [Passed(call_id, asked_ns, replied_ns, own_ms), …] by reply
 
 What a proxy's access log would say (Envoy's, a sidecar's): from the request's first byte until the reply's last one,
 on the monotonic clock, without anything of the caller's process in it. A thread a connection, in the process that made

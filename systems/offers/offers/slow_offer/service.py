@@ -1,4 +1,4 @@
-"""Pricing under stock gunicorn with gevent, recorded, with its upstreams in one Python process and a relay on `routing`.
+"""Pricing under stock gunicorn with gevent, recorded; its upstreams in one Python process, a relay before `routing`.
 
 with Recorded(folder) as service:
     ...                              # service.port, service.relay, service.calls_of("bikes_price")
