@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from greenlane.record import Call, Recording
+from greenlane.record import Call, Job, Recording
 from greenlane.report import rows, text
 from greenlane.report.page import page
-from greenlane.report.places import places
-from greenlane.report.story import CallStory, stories_of, story_sentence
+from greenlane.report.places import Frame, places
+from greenlane.report.story import CallStory, Story, stories_of, story_sentence
 from greenlane.report.study import study_of
 from tests.recordings import MS, slow_offer
 from tests.report.rows_of_a_bad_day import a_day
@@ -21,6 +21,10 @@ def call(from_ns: int = 0, wire: int = 110, late: int = 0, own: int = 0, waited:
     ready_ns = from_ns + (wire + waited) * MS
     row = Call(0, 1, "/a", "eta:1", "GET /eta", from_ns, ready_ns, ready_ns + late * MS, 0, "ok", waited * MS, own * MS)
     return CallStory(row, [])
+
+
+def job(route: str) -> Job:
+    return Job(0, 1, route, "", 200, "kernel", 0, 0, 0, 5_300 * MS, 0, 0, {}, {}, 0, 0, [])
 
 
 def test_the_factor_is_the_applications_clock_by_the_upstreams() -> None:
@@ -56,8 +60,21 @@ def test_a_recording_tells_the_slow_offer_whole(slow: Recording) -> None:
     assert (worst.call.own_ns, worst.call.wire_ns, worst.seen_ns) == (110 * MS, 111 * MS, 5300 * MS)
     assert dict(worst.culprits) == {"GET /v1/receipts/month": 5189 * MS}
     assert story_sentence(story, places(slow.stacks)) == (
-        "GET /v1/bikes/price, 5.3 s: routing:80 says 110 ms, the wire 111 ms, the application 5.3 s (48×); "
+        "GET /v1/bikes/price, 5.3 s: routing:80 GET /routing says 110 ms, the wire 111 ms, the application "
+        "5.3 s (48×); "
         "> 99.9 % of the difference is GET /v1/receipts/month, work.py:99."
+    )
+
+
+def test_beside_the_machine_the_first_with_a_line_of_code_is_named() -> None:
+    one = call(late=5190, own=110)
+    story = Story(
+        job("/a"), [], [CallStory(one.call, [("os", 3_000 * MS), ("gc", 600 * MS), ("GET /report", 1_557 * MS)])]
+    )
+    said = story_sentence(story, {"GET /report": Frame("report", "pricing.py", 88)})
+    assert said.endswith(
+        "; 58 % of the difference is the operating system, which ran others on this machine, "
+        "30 % GET /report, pricing.py:88."
     )
 
 
@@ -84,7 +101,7 @@ def test_page_text_and_rows_have_the_three_clocks(slow: Recording) -> None:
     json.dump(row, io.StringIO())
     headings = {heading: found for heading, found, _ in text.sections(study)}
     [heading] = [heading for heading in headings if heading.startswith("the slowest job")]
-    assert "routing:80 says 110 ms" in heading
+    assert "routing:80 GET /routing says 110 ms" in heading
     assert headings[heading][0]["times"] == "48×"
 
 

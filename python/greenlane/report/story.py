@@ -20,6 +20,8 @@ __all__ = ["CallStory", "Story", "stories_of", "story_sentence"]
 
 #: Below that nobody is named.
 _WORTH_NS: Final = 1_000
+#: Of the difference: below that a second one is not worth a name.
+_WORTH_FRAC: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def story_sentence(story: Story, places: Mapping[str, Frame]) -> str:
     if worst is None:
         return ""
     call = worst.call
-    who = call.upstream or "the dependency"
+    who = f"{call.upstream} {call.operation}".strip() or "the dependency"
     own = f"says {duration(call.own_ns)}, the wire {duration(call.wire_ns)}" if call.own_ns else ""
     told = own or f"took {duration(call.wire_ns)} on the wire"
     said = (
@@ -101,10 +103,21 @@ def story_sentence(story: Story, places: Mapping[str, Frame]) -> str:
     )
     if not worst.culprits:
         return f"{said}."
-    culprit, ns = worst.culprits[0]
-    place = f", {places[culprit].place}" if culprit in places else ""
-    lost = max(1, worst.seen_ns - worst.told_ns)
-    return f"{said}; {share(min(1.0, ns / lost))} of the difference is {called(culprit)}{place}."
+    lost_ns = max(1, worst.seen_ns - worst.told_ns)
+    named = worst.culprits[:1]
+    if named[0][0] not in places:  # nobody's line of code: the first that has one stands beside it
+        named = [*named, *(one for one in worst.culprits[1:] if one[0] in places and one[1] >= _WORTH_FRAC * lost_ns)][
+            :2
+        ]
+    (first, ns), *more = named
+    lost = f"{share(min(1.0, ns / lost_ns))} of the difference is {called(first)}{_place(first, places)}"
+    return (
+        f"{said}; {lost}" + "".join(f", {share(ns / lost_ns)} {name}{_place(name, places)}" for name, ns in more) + "."
+    )
+
+
+def _place(culprit: str, places: Mapping[str, Frame]) -> str:
+    return f", {places[culprit].place}" if culprit in places else ""
 
 
 def _story(recording: Recording, job: Job, calls: Sequence[Call]) -> Story:

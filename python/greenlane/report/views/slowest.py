@@ -17,6 +17,8 @@ __all__ = ["view"]
 _OPEN = 3
 #: Calls of one job in its table.
 _MOST_CALLS = 20
+#: A wait of at least this share of a job names two culprits; of shorter ones the first is enough.
+_LONG_FRAC = 0.05
 _APPLICATION, _WIRE, _UPSTREAM = "your clock", "the wire", "upstream's clock"
 
 
@@ -41,7 +43,7 @@ def view(study: Study) -> Html:
 
 def _figure(study: Study, story: Story) -> Html:
     job = story.job
-    stretches = [_stretch(each, job) for each in story.segments if each.to_ns > each.from_ns]
+    stretches = [_stretch(study, each, job) for each in story.segments if each.to_ns > each.from_ns]
     stretches += [each for call in story.calls for each in _clocks(call, job)]
     title = f"job {job.job}, {job.route}: {duration(job.latency_ns)}"
     spent = ", ".join(f"{named(kind)} {duration(ns)}" for kind, ns in parts(job).items() if ns > 0)
@@ -53,17 +55,27 @@ def _figure(study: Study, story: Story) -> Html:
     return joined([drawn, paragraph(said, "note") if said else Html(""), _calls(study, story)])
 
 
-def _stretch(each: Segment, job: Job) -> Stretch:
+def _stretch(study: Study, each: Segment, job: Job) -> Stretch:
     kind = each.state if each.state in ("cpu", "io") else each.kind or "residual"
     what = {"cpu": "CPU", "io": each.kind or "I/O"}.get(each.state, f"{each.state}: {each.kind}")
-    said = f"{what} {each.label}".strip() if each.state != "wait" or not each.label else f"{what}, for {each.label}"
+    said = f"{what} {each.label}".strip()
+    if each.state == "wait" and each.label:
+        said = f"{what}, for {_culprits(study, each, job) or each.label}"
     return Stretch(each.unit, kind, each.from_ns - job.arrival_ns, each.to_ns - job.arrival_ns, said)
+
+
+def _culprits(study: Study, each: Segment, job: Job) -> str:
+    """Who had the CPU in a long wait, the largest two; "" = it is too short to ask."""
+    if each.to_ns - each.from_ns < _LONG_FRAC * job.latency_ns:
+        return ""
+    found = study.recording.culprits(job.process, job.job, each.from_ns, each.to_ns)[:2]
+    return ", ".join(f"{name} {duration(ns)}" for name, ns in found if ns * 10 >= each.to_ns - each.from_ns)
 
 
 def _clocks(story: CallStory, job: Job) -> list[Stretch]:
     """The call three times; lanes of one clock hold the calls of a job that follow each other."""
     call = story.call
-    name = call.upstream or call.operation
+    name = call.operation or call.upstream
     drawn = [
         _clock(_APPLICATION, "seen", call.from_ns, call.to_ns, f"{name} {duration(story.seen_ns)}", job),
     ]
