@@ -171,7 +171,7 @@ def test_few_samples_have_no_thousandth() -> None:
 def test_one_sentence_says_what_was_seen() -> None:
     rows = rows_of([turned("gevent", counted(990, 10)), turned("greenlane", counted(1_000))])
     assert sentence(rows) == (
-        "In hills the stock server misses one bike or scooter offer in 100, and a rider's screen changes 0 times a "
+        "In hills the stock server misses 10 of 1,000 bike and scooter offers, and a rider's screen changes 0 times a "
         "minute; with greenlane none of 1,000 is missed, and nothing flickers."
     )
     assert sentence(rows[:1]) == ""

@@ -55,12 +55,11 @@ def sentence(rows: Sequence[Row]) -> str:
     )
     if stock is None or fixed is None:
         return ""
-    many = f"{stock['samples'] / max(1, stock['missed']):,.0f}"
-    missed = f"one bike or scooter offer in {many}" if stock["missed"] else "no offer"
-    left = f"{fixed['missed']:,} of {fixed['samples']:,}" if fixed["missed"] else f"none of {fixed['samples']:,}"
+    missed = f"{stock['missed']:,} of {stock['samples']:,}" if stock["missed"] else f"none of {stock['samples']:,}"
+    left = f"{fixed['missed']:,} of {fixed['samples']:,} are" if fixed["missed"] else f"none of {fixed['samples']:,} is"
     return (
-        f"In {stock['region']} the stock server misses {missed}, and a rider's screen changes "
-        f"{amount(stock['flicker_per_minute'])} times a minute; with {fixed['contender']} {left} is missed"
+        f"In {stock['region']} the stock server misses {missed} bike and scooter offers, and a rider's screen changes "
+        f"{amount(stock['flicker_per_minute'])} times a minute; with {fixed['contender']} {left} missed"
         f"{', and nothing flickers' if fixed['flicker_per_minute'] == 0 else ''}."
     )
 

@@ -58,10 +58,10 @@ function phone(side) {
 
 function way(route, width, height, edge) {
   if (!route || route.length < 2) return [];
-  // Left to right, as ways on small maps are drawn; up is north.
-  const across = route.map(point => point[1]), up = route.map(point => point[0]);
-  const fit = (values, at, size) => edge + (size - 2 * edge) * (at - Math.min(...values)) / Math.max(1, Math.max(...values) - Math.min(...values));
-  return route.map((point, at) => [edge + (width - 2 * edge) * at / (route.length - 1) * .55 + .45 * (fit(across, point[1], width) - edge), height - fit(up, point[0], height)]);
+  // Drawn from left to right; what is north lies higher, smoothed as streets are.
+  const north = route.map((point, at) => (route[Math.max(0, at - 1)][0] + 2 * point[0] + route[Math.min(route.length - 1, at + 1)][0]) / 4);
+  const low = Math.min(...north), span = Math.max(1, Math.max(...north) - low);
+  return north.map((value, at) => [edge + (width - 2 * edge) * at / (route.length - 1), height - edge - (height - 2 * edge) * (value - low) / span]);
 }
 
 function show(side, offers, missing) {
@@ -77,8 +77,8 @@ function show(side, offers, missing) {
   }
   const first = offers.find(one => one.route && one.route.length > 1);
   if (first && !its.drawn) drawWay(its, first.route);
-  const why = missing.map(one => `no ${MODES[one.mode] ? MODES[one.mode][0].toLowerCase() : one.mode} (${one.why})`).join(", ");
-  its.bar.textContent = why || `${offers.length} ways to go`;
+  const why = missing.map(one => `no ${(MODES[one.mode] || [one.mode])[0].toLowerCase()}: ${one.why}`).join(", ");
+  its.bar.textContent = !missing.length ? `${offers.length} ways to go` : offers.length ? why : "nothing in time";
   its.bar.classList.toggle("missing", Boolean(why));
   for (const mode of PRICED) strip(its, mode, mode in there);
   its.polls.setAttribute("aria-label", PRICED.map(mode => `${MODES[mode][0]} offered in ${its.strips[mode].share.textContent} polls`).join(", "));
