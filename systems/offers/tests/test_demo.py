@@ -55,6 +55,12 @@ def test_what_nobody_says_is_the_stock_server_and_permits_where_it_is_bad() -> N
     assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (30, 2, False, ())
 
 
+def test_the_page_shows_every_region_unless_some_are_named() -> None:
+    every, one = parse(["--page"]), parse(["--page", "--region", "north"])
+    assert isinstance(every, Options) and isinstance(one, Options)
+    assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
+
+
 def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -> None:
     options = parse(["--fixes", "dedicated,none", "--fix", "lane", "--contenders", "go"])
     assert isinstance(options, Options)
@@ -144,8 +150,8 @@ def test_nines_are_the_logarithm_of_what_is_missed_and_without_a_miss_a_bound() 
 
 
 def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
-    polls = [Poll(0, 2.0 * at, 210.0, MODES if at != 7 else ("walk",), {} if at != 7 else dict.fromkeys(MODES[:2], "late"))
-             for at in range(15)]  # fmt: skip
+    polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    polls[7] = Poll(0, 14.0, 510.0, ("walk",), dict.fromkeys(MODES[:2], "late"))
     runs = [turned("gevent", counted(9_960, 40), polls=polls), turned("gevent", counted(9_980, 20))]
     offers, heavy = rows_of(runs)
     assert (offers["endpoint"], offers["fix"], offers["missed"], offers["samples"]) == ("offers", "none", 60, 20_000)

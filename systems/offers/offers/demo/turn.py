@@ -89,9 +89,9 @@ class _Look:
 
 def turn(
     site: Site, contender: str, region: str, seconds: float, seed: str, talk: Talk, *,
-    cancel: bool = False, propagate_deadline: bool = False, warm_s: float = WARM_S,
+    cancel: bool = False, propagate_deadline: bool = False,
 ) -> Turn:  # fmt: skip
-    """One run: blocks for start, warm-up, its seconds and the drain.
+    """One run: blocks for start, warm-up, its seconds and the drain. A short run is warmed for as long as it takes.
 
     Raises:
         StartFailed: a part did not come up, or did not stay.
@@ -101,8 +101,8 @@ def turn(
     pricing = site.pricing(contender)
     offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
     try:
-        alone_ms = offer_cpu_ms(site.table, pricing)
-        return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms, warm_s)
+        alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
+        return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:
         site.stop(offers, pricing)
 
@@ -122,9 +122,9 @@ def offer_cpu_ms(table: Table, pricing: Pricing, seconds: float = _ALONE_S) -> f
 
 def _under_load(
     site: Site, pricing: Pricing, offers: Offerservice, region: str, seconds: float, seed: str, talk: Talk,
-    alone_ms: float, warm_s: float,
+    alone_ms: float,
 ) -> Turn:  # fmt: skip
-    place = site.table.regions[region]
+    place, warm_s = site.table.regions[region], min(WARM_S, seconds)
     callers = Callers(direct(site.table, place, pricing.address, warm_s + seconds, seed))
     riders = Riders(offers.url, region, seed, place.riders_per_s, warm_s + seconds)
     callers.start()
