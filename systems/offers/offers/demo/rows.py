@@ -137,7 +137,7 @@ def nines(made: int, ended: int) -> tuple[float | None, bool]:
     if not ended:
         return None, True
     if made < ended:
-        return -math.log10(1 - made / ended), False
+        return abs(math.log10(1 - made / ended)), False
     return max(0.0, math.log10(ended / _NONE_SEEN)), True
 
 
