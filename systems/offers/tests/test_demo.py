@@ -24,7 +24,7 @@ from offers.demo.live.series import Series
 from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
-from offers.demo.tables import sentence, shown
+from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used
 from offers.demo.verdicts import verdicts_of
 
@@ -42,7 +42,7 @@ def turned(contender: str, counts: Counts, **changed: Any) -> Turn:
     polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
     values: dict[str, Any] = {
         "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls,
-        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "used": Used(15 * 10**9, 30 * 10**9, 60.0, 2),
+        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "used": Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2),
         "offer_cpu_ms": 6.0, "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
     }  # fmt: skip
     return Turn(**{**values, **changed})
@@ -167,6 +167,12 @@ def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
     assert (heavy["endpoint"], heavy["errors"], heavy["p50_ms"], heavy["p999_ms"]) == ("direct-heavy", 2, 80, None)
     text = shown([offers, heavy], [])
     assert "99.700 %" in text and "2.52" in text and "direct-heavy" in text
+
+
+def test_who_had_no_core_is_told_with_what_to_do() -> None:
+    starved = turned("gevent", counted(10), used=Used(15 * 10**9, 30 * 10**9, 3 * 10**9, 6 * 10**10, 60.0, 2))
+    (told,) = warnings(rows_of([starved, turned("greenlane", counted(10))]))
+    assert told.startswith("gevent in hills: its threads waited 10 % of the time for a core") and "end other" in told
 
 
 def test_few_samples_have_no_thousandth() -> None:

@@ -10,7 +10,7 @@ from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Constant, Plan, Stream
 from greenlane.lab.run.talk import Talk
-from offers.children import cpu_ns, pss_mb
+from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from offers.load import OFFERS, direct
 from offers.site import Offerservice, Pricing, Site
 from offers.table import Table
@@ -37,12 +37,16 @@ class Used:
     Args:
         cpu_ns: CPU time.
         wall_ns: between the instants.
+        core_wait_ns: how long its threads could have run and others had the cores.
+        machine_ns: CPU time of the whole machine.
         pss_mb: memory at the end, shared pages divided.
         processes: how many.
     """
 
     cpu_ns: int
     wall_ns: int
+    core_wait_ns: int
+    machine_ns: int
     pss_mb: float
     processes: int
 
@@ -84,6 +88,8 @@ class _Look:
     at_ns: int
     counts: Counts
     cpu_ns: int
+    core_wait_ns: int
+    machine_ns: int
     calls: dict[str, int]
 
 
@@ -135,7 +141,10 @@ def _under_load(
         talk.progress(f"{pricing.contender.name} in {region}: {seconds:g} s")
         _wait(riders.began_s + warm_s + seconds, pricing, callers)
         after, pids = _look(site, pricing, offers), pricing.pids()
-        used = Used(after.cpu_ns - before.cpu_ns, after.at_ns - before.at_ns, pss_mb(pids), len(pids))
+        used = Used(
+            after.cpu_ns - before.cpu_ns, after.at_ns - before.at_ns, max(0, after.core_wait_ns - before.core_wait_ns),
+            after.machine_ns - before.machine_ns, pss_mb(pids), len(pids),
+        )  # fmt: skip
         _drained(pricing, callers, riders)
     finally:
         riders.stop()
@@ -156,8 +165,10 @@ def _under_load(
 
 
 def _look(site: Site, pricing: Pricing, offers: Offerservice) -> _Look:
-    counts = priced(offers.counts())
-    return _Look(time.monotonic_ns(), counts, cpu_ns(pricing.pids()), site.upstream_calls())
+    counts, pids = priced(offers.counts()), pricing.pids()
+    return _Look(
+        time.monotonic_ns(), counts, cpu_ns(pids), core_wait_ns(pids), machine_busy_ns(), site.upstream_calls()
+    )
 
 
 def _wait(until_s: float, pricing: Pricing, callers: Callers) -> None:
