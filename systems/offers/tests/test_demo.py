@@ -40,10 +40,11 @@ def counted(made: int, late: int = 0, **changed: Any) -> Counts:
 
 def turned(contender: str, counts: Counts, **changed: Any) -> Turn:
     polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    used = Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2)
     values: dict[str, Any] = {
-        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls,
-        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "used": Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2),
-        "offer_cpu_ms": 6.0, "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
+        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls, "used": used,
+        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "offer_cpu_ms": 6.0,
+        "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
     }  # fmt: skip
     return Turn(**{**values, **changed})
 
