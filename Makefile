@@ -21,6 +21,7 @@ PYTEST := $(BIN)/python -m pytest
 FEED := systems/feed
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
 POS_PYTHON := PYTHONPATH=systems/pos $(BIN)/python
+GO_MODULES := $(FEED)/native/go systems/offers/go
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -101,14 +102,15 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
 	$(FEED_CARGO) clippy --all-targets $(FEED_WORKSPACE) -- -D warnings
-	@if scripts/toolchain go; then cd $(FEED)/native/go && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./...; fi
+	@if scripts/toolchain go; then for module in $(GO_MODULES); do \
+		(cd $$module && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./...) || exit 1; done; fi
 
 format: build ## rewrite sources in the house's form
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format .
 	cargo fmt --all
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all
-	@if scripts/toolchain go; then gofmt -w $(FEED)/native/go; fi
+	@if scripts/toolchain go; then gofmt -w $(GO_MODULES); fi
 
 types: feed-native ## mypy strict; the native modules against their .pyi
 	$(BIN)/mypy

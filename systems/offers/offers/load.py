@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from greenlane.lab.load.schedule import Schedule
 from offers.drawn import drawn
 from offers.table import Burst, Endpoint, Region, Table
 
-__all__ = ["OFFERS", "Load", "direct", "offered_cpu_ms", "together", "with_riders"]
+__all__ = ["OFFERS", "Load", "direct", "expected_cpu_ms_per_s", "offered_cpu_ms", "together", "with_riders"]
 
 #: What a rider's poll asks pricing for.
 OFFERS: Final = ("bikes_price", "scooters_price")
@@ -28,6 +29,7 @@ OFFERS: Final = ("bikes_price", "scooters_price")
 _DRAWS: Final = 200
 _TOLERANCE_FRAC: Final = 0.02
 _MOST_W: Final = 100.0
+_NORMAL: Final = NormalDist()
 
 Column = NDArray[np.float64]
 
@@ -66,12 +68,12 @@ def direct(table: Table, region: Region, address: str, seconds: float, seed: str
         seconds: arrivals end then.
         scale: factor on all rates, those of bursts as well; sizes and w stay.
     """
-    return _load(region, address, seconds, seed, _steady_sum(table, region, seconds, seed, scale))
+    return _load(region, address, seconds, seed, _direct_callers(table, region, seconds, seed, scale))
 
 
 def with_riders(table: Table, region: Region, address: str, seconds: float, seed: str, *, scale: float = 1.0) -> Load:
     """The same, and the riders' bikes and scooters straight at pricing: both of a poll at one instant."""
-    asked = _steady_sum(table, region, seconds, seed, scale)
+    asked = _direct_callers(table, region, seconds, seed, scale)
     source = _source(seed, region.name, "riders")
     at_s = _poisson(region.riders_per_s * scale, seconds, source)
     polls = np.arange(1, len(at_s) + 1, dtype=np.float64)
@@ -107,7 +109,7 @@ def expected_cpu_ms_per_s(table: Table, region: Region, scale: float = 1.0) -> f
     return scale * (steady + bursts)
 
 
-def _steady_sum(table: Table, region: Region, seconds: float, seed: str, scale: float) -> list[_Asked]:
+def _direct_callers(table: Table, region: Region, seconds: float, seed: str, scale: float) -> list[_Asked]:
     expected_ms = expected_cpu_ms_per_s(table, region, scale) * seconds
     best: list[_Asked] = []
     best_miss = math.inf
@@ -134,12 +136,20 @@ def _callers(table: Table, region: Region, seconds: float, seed: str, scale: flo
 def _burst(table: Table, burst: Burst, seconds: float, scale: float, source: np.random.Generator) -> _Asked:
     """One in each of its periods, at any instant of it: a short run has its share, and none can be foreseen."""
     every_s = burst.every_s / scale
-    starts_s = (np.arange(math.ceil(seconds / every_s)) + source.random(math.ceil(seconds / every_s))) * every_s
-    sizes = np.rint(_lognormal(burst.size_mean, burst.size_cv, len(starts_s), source))
-    sizes = np.clip(sizes, 1, burst.size_most).astype(np.int64)
-    at_s = np.repeat(starts_s, sizes)
+    count = math.ceil(seconds / every_s)
+    starts_s = (np.arange(count) + source.random(count)) * every_s
+    at_s = np.repeat(starts_s, _sizes(burst, count, source))
     w = _lognormal(1.0, burst.w_cv, len(at_s), source)
     return _Asked(table.endpoints[burst.endpoint], at_s[at_s < seconds], w[at_s < seconds])
+
+
+def _sizes(burst: Burst, count: int, source: np.random.Generator) -> NDArray[np.int64]:
+    """As many small and great ones as the law has on average, in any order."""
+    sigma = math.sqrt(math.log(1 + burst.size_cv**2))
+    shares = source.permutation((np.arange(count) + source.random(count)) / count)
+    normal = np.array([_NORMAL.inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) for share in shares])
+    sizes = burst.size_mean * np.exp(sigma * normal - sigma**2 / 2)
+    return np.clip(np.rint(sizes), 1, burst.size_most).astype(np.int64)
 
 
 def _load(region: Region, address: str, seconds: float, seed: str, asked: Iterable[_Asked]) -> Load:

@@ -17,14 +17,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from greenlane.errors import HostError
+from greenlane.errors import GreenlaneError, HostError, SettingsError
 from greenlane.lab.environment import about
 from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.processes import Child, cpu_ns, free_port, machine_busy_ns, wait_for_port
@@ -69,6 +69,9 @@ class Row:
     cpu_utilisation_frac: float
     #: Of all cores together; above about 0.9 the machine itself makes requests wait.
     machine_busy_frac: float
+    #: Share of the run that threads of the worker waited for a core which others had; above about 0.05 the machine is
+    #: too busy for these figures to say much.
+    os_wait_frac: float
     #: Of all requests.
     errors: int
     #: What the generator was late by, 99 of 100.
@@ -85,9 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for one in _runs(known, given, Path(place)):
                 rows.append(one)
                 _say(one)
-    except HostError as error:
+    except GreenlaneError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return error.exit_code
     if given.json:
         answer = {"schema": "offers.mix/1", "environment": about(["gunicorn", "gevent", "flask", "urllib3"])}
         sys.stdout.write(json.dumps({**answer, "rows": [asdict(one) for one in rows]}) + "\n")
@@ -101,6 +104,7 @@ def _parser(known: table.Table) -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run; 30")
     parser.add_argument("--repetitions", type=int, default=1, help="each with a seed of its own; 1")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on all rates; 1")
+    parser.add_argument("--warm", type=float, default=_WARM_S, help="seconds of load before each, not measured; 6")
     parser.add_argument("--seed", default="mix")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     return parser
@@ -111,21 +115,44 @@ def _runs(known: table.Table, given: argparse.Namespace, place: Path) -> Iterato
     for name in names:
         if name not in CONTENDERS:
             rule, hint = f"some of {', '.join(CONTENDERS)}", "correct --contenders"
-            raise HostError("measure the mix", name="contender", value=name, rule=rule, hint=hint)
+            raise SettingsError("contender", name, rule, hint, attempted="measure the mix")
     region = known.regions[given.region]
     env = {"OFFERS_ITERATIONS": json.dumps(work.iterations_per_ms())}
     for repetition in range(given.repetitions):
         for name in names:
             with _site(known, name, env, place) as (address, server):
-                warm = load.with_riders(known, region, address, _WARM_S, f"{given.seed}/warm", scale=given.scale)
+                warm = load.with_riders(known, region, address, given.warm, f"{given.seed}/warm", scale=given.scale)
                 generate(warm.plan, arrivals=warm.schedule)
                 seed = f"{given.seed}/{repetition}"
                 asked = load.with_riders(known, region, address, given.seconds, seed, scale=given.scale)
-                before_ns, busy_ns = cpu_ns(server.pids()), machine_busy_ns()
+                before = _Used.by(server)
                 found = generate(asked.plan, arrivals=asked.schedule)
-                spent_ns, busy_ns = cpu_ns(server.pids()) - before_ns, machine_busy_ns() - busy_ns
-                whole_ns = found.took_s * 1e9
-                yield _row(name, region.name, repetition, found, spent_ns / whole_ns, busy_ns / whole_ns)
+                yield _row(name, region.name, repetition, found, _Used.by(server).since(before))
+
+
+class _Used(NamedTuple):
+    """CPU so far, ns: the server's, the machine's, and what the server's threads waited for a core."""
+
+    server: int
+    machine: int
+    waited: int
+
+    @classmethod
+    def by(cls, server: Child) -> _Used:
+        pids = server.pids()
+        return cls(cpu_ns(pids), machine_busy_ns(), sum(_waited_ns(pid) for pid in pids))
+
+    def since(self, before: _Used) -> _Used:
+        return _Used(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def _waited_ns(pid: int) -> int:
+    """Run-queue wait of a process's present threads."""
+    total = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            total += int(path.read_text().split()[1])
+    return total
 
 
 @contextmanager
@@ -155,8 +182,8 @@ def _site(known: table.Table, contender: str, env: Mapping[str, str], place: Pat
             asked.end()
 
 
-def _row(name: str, region: str, repetition: int, found: Generated, used_frac: float, busy_frac: float) -> Row:
-    samples = found.samples
+def _row(name: str, region: str, repetition: int, found: Generated, used: _Used) -> Row:
+    samples, whole_ns = found.samples, found.took_s * 1e9
     offers = samples.chosen(np.isin(samples.stream, [samples.streams.index(one) for one in load.OFFERS]))
     well = (offers.status == 200) & (offers.latency_ms() <= DEADLINE_MS)
     latencies_ms = offers.answered()
@@ -169,7 +196,9 @@ def _row(name: str, region: str, repetition: int, found: Generated, used_frac: f
         p50_ms=round(p50, 1), p95_ms=round(p95, 1), p99_ms=round(p99, 1),
         p999_ms=round(p999, 1) if size >= _SAMPLES_OF_P999 else None, most_ms=round(most, 1),
         p99_over_p95=round(p99 / p95, 2), p999_over_p95=round(p999 / p95, 2),
-        cpu_utilisation_frac=round(used_frac, 3), machine_busy_frac=round(busy_frac / (os.cpu_count() or 1), 3),
+        cpu_utilisation_frac=round(used.server / whole_ns, 3),
+        machine_busy_frac=round(used.machine / whole_ns / (os.cpu_count() or 1), 3),
+        os_wait_frac=round(used.waited / whole_ns, 3),
         errors=int((samples.status != 200).sum()), lag_p99_ms=round(found.lag_p99_ms, 1),
     )  # fmt: skip
 
