@@ -21,6 +21,7 @@ PYTEST := $(BIN)/python -m pytest
 FEED := systems/feed
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
 POS_PYTHON := PYTHONPATH=systems/pos $(BIN)/python
+OFFERS_PYTHON := PYTHONPATH=systems/offers $(BIN)/python
 GO_MODULES := $(FEED)/native/go systems/offers/go
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
@@ -33,7 +34,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build feed-native demo test test-python test-rust test-system test-all soak prove bench lint format types docs wheel clean
+.PHONY: help build feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,19 +58,25 @@ $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 feed-native: build
 	@$(FEED_PYTHON) -m feed.build
 
+offers-go: build
+	@if scripts/toolchain go; then $(OFFERS_PYTHON) -m offers.build; fi
+
 demo: build ## the pricing service under five servers, measured side by side (under 4 minutes)
 	$(BIN)/greenlane demo pricing $(ARGS)
 
-test: test-rust test-python ## cargo test, then pytest without servers and soak
+test: test-rust test-go test-python ## cargo test, go test, then pytest without servers and soak
 
 test-rust: build
 	cargo test --workspace $(LOCKED) --quiet
 	$(FEED_CARGO) test $(FEED_WORKSPACE)
 
+test-go: ## of what is in Go; without Go they are left out
+	@if scripts/toolchain go; then cd systems/offers/go && go test ./...; fi
+
 test-python: feed-native
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)
 
-test-system: feed-native ## tests with real servers and a browser (installs missing Debian packages)
+test-system: feed-native offers-go ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
 

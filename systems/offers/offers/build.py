@@ -1,7 +1,8 @@
 """Builds the Go programs on this machine, at their first need: `program("offerservice")` is the path of one.
 
-All are built together into target/offers (CARGO_TARGET_DIR), by one `go build`; what is newer than every source is left
-alone, so asking is cheap (about 1 ms). The first build fetches Go modules by name.
+`python -m offers.build` builds them now. All are built together into target/offers (CARGO_TARGET_DIR), by one
+`go build`; what is newer than every source is left alone, so asking is cheap (about 1 ms). The first build fetches Go
+modules by name.
 """
 
 from __future__ import annotations
@@ -87,3 +88,18 @@ def _alone(folder: Path) -> Iterator[None]:
     with (folder / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def main() -> int:
+    """Builds them, and says where they are; gives the exit code."""
+    try:
+        for name in PROGRAMS:
+            sys.stdout.write(f"{program(name)}\n")
+    except BuildError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

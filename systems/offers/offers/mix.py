@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from greenlane.errors import HostError
+from greenlane.errors import GreenlaneError, HostError, SettingsError
 from greenlane.lab.environment import about
 from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.processes import Child, cpu_ns, free_port, machine_busy_ns, wait_for_port
@@ -88,9 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for one in _runs(known, given, Path(place)):
                 rows.append(one)
                 _say(one)
-    except HostError as error:
+    except GreenlaneError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return error.exit_code
     if given.json:
         answer = {"schema": "offers.mix/1", "environment": about(["gunicorn", "gevent", "flask", "urllib3"])}
         sys.stdout.write(json.dumps({**answer, "rows": [asdict(one) for one in rows]}) + "\n")
@@ -104,6 +104,7 @@ def _parser(known: table.Table) -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run; 30")
     parser.add_argument("--repetitions", type=int, default=1, help="each with a seed of its own; 1")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on all rates; 1")
+    parser.add_argument("--warm", type=float, default=_WARM_S, help="seconds of load before each, not measured; 6")
     parser.add_argument("--seed", default="mix")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     return parser
@@ -114,13 +115,13 @@ def _runs(known: table.Table, given: argparse.Namespace, place: Path) -> Iterato
     for name in names:
         if name not in CONTENDERS:
             rule, hint = f"some of {', '.join(CONTENDERS)}", "correct --contenders"
-            raise HostError("measure the mix", name="contender", value=name, rule=rule, hint=hint)
+            raise SettingsError("contender", name, rule, hint, attempted="measure the mix")
     region = known.regions[given.region]
     env = {"OFFERS_ITERATIONS": json.dumps(work.iterations_per_ms())}
     for repetition in range(given.repetitions):
         for name in names:
             with _site(known, name, env, place) as (address, server):
-                warm = load.with_riders(known, region, address, _WARM_S, f"{given.seed}/warm", scale=given.scale)
+                warm = load.with_riders(known, region, address, given.warm, f"{given.seed}/warm", scale=given.scale)
                 generate(warm.plan, arrivals=warm.schedule)
                 seed = f"{given.seed}/{repetition}"
                 asked = load.with_riders(known, region, address, given.seconds, seed, scale=given.scale)

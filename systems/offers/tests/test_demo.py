@@ -16,7 +16,7 @@ import pytest
 from greenlane.errors import SettingsError
 from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
-from offers.demo import added
+from offers.demo import added, warm
 from offers.demo.command import main
 from offers.demo.counts import Counts, priced
 from offers.demo.live.rush import rush
@@ -24,7 +24,7 @@ from offers.demo.live.series import Series
 from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
-from offers.demo.tables import sentence, shown
+from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used
 from offers.demo.verdicts import verdicts_of
 
@@ -40,10 +40,11 @@ def counted(made: int, late: int = 0, **changed: Any) -> Counts:
 
 def turned(contender: str, counts: Counts, **changed: Any) -> Turn:
     polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    used = Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2)
     values: dict[str, Any] = {
-        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls,
-        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "used": Used(15 * 10**9, 30 * 10**9, 60.0, 2),
-        "offer_cpu_ms": 6.0, "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
+        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls, "used": used,
+        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "offer_cpu_ms": 6.0,
+        "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
     }  # fmt: skip
     return Turn(**{**values, **changed})
 
@@ -53,6 +54,12 @@ def test_what_nobody_says_is_the_stock_server_and_permits_where_it_is_bad() -> N
     assert isinstance(options, Options)
     assert (options.contenders, options.regions) == (("gevent", "greenlane"), (bad(table.read().regions),))
     assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (30, 2, False, ())
+
+
+def test_the_page_shows_every_region_unless_some_are_named() -> None:
+    every, one = parse(["--page"]), parse(["--page", "--region", "north"])
+    assert isinstance(every, Options) and isinstance(one, Options)
+    assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
 
 
 def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -> None:
@@ -144,8 +151,8 @@ def test_nines_are_the_logarithm_of_what_is_missed_and_without_a_miss_a_bound() 
 
 
 def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
-    polls = [Poll(0, 2.0 * at, 210.0, MODES if at != 7 else ("walk",), {} if at != 7 else dict.fromkeys(MODES[:2], "late"))
-             for at in range(15)]  # fmt: skip
+    polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    polls[7] = Poll(0, 14.0, 510.0, ("walk",), dict.fromkeys(MODES[:2], "late"))
     runs = [turned("gevent", counted(9_960, 40), polls=polls), turned("gevent", counted(9_980, 20))]
     offers, heavy = rows_of(runs)
     assert (offers["endpoint"], offers["fix"], offers["missed"], offers["samples"]) == ("offers", "none", 60, 20_000)
@@ -163,6 +170,12 @@ def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
     assert "99.700 %" in text and "2.52" in text and "direct-heavy" in text
 
 
+def test_who_had_no_core_is_told_with_what_to_do() -> None:
+    starved = turned("gevent", counted(10), used=Used(15 * 10**9, 30 * 10**9, 3 * 10**9, 6 * 10**10, 60.0, 2))
+    (told,) = warnings(rows_of([starved, turned("greenlane", counted(10))]))
+    assert told.startswith("gevent in hills: its threads waited 10 % of the time for a core") and "end other" in told
+
+
 def test_few_samples_have_no_thousandth() -> None:
     (row, _) = rows_of([turned("greenlane", counted(9_999))])
     assert row["p999_ms"] is None and row["nines_is_bound"] and row["flicker_per_minute"] == 0
@@ -171,7 +184,7 @@ def test_few_samples_have_no_thousandth() -> None:
 def test_one_sentence_says_what_was_seen() -> None:
     rows = rows_of([turned("gevent", counted(990, 10)), turned("greenlane", counted(1_000))])
     assert sentence(rows) == (
-        "In hills the stock server misses one bike or scooter offer in 100, and a rider's screen changes 0 times a "
+        "In hills the stock server misses 10 of 1,000 bike and scooter offers, and a rider's screen changes 0 times a "
         "minute; with greenlane none of 1,000 is missed, and nothing flickers."
     )
     assert sentence(rows[:1]) == ""
@@ -264,3 +277,11 @@ def test_the_twin_is_the_mark_for_added_wait() -> None:
     rows: list[Mapping[str, Any]] = list(added.rows_of(runs))
     assert [row["contender"] for row in rows] == ["go", "greenlane"] and rows[0]["p99_ms"] == 40
     assert "added p99" in shown(rows, [verdict])
+
+
+def test_everything_a_region_asks_for_is_asked_three_times_before_one_after_the_other() -> None:
+    endpoints = [one for one in table.read().endpoints.values() if one.kind == "heavy"]
+    turns_s = warm._in_turn(endpoints)
+    assert all(len(at_s) == 3 for at_s in turns_s)
+    ordered = sorted(at_s for its in turns_s for at_s in its)
+    assert ordered[:2] == [0.0, warm._took_s(endpoints[0])] and len(set(ordered)) == 3 * len(endpoints)

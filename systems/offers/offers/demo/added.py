@@ -33,6 +33,7 @@ from offers.upstreams.law import latency_ms
 
 from .options import Options
 from .run import in_turns, written
+from .warm import asked_before
 
 __all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
@@ -107,6 +108,7 @@ def _waits(
     def load(seconds: float, scale: float, part: str) -> Load:
         return with_riders(site.table, place, pricing.address, seconds, f"{seed}-{part}", scale=scale)
 
+    asked_before(site.table, place, pricing)
     _sent(pricing, load(_WARM_S, 1.0, "warm"))
     alone = offers_only(load(_ALONE_S, 1.0, "alone"))
     around, own = around_ms(site.table, alone, _sent(pricing, alone)[0].samples)
@@ -127,12 +129,12 @@ def _waits(
 
 
 def _sent(pricing: Pricing, load: Load) -> tuple[Generated, float]:
-    """What came of it, and the share of one core that pricingservice used meanwhile."""
+    """What came of it, and the share of one core that it asked pricingservice for: CPU by the seconds of arrivals."""
     checkpoint()
     before_ns = cpu_ns(pricing.pids())
     found = generate(load.plan, arrivals=load.schedule)
     pricing.check()
-    return found, (cpu_ns(pricing.pids()) - before_ns) / (found.took_s * 1e9)
+    return found, (cpu_ns(pricing.pids()) - before_ns) / (load.plan.seconds * 1e9)
 
 
 def offers_only(load: Load) -> Load:

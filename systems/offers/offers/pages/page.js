@@ -7,7 +7,7 @@ const MODES = {
   bikes: ["Bike", '<circle cx="5.5" cy="15" r="4"/><circle cx="18.5" cy="15" r="4"/><path d="M5.5 15 9 8h7l2.5 7M9 8l4 7h-7M14 5h3l-1 3"/>'],
   scooters: ["Scooter", '<circle cx="5" cy="18" r="2.4"/><circle cx="19" cy="18" r="2.4"/><path d="M7.4 18h9.2L14.5 5H11"/>'],
   rideshare: ["Car", '<path d="M3 16v-4l2-5h14l2 5v4zM5 12h14"/><circle cx="7" cy="16.5" r="1.8"/><circle cx="17" cy="16.5" r="1.8"/>'],
-  shared: ["Shared car", '<circle cx="8" cy="8" r="3"/><circle cx="16" cy="8" r="3"/><path d="M2.5 19c.5-4 3-6 5.500-6s5 2 5.500 6M14 13.400c4-1.400 7 1 7.500 5.600"/>'],
+  shared: ["Shared", '<circle cx="8" cy="8" r="3"/><circle cx="16" cy="8" r="3"/><path d="M2.5 19c.5-4 3-6 5.500-6s5 2 5.500 6M14 13.400c4-1.400 7 1 7.500 5.600"/>'],
   transit: ["Transit", '<rect x="5" y="3.500" width="14" height="14" rx="3"/><path d="M5 11h14M8 20.500l1.500-3M16 20.500l-1.500-3M8.500 14.300h.1M15.400 14.300h.1"/>'],
   walk: ["Walk", '<circle cx="13" cy="4.500" r="1.800"/><path d="M9 21l3-6-1-6 4 3h3M11 9l-3 2v3M12 15l4 6"/>'],
 };
@@ -52,16 +52,16 @@ function phone(side) {
   }
   const screen = element("div", { class: "screen" }, map, element("div", { class: "trip" }, element("b", {}, "Home"), element("span", { class: "soft" }, "to"), element("b", {}, "Old harbour")), list, bar);
   const article = element("article", { class: "side", "data-side": side }, element("h2", {}, SIDES[side], contender), element("div", { class: "device" }, screen), polls);
-  document.querySelector(".phones").append(article);
+  document.querySelector(".pair").append(article);
   return { items, map, bar, contender, polls, strips, asked: 0, shown: 0 };
 }
 
 function way(route, width, height, edge) {
   if (!route || route.length < 2) return [];
-  // Left to right, as ways on small maps are drawn; up is north.
-  const across = route.map(point => point[1]), up = route.map(point => point[0]);
-  const fit = (values, at, size) => edge + (size - 2 * edge) * (at - Math.min(...values)) / Math.max(1, Math.max(...values) - Math.min(...values));
-  return route.map((point, at) => [edge + (width - 2 * edge) * at / (route.length - 1) * .55 + .45 * (fit(across, point[1], width) - edge), height - fit(up, point[0], height)]);
+  // Drawn from left to right; what is north lies higher, smoothed as streets are.
+  const north = route.map((point, at) => (route[Math.max(0, at - 1)][0] + 2 * point[0] + route[Math.min(route.length - 1, at + 1)][0]) / 4);
+  const low = Math.min(...north), span = Math.max(1, Math.max(...north) - low);
+  return north.map((value, at) => [edge + (width - 2 * edge) * at / (route.length - 1), height - edge - (height - 2 * edge) * (value - low) / span]);
 }
 
 function show(side, offers, missing) {
@@ -75,17 +75,17 @@ function show(side, offers, missing) {
     eta.textContent = offer.eta_s ? `${Math.max(1, Math.round(offer.eta_s / 60))} min` : "now";
     line.setAttribute("points", way(offer.route, 46, 26, 4).map(point => point.map(value => value.toFixed(1)).join(",")).join(" "));
   }
-  const first = offers.find(one => one.route && one.route.length > 1);
-  if (first && !its.drawn) drawWay(its, first.route);
-  const why = missing.map(one => `no ${MODES[one.mode] ? MODES[one.mode][0].toLowerCase() : one.mode} (${one.why})`).join(", ");
-  its.bar.textContent = why || `${offers.length} ways to go`;
+  const driven = there.rideshare || there.walk;
+  if (driven && driven.route && driven.route.length > 1 && !its.drawn) drawWay(its, driven.route);
+  const why = missing.map(one => `no ${(MODES[one.mode] || [one.mode])[0].toLowerCase()}: ${one.why}`).join(", ");
+  its.bar.textContent = !missing.length ? `${offers.length} ways to go` : offers.length ? why : "nothing in time";
   its.bar.classList.toggle("missing", Boolean(why));
   for (const mode of PRICED) strip(its, mode, mode in there);
   its.polls.setAttribute("aria-label", PRICED.map(mode => `${MODES[mode][0]} offered in ${its.strips[mode].share.textContent} polls`).join(", "));
 }
 
 function drawWay(its, route) {
-  const points = way(route, 272, 118, 18), circles = its.map.querySelectorAll("circle");
+  const points = way(route, 272, 118, 22), circles = its.map.querySelectorAll("circle");
   its.map.querySelector(".way").setAttribute("points", points.map(point => point.map(value => value.toFixed(1)).join(",")).join(" "));
   [points[0], points[points.length - 1]].forEach(([x, y], at) => { circles[at].setAttribute("cx", x); circles[at].setAttribute("cy", y); });
   its.drawn = true;
@@ -131,7 +131,7 @@ function plot(id, { lines, low, high, ticks, log = false, cap = null, its_marks,
   const up = value => bottom - (bottom - top) * Math.min(1, Math.max(0, place(value)));
   const parts = ticks.map(([value, text]) => `<line class="grid" x1="${left}" x2="${right}" y1="${up(value)}" y2="${up(value)}"/><text x="${left - 6}" y="${up(value) + 4}" text-anchor="end">${text}</text>`);
   for (let ago = 0; ago <= facts.kept_s; ago += 60) parts.push(`<text x="${across(now_s - ago)}" y="${height - 4}" text-anchor="${ago ? "middle" : "end"}">${ago ? `−${ago / 60} min` : "now"}</text>`);
-  if (cap !== null) parts.push(`<line class="cap" x1="${left}" x2="${right}" y1="${up(cap[0])}" y2="${up(cap[0])}"/><text class="cap" x="${right}" y="${up(cap[0]) - 4}" text-anchor="end">${cap[1]}</text>`);
+  if (cap !== null) parts.push(`<line class="cap" x1="${left}" x2="${right}" y1="${up(cap[0])}" y2="${up(cap[0])}"/><text class="cap" x="${left + 4}" y="${up(cap[0]) - 4}">${cap[1]}</text>`);
   for (const { points, kind, area } of lines) {
     const there = points.filter(([t, value]) => value !== null && value !== undefined && t >= from);
     if (!there.length) continue;

@@ -114,15 +114,15 @@ func expressions(iterations int) int {
 
 // order is 48 vehicles by how far they are, then by price.
 func order(iterations int) int {
-	first := 0
+	farthest := 0
 	for range iterations {
 		sorted := slices.Clone(vehicles)
 		slices.SortFunc(sorted, func(a, b vehicle) int {
 			return cmp.Or(cmp.Compare(a.metres>>4, b.metres>>4), cmp.Compare(a.cents, b.cents))
 		})
-		first = sorted[0].cents
+		farthest = sorted[len(sorted)-1].cents
 	}
-	return first
+	return farthest
 }
 
 // pages is a receipt's line by a template.

@@ -9,14 +9,15 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from offers.children import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site
 
-from ..turn import offer_cpu_ms
+from ..warm import asked_before, offer_cpu_ms
 
 __all__ = ["Service"]
 
-_WARM_S: Final = 1.5
+_WARM_S: Final = 1.0
 #: What the old one has in progress may take so long.
 _DRAIN_S: Final = 6.0
 
@@ -58,6 +59,13 @@ class Service:
             self.pricing, cancel=self._cancel, propagate_deadline=self._propagate_deadline
         )
 
+    def check(self) -> None:
+        """Both run. Raises StartFailed with the last words of the one that does not."""
+        self.pricing.check()
+        if not self.offers.process.running():
+            said = self.offers.process.said()
+            raise StartFailed(f"run offerservice of {self.name}: it ended, expected it to stay; it said:\n{said}")
+
     async def switch(self, fix: Fix) -> None:
         """Another pricingservice takes its place: started, warmed, asked from the next offer on; the old one drained.
 
@@ -73,4 +81,5 @@ class Service:
     def _warmed(self, fix: Fix) -> Pricing:
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
         offer_cpu_ms(self._site.table, pricing, _WARM_S)
+        asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
         return pricing

@@ -28,6 +28,7 @@ __all__ = ["CHANGING", "FIXED", "Show"]
 CHANGING: Final = "changing"
 FIXED: Final = "fixed"
 _LOOK_S: Final = 1.0
+_SETTLED_S: Final = 4.0
 _TIMEOUT_S: Final = 15.0
 
 
@@ -101,17 +102,26 @@ class Show:
         )  # fmt: skip
 
     async def _looks(self) -> None:
+        # The first requests of all open their connections.
+        await asyncio.sleep(_SETTLED_S)
         used_ns: dict[str, tuple[int, int]] = {}
+        next_s = time.monotonic()
         while True:
             checkpoint()
             self._number += 1
             for service in self.services.values():
                 await self._look(service, used_ns)
-            await asyncio.sleep(max(0.0, self._began_s + self._number * _LOOK_S - time.monotonic()))
+            # What was missed on a busy machine is not made up for.
+            next_s = max(next_s + _LOOK_S, time.monotonic())
+            await asyncio.sleep(next_s - time.monotonic())
 
     async def _look(self, service: Service, used_ns: dict[str, tuple[int, int]]) -> None:
-        async with self.session.get(f"{service.offers.url}/counts") as answer:
-            counts = priced(await answer.json())
+        try:
+            async with self.session.get(f"{service.offers.url}/counts") as answer:
+                counts = priced(await answer.json())
+        except (aiohttp.ClientError, TimeoutError):
+            service.check()
+            return
         now_ns, spent_ns = time.monotonic_ns(), cpu_ns(service.pricing.pids())
         before_ns, before_spent_ns = used_ns.get(service.name, (now_ns, spent_ns))
         used_ns[service.name] = now_ns, spent_ns
