@@ -78,7 +78,7 @@ def _looked_at(page: Page, before_s: float, after_s: float, out: Path) -> None:
 
 def _film(page: Page, seconds: float) -> list[Image.Image]:
     box = page.evaluate(
-        "(() => { const r = document.querySelector('.phones').getBoundingClientRect();"
+        "(() => { const r = document.querySelector('.pair').getBoundingClientRect();"
         " return {x: r.x - 8, y: r.y - 8, width: r.width + 16, height: r.height + 16}; })()"
     )
     frames = []

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.lab.logged import Logged, StartFailed, found_by
-from greenlane.lab.processes import cpu_ns, descendants, free_port, pss_mb
+from greenlane.lab.processes import core_wait_ns, cpu_ns, descendants, free_port, machine_busy_ns, pss_mb
 
-__all__ = ["ROOT", "Process", "StartFailed", "cpu_ns", "descendants", "found_by", "free_port", "pss_mb"]
+__all__ = [
+    "ROOT", "Process", "StartFailed", "core_wait_ns", "cpu_ns", "descendants", "found_by", "free_port",
+    "machine_busy_ns", "pss_mb",
+]  # fmt: skip
 
 #: The folder that has the package `offers`.
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -24,7 +24,7 @@ from offers.demo.live.series import Series
 from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
-from offers.demo.tables import sentence, shown
+from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used
 from offers.demo.verdicts import verdicts_of
 
@@ -40,10 +40,11 @@ def counted(made: int, late: int = 0, **changed: Any) -> Counts:
 
 def turned(contender: str, counts: Counts, **changed: Any) -> Turn:
     polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    used = Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2)
     values: dict[str, Any] = {
-        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls,
-        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "used": Used(15 * 10**9, 30 * 10**9, 60.0, 2),
-        "offer_cpu_ms": 6.0, "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
+        "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls, "used": used,
+        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "offer_cpu_ms": 6.0,
+        "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
     }  # fmt: skip
     return Turn(**{**values, **changed})
 
@@ -53,6 +54,12 @@ def test_what_nobody_says_is_the_stock_server_and_permits_where_it_is_bad() -> N
     assert isinstance(options, Options)
     assert (options.contenders, options.regions) == (("gevent", "greenlane"), (bad(table.read().regions),))
     assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (30, 2, False, ())
+
+
+def test_the_page_shows_every_region_unless_some_are_named() -> None:
+    every, one = parse(["--page"]), parse(["--page", "--region", "north"])
+    assert isinstance(every, Options) and isinstance(one, Options)
+    assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
 
 
 def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -> None:
@@ -144,8 +151,8 @@ def test_nines_are_the_logarithm_of_what_is_missed_and_without_a_miss_a_bound() 
 
 
 def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
-    polls = [Poll(0, 2.0 * at, 210.0, MODES if at != 7 else ("walk",), {} if at != 7 else dict.fromkeys(MODES[:2], "late"))
-             for at in range(15)]  # fmt: skip
+    polls = [Poll(0, 2.0 * at, 210.0, MODES) for at in range(15)]
+    polls[7] = Poll(0, 14.0, 510.0, ("walk",), dict.fromkeys(MODES[:2], "late"))
     runs = [turned("gevent", counted(9_960, 40), polls=polls), turned("gevent", counted(9_980, 20))]
     offers, heavy = rows_of(runs)
     assert (offers["endpoint"], offers["fix"], offers["missed"], offers["samples"]) == ("offers", "none", 60, 20_000)
@@ -161,6 +168,12 @@ def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
     assert (heavy["endpoint"], heavy["errors"], heavy["p50_ms"], heavy["p999_ms"]) == ("direct-heavy", 2, 80, None)
     text = shown([offers, heavy], [])
     assert "99.700 %" in text and "2.52" in text and "direct-heavy" in text
+
+
+def test_who_had_no_core_is_told_with_what_to_do() -> None:
+    starved = turned("gevent", counted(10), used=Used(15 * 10**9, 30 * 10**9, 3 * 10**9, 6 * 10**10, 60.0, 2))
+    (told,) = warnings(rows_of([starved, turned("greenlane", counted(10))]))
+    assert told.startswith("gevent in hills: its threads waited 10 % of the time for a core") and "end other" in told
 
 
 def test_few_samples_have_no_thousandth() -> None:

@@ -218,7 +218,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(18) {
+    match numbers.below(19) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -291,6 +291,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             upstream: text,
             operation: text,
             outcome: Outcome::Ok,
+            own_ns: numbers.next(),
         },
         14 => Event::Stack {
             at_ns,
@@ -312,6 +313,13 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             to_ns: second_ns,
             job,
             by: text,
+        },
+        17 => Event::Traced {
+            at_ns,
+            job,
+            trace_high: second_ns,
+            trace_low: third_ns,
+            span: fourth_ns,
         },
         12 => Event::Running {
             at_ns,

@@ -80,7 +80,7 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
         out.write(f"{text}\n")
         if told := tables.sentence(rows):
             out.write(f"\n{told}\n")
-    for warning in dict.fromkeys(turn.warning for turn in turns if turn.warning):
+    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
         talk.say(warning)
     talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
     return 0

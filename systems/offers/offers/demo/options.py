@@ -25,7 +25,7 @@ class Options:
 
     Args:
         contenders: who serves pricingservice, in the order of the tables.
-        regions: one after the other.
+        regions: measured one after the other; the page shows them beside each other.
         seconds: of riders in each run, after the warm-up.
         repetitions: interleaved runs that make up a row.
         utilisations_frac: shares of one core at which I/O endpoints' added wait is measured; empty = offers are.
@@ -67,7 +67,7 @@ def parse(argv: Sequence[str]) -> Options | str:
     default = Options()
     return Options(
         contenders=_contenders(given.fix, given.fixes, given.contenders) or default.contenders,
-        regions=_VALUES.names("--region", given.region, tuple(regions)),
+        regions=_regions(given.region, regions, all_of_them=given.page),
         seconds=_VALUES.number("--seconds", given.seconds, 1, 3_600),
         repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
         utilisations_frac=_utilisations(given.utilisations),
@@ -99,6 +99,12 @@ def _contenders(fix: str | None, fixes: str | None, contenders: str | None) -> t
     return tuple(name for name in CONTENDERS if name in named)
 
 
+def _regions(text: str | None, regions: Mapping[str, Region], *, all_of_them: bool) -> tuple[str, ...]:
+    if text is not None:
+        return _VALUES.names("--region", text, tuple(regions))
+    return tuple(regions) if all_of_them else (bad(regions),)
+
+
 def _utilisations(text: str | None) -> tuple[float, ...]:
     if text is None:
         return ()
@@ -118,7 +124,7 @@ def _parser(regions: Mapping[str, Region]) -> Parser:
     add("--fix", help=f"one of {', '.join(FIXES)}")
     add("--fixes", help=f"some of them, with commas ({','.join(_UNSAID)})")
     add("--contenders", help=f"by who serves: some of {', '.join(CONTENDERS)}")
-    add("--region", default=bad(regions), help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one)")
+    add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all)")
     add("--seconds", default=f"{default.seconds:g}", help="riders in each run (30)")
     add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (2)")
     add("--utilisations", help="such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from greenlane.lab.environment import usable_cores
 from greenlane.lab.statistics import bootstrap, quantile, wilson
 from offers.contenders import FIXES
 from offers.load import OFFERS
@@ -67,9 +68,11 @@ def _cpu(runs: Sequence[Turn]) -> Json:
         max(0.0, run.offers_worked - run.offers_direct - run.counts.made) * run.offer_cpu_ms for run in runs
     )
     jobs = sum(run.counts.ended + sum(map(len, run.others.values())) for run in runs)
+    wall_ns = sum(run.used.wall_ns for run in runs)
     return {
-        "wasted_cpu_frac": wasted_ms / cpu_ms if cpu_ms else None,
-        "cpu_utilisation_frac": cpu_ms * 1e6 / sum(run.used.wall_ns for run in runs),
+        "wasted_cpu_frac": wasted_ms / cpu_ms if cpu_ms else None, "cpu_utilisation_frac": cpu_ms * 1e6 / wall_ns,
+        "core_wait_frac": sum(run.used.core_wait_ns for run in runs) / wall_ns,
+        "machine_busy_frac": sum(run.used.machine_ns for run in runs) / wall_ns / usable_cores(),
         "cpu_ms_per_job": cpu_ms / max(1, jobs), "offer_cpu_ms": _mean([run.offer_cpu_ms for run in runs]),
         "pss_mb": max(run.used.pss_mb for run in runs), "processes": max(run.used.processes for run in runs),
     }  # fmt: skip
@@ -137,7 +140,7 @@ def nines(made: int, ended: int) -> tuple[float | None, bool]:
     if not ended:
         return None, True
     if made < ended:
-        return -math.log10(1 - made / ended), False
+        return abs(math.log10(1 - made / ended)), False
     return max(0.0, math.log10(ended / _NONE_SEEN)), True
 
 

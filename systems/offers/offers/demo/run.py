@@ -15,8 +15,8 @@ from .turn import WARM_S, Turn, summary, turn
 __all__ = ["in_turns", "minutes", "run", "written"]
 
 #: Start, offers by themselves, drain of each run.
-_BESIDE_S = WARM_S + 9.0
-_SITE_S = 8.0
+_BESIDE_S = WARM_S + 6.0
+_SITE_S = 4.0
 
 
 def run(options: Options, talk: Talk) -> list[Turn]:

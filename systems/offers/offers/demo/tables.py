@@ -9,7 +9,7 @@ from greenlane.lab.columns import columns
 from greenlane.lab.verdict import Verdict
 from greenlane.page.quantities import amount, milliseconds, share
 
-__all__ = ["sentence", "shown"]
+__all__ = ["sentence", "shown", "warnings"]
 
 Row = Mapping[str, Any]
 _OFFERS: Final = (
@@ -27,6 +27,8 @@ _ADDED: Final = (
     ("offers", "samples"), ("added p50", "p50_ms"), ("added p95", "p95_ms"), ("added p99", "p99_ms"),
     ("own time p50", "alone_p50_ms"), ("errors", "errors"),
 )  # fmt: skip
+#: Of the time of a run: more is the machine's doing, not the contender's.
+_MOST_WAIT: Final = 0.05
 _FRACTIONS: Final = ("wasted_cpu_frac", "cpu_utilisation_frac", "utilisation_frac")
 
 
@@ -62,6 +64,15 @@ def sentence(rows: Sequence[Row]) -> str:
         f"{amount(stock['flicker_per_minute'])} times a minute; with {fixed['contender']} {left} missed"
         f"{', and nothing flickers' if fixed['flicker_per_minute'] == 0 else ''}."
     )
+
+
+def warnings(rows: Sequence[Row]) -> list[str]:
+    """What to hold against the figures: processes had no core because others had them."""
+    return [
+        f"{row['contender']} in {row['region']}: its threads waited {share(row['core_wait_frac'])} of the time for a "
+        f"core that others had; end other programs and run it again"
+        for row in rows if row.get("core_wait_frac", 0) > _MOST_WAIT
+    ]  # fmt: skip
 
 
 def _nines(row: Row) -> str:

@@ -10,7 +10,7 @@ from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import generate
 from greenlane.lab.load.plan import Constant, Plan, Stream
 from greenlane.lab.run.talk import Talk
-from offers.children import cpu_ns, pss_mb
+from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from offers.load import OFFERS, direct
 from offers.site import Offerservice, Pricing, Site
 from offers.table import Table
@@ -37,12 +37,16 @@ class Used:
     Args:
         cpu_ns: CPU time.
         wall_ns: between the instants.
+        core_wait_ns: how long its threads could have run and others had the cores.
+        machine_ns: CPU time of the whole machine.
         pss_mb: memory at the end, shared pages divided.
         processes: how many.
     """
 
     cpu_ns: int
     wall_ns: int
+    core_wait_ns: int
+    machine_ns: int
     pss_mb: float
     processes: int
 
@@ -84,14 +88,16 @@ class _Look:
     at_ns: int
     counts: Counts
     cpu_ns: int
+    core_wait_ns: int
+    machine_ns: int
     calls: dict[str, int]
 
 
 def turn(
     site: Site, contender: str, region: str, seconds: float, seed: str, talk: Talk, *,
-    cancel: bool = False, propagate_deadline: bool = False, warm_s: float = WARM_S,
+    cancel: bool = False, propagate_deadline: bool = False,
 ) -> Turn:  # fmt: skip
-    """One run: blocks for start, warm-up, its seconds and the drain.
+    """One run: blocks for start, warm-up, its seconds and the drain. A short run is warmed for as long as it takes.
 
     Raises:
         StartFailed: a part did not come up, or did not stay.
@@ -101,8 +107,8 @@ def turn(
     pricing = site.pricing(contender)
     offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
     try:
-        alone_ms = offer_cpu_ms(site.table, pricing)
-        return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms, warm_s)
+        alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
+        return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:
         site.stop(offers, pricing)
 
@@ -122,9 +128,9 @@ def offer_cpu_ms(table: Table, pricing: Pricing, seconds: float = _ALONE_S) -> f
 
 def _under_load(
     site: Site, pricing: Pricing, offers: Offerservice, region: str, seconds: float, seed: str, talk: Talk,
-    alone_ms: float, warm_s: float,
+    alone_ms: float,
 ) -> Turn:  # fmt: skip
-    place = site.table.regions[region]
+    place, warm_s = site.table.regions[region], min(WARM_S, seconds)
     callers = Callers(direct(site.table, place, pricing.address, warm_s + seconds, seed))
     riders = Riders(offers.url, region, seed, place.riders_per_s, warm_s + seconds)
     callers.start()
@@ -135,7 +141,10 @@ def _under_load(
         talk.progress(f"{pricing.contender.name} in {region}: {seconds:g} s")
         _wait(riders.began_s + warm_s + seconds, pricing, callers)
         after, pids = _look(site, pricing, offers), pricing.pids()
-        used = Used(after.cpu_ns - before.cpu_ns, after.at_ns - before.at_ns, pss_mb(pids), len(pids))
+        used = Used(
+            after.cpu_ns - before.cpu_ns, after.at_ns - before.at_ns, max(0, after.core_wait_ns - before.core_wait_ns),
+            after.machine_ns - before.machine_ns, pss_mb(pids), len(pids),
+        )  # fmt: skip
         _drained(pricing, callers, riders)
     finally:
         riders.stop()
@@ -156,8 +165,10 @@ def _under_load(
 
 
 def _look(site: Site, pricing: Pricing, offers: Offerservice) -> _Look:
-    counts = priced(offers.counts())
-    return _Look(time.monotonic_ns(), counts, cpu_ns(pricing.pids()), site.upstream_calls())
+    counts, pids = priced(offers.counts()), pricing.pids()
+    return _Look(
+        time.monotonic_ns(), counts, cpu_ns(pids), core_wait_ns(pids), machine_busy_ns(), site.upstream_calls()
+    )
 
 
 def _wait(until_s: float, pricing: Pricing, callers: Callers) -> None:

@@ -7,7 +7,7 @@ const MODES = {
   bikes: ["Bike", '<circle cx="5.5" cy="15" r="4"/><circle cx="18.5" cy="15" r="4"/><path d="M5.5 15 9 8h7l2.5 7M9 8l4 7h-7M14 5h3l-1 3"/>'],
   scooters: ["Scooter", '<circle cx="5" cy="18" r="2.4"/><circle cx="19" cy="18" r="2.4"/><path d="M7.4 18h9.2L14.5 5H11"/>'],
   rideshare: ["Car", '<path d="M3 16v-4l2-5h14l2 5v4zM5 12h14"/><circle cx="7" cy="16.5" r="1.8"/><circle cx="17" cy="16.5" r="1.8"/>'],
-  shared: ["Shared car", '<circle cx="8" cy="8" r="3"/><circle cx="16" cy="8" r="3"/><path d="M2.5 19c.5-4 3-6 5.500-6s5 2 5.500 6M14 13.400c4-1.400 7 1 7.500 5.600"/>'],
+  shared: ["Shared", '<circle cx="8" cy="8" r="3"/><circle cx="16" cy="8" r="3"/><path d="M2.5 19c.5-4 3-6 5.500-6s5 2 5.500 6M14 13.400c4-1.400 7 1 7.500 5.600"/>'],
   transit: ["Transit", '<rect x="5" y="3.500" width="14" height="14" rx="3"/><path d="M5 11h14M8 20.500l1.500-3M16 20.500l-1.500-3M8.500 14.300h.1M15.400 14.300h.1"/>'],
   walk: ["Walk", '<circle cx="13" cy="4.500" r="1.800"/><path d="M9 21l3-6-1-6 4 3h3M11 9l-3 2v3M12 15l4 6"/>'],
 };
@@ -52,7 +52,7 @@ function phone(side) {
   }
   const screen = element("div", { class: "screen" }, map, element("div", { class: "trip" }, element("b", {}, "Home"), element("span", { class: "soft" }, "to"), element("b", {}, "Old harbour")), list, bar);
   const article = element("article", { class: "side", "data-side": side }, element("h2", {}, SIDES[side], contender), element("div", { class: "device" }, screen), polls);
-  document.querySelector(".phones").append(article);
+  document.querySelector(".pair").append(article);
   return { items, map, bar, contender, polls, strips, asked: 0, shown: 0 };
 }
 
@@ -75,8 +75,8 @@ function show(side, offers, missing) {
     eta.textContent = offer.eta_s ? `${Math.max(1, Math.round(offer.eta_s / 60))} min` : "now";
     line.setAttribute("points", way(offer.route, 46, 26, 4).map(point => point.map(value => value.toFixed(1)).join(",")).join(" "));
   }
-  const first = offers.find(one => one.route && one.route.length > 1);
-  if (first && !its.drawn) drawWay(its, first.route);
+  const driven = there.rideshare || there.walk;
+  if (driven && driven.route && driven.route.length > 1 && !its.drawn) drawWay(its, driven.route);
   const why = missing.map(one => `no ${(MODES[one.mode] || [one.mode])[0].toLowerCase()}: ${one.why}`).join(", ");
   its.bar.textContent = !missing.length ? `${offers.length} ways to go` : offers.length ? why : "nothing in time";
   its.bar.classList.toggle("missing", Boolean(why));

@@ -6,13 +6,14 @@ Environment:
     OFFERS_UPSTREAMS     eta=127.0.0.1:7001,routing=…: where upstreams are; one that is left out answers 502
     OFFERS_ITERATIONS    iterations in one millisecond of CPU, as `python -m offers.work` prints them; unset = measured
     OFFERS_TABLE         folder of the table; beside the package
+    OTEL_EXPORTER_OTLP_ENDPOINT   where spans go; unset = nothing is traced (see offers.traced)
 """
 
 from __future__ import annotations
 
 from flask import Flask
 
-from offers import table, work
+from offers import table, traced, work
 from offers.pricing.asking import Upstreams
 from offers.pricing.view import view
 
@@ -33,6 +34,7 @@ def application() -> Flask:
         made.add_url_rule(endpoint.path, endpoint.name, view(endpoint, rates, upstreams))
     for path in ("/healthz", "/ready"):
         made.add_url_rule(path, path[1:], _well)
+    traced.flask(made)
     return made
 
 

@@ -1,6 +1,7 @@
 """The HTTP server of upstreams in Python.
 
-GET /<name>?id=&region=&endpoint=   replies after the law's time; x-upstream-ms: request read -> reply written
+GET /<name>?id=&region=&endpoint=   replies after the law's time; x-upstream-ms: request read -> reply written, ms; the
+                                    same as `total` of server-timing
 GET /counts                         {"calls": {"<endpoint>": n}}: who has asked so far
 GET /ready, /healthz                ok
 """
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from offers import work
+from offers import traced, work
 from offers.table import Upstream
 from offers.upstreams.law import latency_ms, reply
 
@@ -36,7 +37,7 @@ class Server:
 
     def application(self) -> web.Application:
         """Its routes."""
-        app = web.Application()
+        app = web.Application(middlewares=traced.middlewares())
         for upstream in self._upstreams:
             app.router.add_get(f"/{upstream.name}", self._of(upstream))
         app.router.add_get("/counts", self._counts)
@@ -57,7 +58,8 @@ class Server:
                 work.perform("burn", burns)
             said = reply(upstream.name, call_id)
             await asyncio.sleep(due_s - loop.time())
-            clock = {"x-upstream-ms": f"{(loop.time() - began_s) * 1e3:.3f}"}
+            took_ms = f"{(loop.time() - began_s) * 1e3:.3f}"
+            clock = {"x-upstream-ms": took_ms, "server-timing": f"total;dur={took_ms}"}
             return web.json_response(said, headers=clock)
 
         return answer

@@ -25,9 +25,9 @@ _FIXED: Final[Fix] = "permits"
 def serve(options: Options, talk: Talk, out: TextIO) -> int:
     """Blocks until Ctrl-C, or until `options.open_s` have passed; the address of the page goes to `out`."""
     with Site(say=talk.progress) as site:
-        regions = site.table.regions
+        first = {name: site.table.regions[name] for name in options.regions}
         show = Show(
-            site, tuple(regions), bad(regions), _fixed(options), talk.progress,
+            site, options.regions, bad(first), _fixed(options), talk.progress,
             cancel=options.cancel, propagate_deadline=options.propagate_deadline,
         )  # fmt: skip
         try:
