@@ -127,12 +127,12 @@ def _waits(
 
 
 def _sent(pricing: Pricing, load: Load) -> tuple[Generated, float]:
-    """What came of it, and the share of one core that pricingservice used meanwhile."""
+    """What came of it, and the share of one core that it asked pricingservice for: CPU by the seconds of arrivals."""
     checkpoint()
     before_ns = cpu_ns(pricing.pids())
     found = generate(load.plan, arrivals=load.schedule)
     pricing.check()
-    return found, (cpu_ns(pricing.pids()) - before_ns) / (found.took_s * 1e9)
+    return found, (cpu_ns(pricing.pids()) - before_ns) / (load.plan.seconds * 1e9)
 
 
 def offers_only(load: Load) -> Load:

@@ -34,6 +34,9 @@ def serve(options: Options, talk: Talk, out: TextIO) -> int:
             show.start()
             with contextlib.suppress(TimeoutError):
                 asyncio.run(_served(show, options, talk, out))
+        except BaseExceptionGroup as several:
+            # What ended first is the reason of the others.
+            raise several.exceptions[0] from None
         finally:
             show.close()
     return 0

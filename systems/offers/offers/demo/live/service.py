@@ -9,6 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from offers.children import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site
 
@@ -57,6 +58,13 @@ class Service:
         self.offers = self._site.offerservice(
             self.pricing, cancel=self._cancel, propagate_deadline=self._propagate_deadline
         )
+
+    def check(self) -> None:
+        """Both run. Raises StartFailed with the last words of the one that does not."""
+        self.pricing.check()
+        if not self.offers.process.running():
+            said = self.offers.process.said()
+            raise StartFailed(f"run offerservice of {self.name}: it ended, expected it to stay; it said:\n{said}")
 
     async def switch(self, fix: Fix) -> None:
         """Another pricingservice takes its place: started, warmed, asked from the next offer on; the old one drained.

@@ -113,8 +113,12 @@ class Show:
             await asyncio.sleep(next_s - time.monotonic())
 
     async def _look(self, service: Service, used_ns: dict[str, tuple[int, int]]) -> None:
-        async with self.session.get(f"{service.offers.url}/counts") as answer:
-            counts = priced(await answer.json())
+        try:
+            async with self.session.get(f"{service.offers.url}/counts") as answer:
+                counts = priced(await answer.json())
+        except (aiohttp.ClientError, TimeoutError):
+            service.check()
+            return
         now_ns, spent_ns = time.monotonic_ns(), cpu_ns(service.pricing.pids())
         before_ns, before_spent_ns = used_ns.get(service.name, (now_ns, spent_ns))
         used_ns[service.name] = now_ns, spent_ns
