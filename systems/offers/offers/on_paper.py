@@ -3,7 +3,7 @@
 One core, one process, and one of two rules:
 
 fifo      phases run to their end, first come first served: what one cooperative loop does at best
-permits   phases of up to 2 ms go first, heavier ones take turns and give way at once: what permits do at best
+permits   phases of up to 4 ms go first, heavier ones take turns and give way at once: what permits do at best
 
 The same requests, w and ids as `offers.mix` sends, upstreams by their law; so the regions can be tuned on a machine
 that is busy, and a change to the table that loses their shape is found by a test.
@@ -26,12 +26,12 @@ from offers.upstreams.law import latency_ms
 __all__ = ["ANSWER_MS", "CALL_MS", "READ_MS", "Served", "serve"]
 
 #: CPU around the table's: reading a request and finding its view, one upstream call, answering. What gunicorn, Flask
-#: and urllib3 took on CPython 3.11 by the worker's CPU clock.
-READ_MS: Final = 0.8
-CALL_MS: Final = 0.7
-ANSWER_MS: Final = 0.4
-#: Phases up to this need no permit.
-LIGHT_MS: Final = 2.0
+#: and urllib3 took on CPython 3.11 by the thread's CPU clock (`greenlane learned` of a worker under a little load).
+READ_MS: Final = 0.5
+CALL_MS: Final = 0.6
+ANSWER_MS: Final = 0.6
+#: Phases up to this need no permit: the setting heavy_ms as it is by default.
+LIGHT_MS: Final = 4.0
 
 Rule = Literal["fifo", "permits"]
 
