@@ -20,7 +20,16 @@ from greenlane.lab.load.schedule import Schedule
 from offers.drawn import drawn
 from offers.table import Burst, Endpoint, Region, Table
 
-__all__ = ["OFFERS", "Load", "direct", "expected_cpu_ms_per_s", "offered_cpu_ms", "together", "with_riders"]
+__all__ = [
+    "OFFERS",
+    "Load",
+    "direct",
+    "expected_cpu_ms_per_s",
+    "offered_cpu_ms",
+    "offers_of",
+    "together",
+    "with_riders",
+]
 
 #: What a rider's poll asks pricing for.
 OFFERS: Final = ("bikes_price", "scooters_price")
@@ -92,6 +101,11 @@ def together(loads: Sequence[Load]) -> Load:
     work = np.concatenate([load.schedule.work_ms for load in loads])
     plan = Plan(loads[0].plan.seed, max(load.plan.seconds for load in loads), streams)
     return Load(plan, Schedule(at_ns[order], numbers[order].astype(np.uint16), work[order]))
+
+
+def offers_of(load: Load) -> NDArray[np.bool_]:
+    """Which of its requests are riders' bikes and scooters."""
+    return np.isin(load.schedule.stream, [at for at, one in enumerate(load.plan.streams) if one.name in OFFERS])
 
 
 def offered_cpu_ms(table: Table, load: Load) -> float:
