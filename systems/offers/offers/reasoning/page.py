@@ -219,7 +219,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 _HEAD: Final = """\
 # Seventy milliseconds that read a hundred and eighty
 
-<!-- Written by `make docs` (python -m offers.reasoning): figures and drawings are computed, the last table is measured. -->
+<!-- Written by `make docs` (offers.reasoning): figures and drawings are computed, the last table is measured. -->
 
 A green thread that calls somebody waits twice: until the reply is there, and until its loop runs it again.
 The fourth
