@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenlane.lab.queueing import fifo_loop, gevent_loop
@@ -23,6 +23,7 @@ def handler_ms(request: Request, places: int, order: Order) -> list[int]:
     return sorted((life.ended - life.began) * CELL_MS for life in run([request] * 40, order, places))
 
 
+@settings(deadline=None)
 @given(before=CELLS, network=CELLS, after=CELLS, places=st.integers(1, 12))
 def test_latencies_are_those_of_the_laboratorys_models(before: int, network: int, after: int, places: int) -> None:
     request, bursts = Request((before, after), (network,)), [before * CELL_MS, after * CELL_MS]
@@ -31,6 +32,7 @@ def test_latencies_are_those_of_the_laboratorys_models(before: int, network: int
         assert handler_ms(request, places, order) == sorted(round(ms) for ms in modelled.handler_ms)
 
 
+@settings(deadline=None)
 @given(
     requests=st.lists(
         st.tuples(st.lists(CELLS, min_size=3, max_size=3), st.lists(CELLS, min_size=2, max_size=2), st.integers(0, 20)),
