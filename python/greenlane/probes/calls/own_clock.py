@@ -8,7 +8,7 @@
 In this order: who timed nearer to the work has the word. Neither says when it began; the report draws it in the middle
 of the time on the wire.
 
-Cost: 0.6 us a reply.
+Cost: 1.5 us a reply without either, 2.5 us with one; most of it is the header dictionaries'.
 """
 
 from __future__ import annotations
