@@ -14,7 +14,7 @@ import pytest
 from offers import table
 from offers.children import StartFailed
 from offers.slow_offer import __main__ as command
-from offers.slow_offer.case import agreement, case_of
+from offers.slow_offer.case import agreement, case_of, draw, rows_of
 from offers.slow_offer.relay import Passed, Relay
 from offers.slow_offer.staged import HEAVY, MOST_HEAVY, OFFER, Plan
 from tests.recordings import pricing, slow_offer
@@ -64,12 +64,14 @@ def test_the_case_has_every_clock_the_factor_and_the_culprit(tmp_path: Path) -> 
     recording = tmp_path / "pricing.glr"
     recording.write_bytes(slow_offer())
     passed = [Passed("slow-2-3", 0, 70 * MS, 70.0), Passed("slow-1-3", 0, 110 * MS + 300_000, 110.0)]
-    case = case_of(recording, tmp_path / "page.html", passed)
+    rows = rows_of(recording)
+    case = case_of(rows, passed)
     assert (case.upstream_ms, case.wire_ms, case.relay_ms, case.application_ms) == (110.0, 111.0, 110.3, 5300.0)
     assert round(case.factor, 1) == 48.2
     assert case.trace == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert [(row["culprit"], row["place"]) for row in case.culprits] == [("GET /v1/receipts/month", "work.py:99")]
-    assert agreement(recording) == (1, 1) and agreement(recording, 0.5) == (0, 1)
+    assert agreement(rows) == (1, 1) and agreement(rows, 0.5) == (0, 1)
+    draw(recording, case.route, tmp_path / "page.html")
     assert "routing:80" in (tmp_path / "page.html").read_text("utf-8")
     assert any("48×" in line for line in command._told(case))
 
@@ -79,7 +81,7 @@ def test_a_recording_without_a_slow_offer_makes_no_case(tmp_path: Path) -> None:
     recording = tmp_path / "pricing.glr"
     recording.write_bytes(pricing(seconds=1))
     with pytest.raises(StartFailed, match="routing"):
-        case_of(recording, None, [])
+        case_of(rows_of(recording))
 
 
 def test_what_is_staged_holds_the_loop_for_longer_than_three_seconds_in_one_go() -> None:

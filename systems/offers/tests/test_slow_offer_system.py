@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offers import work
-from offers.slow_offer.case import case_of
+from offers.slow_offer.case import case_of, rows_of
 from offers.slow_offer.service import Recorded
 from offers.slow_offer.staged import Plan, staged
 
@@ -28,7 +28,7 @@ def test_the_culprit_of_a_slow_offer_is_named_and_the_upstreams_clock_is_the_wir
         offer_id, answer = staged(service, PLAN)
     assert set(answer) == {"price_cents", "eta_s", "route"}
     [seen] = [one for one in service.relay.passed if one.call_id.startswith(offer_id)]
-    case = case_of(service.recording, None, service.relay.passed)
+    case = case_of(rows_of(service.recording), service.relay.passed)
     assert (case.route, case.relay_ms) == ("GET /v1/bikes/price", round(seen.wire_ns / 1e6, 3))
     assert case.upstream_ms == seen.own_ms
     # Blame is of the process: on a busy machine the operating system has a part of it.

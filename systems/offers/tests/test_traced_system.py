@@ -14,7 +14,7 @@ import pytest
 
 from offers import work
 from offers.site import Site
-from offers.slow_offer.case import case_of
+from offers.slow_offer.case import case_of, rows_of
 from offers.slow_offer.service import Recorded
 from offers.slow_offer.staged import Plan, staged
 from tests.servers import Jaeger
@@ -92,7 +92,7 @@ def test_an_offer_is_one_trace_from_pricing_to_the_upstreams_and_says_what_it_wa
     traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": jaeger.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "200"}
     with Recorded(tmp_path, traced) as service:
         staged(service, Plan(heavy=12, heavy_ms=50))
-    number = case_of(service.recording, None, []).trace
+    number = case_of(rows_of(service.recording)).trace
     assert number is not None
     trace = jaeger.trace(number, lambda found: len(found["spans"]) >= 9)
     by_service: dict[str, list[dict[str, Any]]] = {}

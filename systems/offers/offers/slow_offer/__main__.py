@@ -25,7 +25,7 @@ from greenlane.lab.load.generate import generate
 from greenlane.page.quantities import factor, milliseconds
 from offers import table
 from offers.load import with_riders
-from offers.slow_offer.case import Case, agreement, case_of
+from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of
 from offers.slow_offer.service import WATCHED, Recorded
 from offers.slow_offer.staged import MOST_HEAVY, Plan, staged
 
@@ -69,8 +69,9 @@ def _made(given: argparse.Namespace, folder: Path) -> int:
         else:
             sys.stderr.write(f"{MOST_HEAVY} receipts of {given.heavy_ms:g} ms while one offer waits …\n")
             staged(service, Plan(heavy_ms=given.heavy_ms))
-    case = case_of(service.recording, given.page, service.relay.passed)
-    agree, both = agreement(service.recording)
+    rows = rows_of(service.recording)
+    case = case_of(rows, service.relay.passed)
+    agree, both = agreement(rows)
     if given.json:
         row = {**asdict(case), "agree": agree, "calls": both}
         found = {"schema": "offers.slow-offer/1", "environment": about(_VERSIONS), "rows": [row]}
@@ -78,6 +79,7 @@ def _made(given: argparse.Namespace, folder: Path) -> int:
     else:
         sys.stdout.write("\n".join([*_told(case), _agreed(agree, both)]) + "\n")
     if given.page:
+        draw(service.recording, case.route, given.page)
         sys.stderr.write(f'page: {given.page} ("The slowest jobs")\n')
     return 0 if case.factor >= _CASE else 1
 
@@ -108,7 +110,7 @@ def _told(case: Case) -> list[str]:
 
 
 def _agreed(agree: int, both: int) -> str:
-    return f"\nUpstream's clock and wire within 2 ms: {agree} of the {both} calls of the slowest offers."
+    return f"\nUpstream's clock and wire within 2 ms: {agree} of the {both} calls of the slowest requests."
 
 
 if __name__ == "__main__":

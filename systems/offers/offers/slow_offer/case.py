@@ -18,12 +18,12 @@ from offers.children import ROOT, StartFailed, found_by
 from offers.slow_offer.relay import Passed
 from offers.slow_offer.service import WATCHED
 
-__all__ = ["AGREES_MS", "Case", "agreement", "case_of"]
+__all__ = ["AGREES_MS", "Case", "agreement", "case_of", "draw", "rows_of"]
 
 #: Upstream's clock and the wire's agree when they are not further apart, ms.
 AGREES_MS: Final = 2.0
 _GREENLANE: Final = (sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
-#: Of the recording's slowest offers so many are looked at.
+#: Of the recording's slowest jobs so many are looked at, the most that the report gives.
 _LOOKED_AT: Final = 200
 
 Row = Mapping[str, Any]
@@ -50,20 +50,33 @@ class Case:
     culprits: Sequence[Row]
 
 
-def case_of(recording: Path, page: Path | None, passed: Iterable[Passed]) -> Case:
-    """The slowest call of the watched upstream that an offer made.
+def rows_of(recording: Path) -> list[Row]:
+    """The report's rows, with the calls of its slowest jobs.
 
     Raises:
-        StartFailed: the report failed, or no offer was recorded.
+        StartFailed: the report failed.
     """
-    rows = _rows(recording, page)
-    jobs = {(row["process"], row["job"]): row for row in rows if row["view"] == "job"}
-    calls = [row for row in rows if row["view"] == "call" and row["operation"].endswith(f"/{WATCHED}")]
-    calls = [row for row in calls if row["own_ms"] and row["route"] in _offers()]
+    rows: list[Row] = json.loads(_reported(recording, "--json", "--slowest", str(_LOOKED_AT)))["rows"]
+    return rows
+
+
+def case_of(rows: Iterable[Row], passed: Iterable[Passed] = ()) -> Case:
+    """The slowest call of the watched upstream that an offer made.
+
+    Args:
+        rows: of the report.
+        passed: what a relay has seen; a call is found in it by the upstream's clock, which is exact to the microsecond.
+
+    Raises:
+        StartFailed: no offer was recorded.
+    """
+    rows = list(rows)
+    calls = [row for row in _timed(rows) if row["operation"].endswith(f"/{WATCHED}") and row["route"] in _offers()]
     if not calls:
-        raise StartFailed(f"read {recording}: no offer's call of {WATCHED} with its own clock, expected one")
+        raise StartFailed(f"look for a slow offer: calls=0, expected one of {WATCHED} that tells its own clock")
     worst = max(calls, key=lambda row: float(row["seen_ms"]))
-    job = jobs[worst["process"], worst["job"]]
+    which = worst["process"], worst["job"]
+    job = next(row for row in rows if row["view"] == "job" and (row["process"], row["job"]) == which)
     seen = next((one for one in passed if one.own_ms == worst["own_ms"]), None)
     return Case(
         route=worst["route"],
@@ -79,20 +92,32 @@ def case_of(recording: Path, page: Path | None, passed: Iterable[Passed]) -> Cas
     )
 
 
-def agreement(recording: Path, limit_ms: float = AGREES_MS) -> tuple[int, int]:
-    """(calls whose upstream's clock and wire agree, calls that have both) of the slowest offers of a recording."""
-    calls = [row for row in _rows(recording, None) if row["view"] == "call" and row["own_ms"] and row["wire_ms"]]
-    return sum(abs(row["wire_ms"] - row["own_ms"]) <= limit_ms for row in calls), len(calls)
+def agreement(rows: Iterable[Row], limit_ms: float = AGREES_MS) -> tuple[int, int]:
+    """(calls whose upstream's clock and wire are within the limit, calls that have both) of the slowest jobs."""
+    apart_ms = [abs(row["wire_ms"] - row["own_ms"]) for row in _timed(rows)]
+    return sum(ms <= limit_ms for ms in apart_ms), len(apart_ms)
+
+
+def draw(recording: Path, route: str, page: Path) -> None:
+    """Write the report's page of one route: its slowest job stands first.
+
+    Raises:
+        StartFailed: the report failed.
+    """
+    _reported(recording, "--route", route, "-o", str(page))
+
+
+def _timed(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["view"] == "call" and row["own_ms"] and row["wire_ms"]]
 
 
 def _offers() -> set[str]:
     return {f"GET {one.path}" for one in table.read().endpoints.values() if one.kind == "offer"}
 
 
-def _rows(recording: Path, page: Path | None) -> list[Row]:
-    command = [*_GREENLANE, "report", str(recording), "--json", "--slowest", str(_LOOKED_AT), "-o", str(page or "-")]
+def _reported(recording: Path, *options: str) -> str:
+    command = [*_GREENLANE, "report", str(recording), *options]
     done = subprocess.run(command, env=found_by(ROOT), capture_output=True, text=True, check=False)
     if done.returncode:
         raise StartFailed(f"report on {recording}: exit code {done.returncode}, expected 0; it said:\n{done.stderr}")
-    found: list[Row] = json.loads(done.stdout)["rows"]
-    return found
+    return done.stdout
