@@ -13,7 +13,7 @@ import pytest
 
 from greenlane import phase
 from greenlane._native import Recorder
-from greenlane.errors import HostError
+from greenlane.errors import GreenlaneError, HostError
 from greenlane.export import blame_spans, otel
 from greenlane.metrics import ATTRIBUTES, COUNTERS
 from greenlane.record import Recording, open_recording
@@ -23,7 +23,7 @@ trace = pytest.importorskip("opentelemetry.sdk.trace")
 metrics = pytest.importorskip("opentelemetry.sdk.metrics")
 
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: E402
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult  # noqa: E402
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
 from opentelemetry.trace import SpanKind  # noqa: E402
 
@@ -151,6 +151,22 @@ def test_who_made_a_job_wait_is_a_span_of_its_trace() -> None:
     call = by_name["routing:80 GET /routing"]
     assert (call["greenlane.upstream_ms"], call["greenlane.wire_ms"], call["greenlane.seen_ms"]) == (110, 111, 5300)
     assert (call["greenlane.factor"], call["greenlane.culprit"]) == (48.18, "GET /v1/receipts/month")
+
+
+def test_a_collector_that_takes_nothing_is_an_error_and_not_a_word_in_a_log() -> None:
+    class Refusing(InMemorySpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            return SpanExportResult.FAILURE
+
+    slow = Recording(slow_offer())
+    with pytest.raises(GreenlaneError, match="a collector that takes OTLP"):
+        blame_spans.send(_dated(slow), slow.jobs, Refusing())
+
+
+def test_spans_are_sent_whatever_the_environment_says_of_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    slow, sent = Recording(slow_offer()), InMemorySpanExporter()
+    assert blame_spans.send(_dated(slow), slow.jobs * 400, sent) == len(sent.get_finished_spans()) == 800
 
 
 PROVIDER = """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from greenlane.errors import HostError
+from greenlane.errors import GreenlaneError, HostError
 from greenlane.record.rows import Call, Job, Process, Segment
 
 __all__ = ["SERVICE", "Told", "exporter", "send", "told"]
@@ -22,6 +22,8 @@ __all__ = ["SERVICE", "Told", "exporter", "send", "told"]
 SERVICE: Final = "greenlane"
 #: Shorter waits are not worth a span.
 _LEAST_NS: Final = 1_000_000
+#: Spans in one request to the collector; OpenTelemetry's own default.
+_AT_ONCE: Final = 512
 #: Culprits named by one span.
 _MOST: Final = 5
 
@@ -78,22 +80,25 @@ def send(recording: Recording, jobs: Iterable[Job], exporter: Any) -> int:
 
     Raises:
         HostError: OpenTelemetry's SDK is not installed.
+        GreenlaneError: the collector did not take them.
     """
     try:
         from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     except ImportError:
         raise _missing() from None
-    provider = TracerProvider(resource=Resource.create({"service.name": SERVICE}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    made: list[Any] = []
+    resource = Resource.create({"service.name": SERVICE})
+    # What is asked for is sent, whatever the environment says of sampling.
+    provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
+    provider.add_span_processor(_kept(made))
     tracer = provider.get_tracer(SERVICE)
     offsets = {process.number: _offset_ns(process.about) for process in recording.processes}
     calls: dict[tuple[int, int], list[Call]] = {}
     for call in recording.calls:
         calls.setdefault((call.process, call.job), []).append(call)
-    sent = 0
     for job in jobs:
         if not job.trace_id or offsets.get(job.process) is None:
             continue
@@ -103,9 +108,8 @@ def send(recording: Recording, jobs: Iterable[Job], exporter: Any) -> int:
         for one in told(recording, job, calls.get((job.process, job.job), [])):
             span = tracer.start_span(one.name, context, start_time=one.from_ns + offset_ns, attributes=one.attributes)
             span.end(one.to_ns + offset_ns)
-            sent += 1
-    provider.shutdown()
-    return sent
+    _export(made, exporter)
+    return len(made)
 
 
 def told(recording: Recording, job: Job, calls: Iterable[Call]) -> Iterator[Told]:
@@ -117,6 +121,35 @@ def told(recording: Recording, job: Job, calls: Iterable[Call]) -> Iterator[Told
             found = recording.culprits(job.process, job.job, each.from_ns, each.to_ns)
             said = {"greenlane.wait_ms": (each.to_ns - each.from_ns) / 1e6, **_blamed(found)}
             yield Told(f"wait: {each.kind}", each.from_ns, each.to_ns, {"greenlane.wait.kind": each.kind, **said})
+
+
+def _kept(made: list[Any]) -> Any:
+    """A processor that puts what has ended into a list."""
+    from opentelemetry.sdk.trace import SpanProcessor
+
+    class Kept(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            made.append(span)
+
+    return Kept()
+
+
+def _export(made: Sequence[Any], exporter: Any) -> None:
+    """Send them, and know whether they were taken: a batch processor would only log that they were not."""
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    try:
+        for first in range(0, len(made), _AT_ONCE):
+            if exporter.export(made[first : first + _AT_ONCE]) is not SpanExportResult.SUCCESS:
+                raise GreenlaneError(
+                    "send spans",
+                    name="collector",
+                    value=getattr(exporter, "_endpoint", None),
+                    rule="a collector that takes OTLP over HTTP",
+                    hint="give its URL without a path, such as http://127.0.0.1:4318",
+                )
+    finally:
+        exporter.shutdown()
 
 
 def _call(recording: Recording, job: Job, call: Call) -> Told:
