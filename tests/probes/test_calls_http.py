@@ -26,7 +26,11 @@ OK, ERROR, TIMEOUT = 0, 1, 2
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """/now/…; /late/… after DELAY_S; /drops/… five bytes, DELAY_S before each; /timed/… tells its own clock; /away redirects to /now/1."""
+    """Answers by the first part of the path.
+
+    /now/…; /late/… after DELAY_S; /drops/… five bytes, DELAY_S before each; /timed/… tells its own clock; /away
+    redirects to /now/1.
+    """
 
     protocol_version = "HTTP/1.1"
 

@@ -16,7 +16,7 @@ import pytest
 from greenlane.errors import SettingsError
 from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
-from offers.demo import added
+from offers.demo import added, warm
 from offers.demo.command import main
 from offers.demo.counts import Counts, priced
 from offers.demo.live.rush import rush
@@ -277,3 +277,11 @@ def test_the_twin_is_the_mark_for_added_wait() -> None:
     rows: list[Mapping[str, Any]] = list(added.rows_of(runs))
     assert [row["contender"] for row in rows] == ["go", "greenlane"] and rows[0]["p99_ms"] == 40
     assert "added p99" in shown(rows, [verdict])
+
+
+def test_everything_a_region_asks_for_is_asked_three_times_before_one_after_the_other() -> None:
+    endpoints = [one for one in table.read().endpoints.values() if one.kind == "heavy"]
+    turns_s = warm._in_turn(endpoints)
+    assert all(len(at_s) == 3 for at_s in turns_s)
+    ordered = sorted(at_s for its in turns_s for at_s in its)
+    assert ordered[:2] == [0.0, warm._took_s(endpoints[0])] and len(set(ordered)) == 3 * len(endpoints)

@@ -33,6 +33,7 @@ from offers.upstreams.law import latency_ms
 
 from .options import Options
 from .run import in_turns, written
+from .warm import asked_before
 
 __all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
@@ -107,6 +108,7 @@ def _waits(
     def load(seconds: float, scale: float, part: str) -> Load:
         return with_riders(site.table, place, pricing.address, seconds, f"{seed}-{part}", scale=scale)
 
+    asked_before(site.table, place, pricing)
     _sent(pricing, load(_WARM_S, 1.0, "warm"))
     alone = offers_only(load(_ALONE_S, 1.0, "alone"))
     around, own = around_ms(site.table, alone, _sent(pricing, alone)[0].samples)

@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from greenlane.lab.interruption import checkpoint
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Constant, Plan, Stream
 from greenlane.lab.run.talk import Talk
 from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from offers.load import OFFERS, direct
 from offers.site import Offerservice, Pricing, Site
-from offers.table import Table
 
 from .callers import Callers
 from .counts import Counts, priced
 from .riders import Poll, Riders
+from .warm import asked_before, offer_cpu_ms
 
-__all__ = ["Turn", "Used", "offer_cpu_ms", "turn"]
+__all__ = ["WARM_S", "Turn", "Used", "turn"]
 
 #: Bursts are learned, connections opened, caches filled: not counted.
 WARM_S: Final = 4.0
-#: Offers by themselves: so many a second, for so long.
-_ALONE_PER_S: Final = 30.0
+#: Offers by themselves.
 _ALONE_S: Final = 2.0
+#: Shorter runs show that everything works, and no figures.
+_FROM_S: Final = 10.0
 _DRAIN_S: Final = 30.0
 _LOOK_S: Final = 0.1
 
@@ -108,22 +107,11 @@ def turn(
     offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
     try:
         alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
+        if seconds >= _FROM_S:
+            asked_before(site.table, site.table.regions[region], pricing)
         return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:
         site.stop(offers, pricing)
-
-
-def offer_cpu_ms(table: Table, pricing: Pricing, seconds: float = _ALONE_S) -> float:
-    """CPU of one offer in ms, its server's own included, when it has nothing else; it is warm afterwards."""
-    streams = tuple(
-        Stream(name, f"127.0.0.1:{port}", Constant(_ALONE_PER_S / len(OFFERS)), table.endpoints[name].path,
-               connections="keep-alive")
-        for name in OFFERS for port in pricing.ports[-1:]
-    )  # fmt: skip
-    generate(Plan("warm", seconds / 2, streams))
-    before_ns = cpu_ns(pricing.pids())
-    found = generate(Plan("alone", seconds, streams)).samples
-    return (cpu_ns(pricing.pids()) - before_ns) / max(1, len(found)) / 1e6
 
 
 def _under_load(

@@ -85,7 +85,7 @@ function show(side, offers, missing) {
 }
 
 function drawWay(its, route) {
-  const points = way(route, 272, 118, 18), circles = its.map.querySelectorAll("circle");
+  const points = way(route, 272, 118, 22), circles = its.map.querySelectorAll("circle");
   its.map.querySelector(".way").setAttribute("points", points.map(point => point.map(value => value.toFixed(1)).join(",")).join(" "));
   [points[0], points[points.length - 1]].forEach(([x, y], at) => { circles[at].setAttribute("cx", x); circles[at].setAttribute("cy", y); });
   its.drawn = true;
@@ -131,7 +131,7 @@ function plot(id, { lines, low, high, ticks, log = false, cap = null, its_marks,
   const up = value => bottom - (bottom - top) * Math.min(1, Math.max(0, place(value)));
   const parts = ticks.map(([value, text]) => `<line class="grid" x1="${left}" x2="${right}" y1="${up(value)}" y2="${up(value)}"/><text x="${left - 6}" y="${up(value) + 4}" text-anchor="end">${text}</text>`);
   for (let ago = 0; ago <= facts.kept_s; ago += 60) parts.push(`<text x="${across(now_s - ago)}" y="${height - 4}" text-anchor="${ago ? "middle" : "end"}">${ago ? `−${ago / 60} min` : "now"}</text>`);
-  if (cap !== null) parts.push(`<line class="cap" x1="${left}" x2="${right}" y1="${up(cap[0])}" y2="${up(cap[0])}"/><text class="cap" x="${right}" y="${up(cap[0]) - 4}" text-anchor="end">${cap[1]}</text>`);
+  if (cap !== null) parts.push(`<line class="cap" x1="${left}" x2="${right}" y1="${up(cap[0])}" y2="${up(cap[0])}"/><text class="cap" x="${left + 4}" y="${up(cap[0]) - 4}">${cap[1]}</text>`);
   for (const { points, kind, area } of lines) {
     const there = points.filter(([t, value]) => value !== null && value !== undefined && t >= from);
     if (!there.length) continue;

@@ -1,12 +1,13 @@
-"""docs/offers-reasoning.md: every figure and every drawing on it is computed when it is written."""
+"""docs/offers-reasoning.md: its figures and drawings are computed when it is written; the last table is measured."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from greenlane.lab.queueing import mean_value_analysis, most_per_s
+from greenlane.page.quantities import milliseconds
 from offers.reasoning.cells import CELL_MS, Lived, Order, Request, run
 from offers.reasoning.drawing import LEGEND, drawn
 from offers.reasoning.reconstruction import BEST, CHOSEN, MEASURED, NETWORK, WATCHED, candidates
@@ -47,8 +48,12 @@ def seen_among(heavy: Sequence[Request], order: Order) -> int:
     return seen * CELL_MS
 
 
-def page() -> str:
-    """The whole page."""
+def page(measured: Mapping[str, Any]) -> str:
+    """The whole page.
+
+    Args:
+        measured: what `python -m offers.slow_offer --json` has written.
+    """
     found = levels()
     fitting = [one for one in candidates() if one.fits]
     return "\n".join(
@@ -81,6 +86,7 @@ def page() -> str:
             ),
             _theory(found),
             _heavy(),
+            _measured(measured),
         ]
     )
 
@@ -157,6 +163,37 @@ def _heavy() -> str:
     )
 
 
+def _measured(document: Mapping[str, Any]) -> str:
+    [row], where = document["rows"], document["environment"]
+    clocks = [
+        ("the upstream, of itself", row["upstream_ms"]),
+        ("a relay on the wire", row["relay_ms"]),
+        ("the recording, from the kernel's stamps", row["wire_ms"]),
+        ("the application", row["application_ms"]),
+    ]
+    first, *others = row["culprits"]
+    load = where["load_average_1min"]
+    said = _prose(
+        _MEASURED,
+        processor=where["processor"],
+        cores=where["cores"],
+        python=where["python"],
+        gunicorn=where["versions"]["gunicorn"],
+        gevent=where["versions"]["gevent"],
+        busy=f", busy with other work (load {load:.0f})" if load > where["cores"] else "",
+        offer=milliseconds(row["offer_ms"]),
+        factor=f"{row['factor']:.0f}",
+        culprit=first["culprit"],
+        place=first["place"],
+        wait=milliseconds(first["wait_ms"]),
+        others=milliseconds(sum(one["wait_ms"] for one in others)),
+    )
+    told = [[who, f"{ms:.1f} ms" if ms < 1_000 else milliseconds(ms)] for who, ms in clocks]
+    table = _table(["who looked at a clock", "the call took"], told)
+    before, _, after = said.rpartition("\n\n")
+    return f"{before}\n\n{table}\n{after}"
+
+
 def _done_s(requests: Sequence[Request], order: Order) -> str:
     return f"{max(life.ended for life in run(requests, order)) * CELL_MS / 1000:.2f}"
 
@@ -182,7 +219,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 _HEAD: Final = """\
 # Seventy milliseconds that read a hundred and eighty
 
-<!-- Written by `make docs` (python -m offers.reasoning): every figure and drawing here is computed. -->
+<!-- Written by `make docs` (offers.reasoning): figures and drawings are computed, the last table is measured. -->
 
 A green thread that calls somebody waits twice: until the reply is there, and until its loop runs it again.
 The fourth
@@ -246,7 +283,15 @@ partner's monthly run is:
 The receipts lose nothing worth the name: what changes is who waits for whom. The article's pair is {network}
 ms and
 {article} s, and it calls that about 35 times; it is {times}.
+"""
+_MEASURED: Final = """\
+## And a real one
 
-`python -m offers.slow_offer` does the same to a real pricing service under stock gunicorn, records it, and lets
-`greenlane report` find out who it was.
+`python -m offers.slow_offer` does the same to the pricing service under stock gunicorn {gunicorn} and gevent {gevent}:
+one offer asks an upstream that takes about 110 ms; forty receipts arrive while it waits. The whole is recorded, and
+`greenlane report` finds out who it was. Once, on {processor}, {cores} cores, CPython {python}{busy}:
+
+The offer took {offer}. Of one of its calls four clocks said, the last {factor} times the first:
+
+While the application waited, {culprit} ({place}) had the CPU for {wait}, everybody else together for {others}.
 """

@@ -13,11 +13,11 @@ from offers.children import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site
 
-from ..turn import offer_cpu_ms
+from ..warm import asked_before, offer_cpu_ms
 
 __all__ = ["Service"]
 
-_WARM_S: Final = 1.5
+_WARM_S: Final = 1.0
 #: What the old one has in progress may take so long.
 _DRAIN_S: Final = 6.0
 
@@ -81,4 +81,5 @@ class Service:
     def _warmed(self, fix: Fix) -> Pricing:
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
         offer_cpu_ms(self._site.table, pricing, _WARM_S)
+        asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
         return pricing

@@ -28,6 +28,7 @@ __all__ = ["CHANGING", "FIXED", "Show"]
 CHANGING: Final = "changing"
 FIXED: Final = "fixed"
 _LOOK_S: Final = 1.0
+_SETTLED_S: Final = 4.0
 _TIMEOUT_S: Final = 15.0
 
 
@@ -101,6 +102,8 @@ class Show:
         )  # fmt: skip
 
     async def _looks(self) -> None:
+        # The first requests of all open their connections.
+        await asyncio.sleep(_SETTLED_S)
         used_ns: dict[str, tuple[int, int]] = {}
         next_s = time.monotonic()
         while True:
