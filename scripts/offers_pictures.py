@@ -34,7 +34,7 @@ _WIDTH, _HEIGHT = 1440, 960
 _FRAME_S: Final = 0.5
 _FASTER: Final = 2.0
 _SCALE: Final = 0.62
-_COLOURS: Final = 48
+_COLOURS: Final = 128
 _FILMED_S: Final = 24.0
 _FIX: Final = "permits"
 
@@ -62,6 +62,8 @@ def main() -> int:
 
 def _looked_at(page: Page, before_s: float, after_s: float, out: Path) -> None:
     print("the stock server", file=sys.stderr)
+    # Soft shadows want more colours than an animation has.
+    page.evaluate("document.head.append(Object.assign(element('style'), {textContent: '.device {box-shadow: none}'}))")
     time.sleep(max(0.0, before_s - _FILMED_S))
     frames = _film(page, _FILMED_S)
     page.click(f"#fixes [data-name={_FIX}]")
@@ -92,17 +94,19 @@ def _film(page: Page, seconds: float) -> list[Image.Image]:
 
 
 def _written(frames: list[Image.Image], path: Path) -> None:
-    """Frames share the first one's colours, so that nothing but what changes is stored."""
-    colours = frames[0].quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    """Frames share the colours of all of them, so that nothing but what changes is stored."""
+    both = Image.new("RGB", (frames[0].width, 2 * frames[0].height))
+    both.paste(frames[0], (0, 0))
+    both.paste(frames[-1], (0, frames[0].height))
+    colours = both.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT)
     drawn = [frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in frames]
     duration_ms = 1e3 * _FRAME_S / _FASTER
     drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=duration_ms, loop=0, optimize=True)
 
 
 def _small(png: bytes) -> bytes:
-    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE)
     out = io.BytesIO()
-    image.save(out, "PNG", optimize=True)
+    Image.open(io.BytesIO(png)).convert("RGB").save(out, "PNG", optimize=True)
     return out.getvalue()
 
 

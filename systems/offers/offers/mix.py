@@ -43,8 +43,8 @@ CONTENDERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 PAPER: Final[Mapping[str, on_paper.Rule]] = {"paper-fifo": "fifo", "paper-permits": "permits"}
 _GUNICORN: Final = ("--workers", "1", "--log-level", "warning", "--no-control-socket", "--keep-alive", "75")
-# Not measured: imports, connections, what is learned of each endpoint.
-_WARM_S: Final = 6.0
+# Not measured, after the lesson: connections.
+_WARM_S: Final = 3.0
 _READY_S: Final = 30.0
 _SAMPLES_OF_P999: Final = 10_000
 
@@ -110,7 +110,8 @@ def _parser(known: table.Table) -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run; 30")
     parser.add_argument("--repetitions", type=int, default=1, help="each with a seed of its own; 1")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on all rates; 1")
-    parser.add_argument("--warm", type=float, default=_WARM_S, help="seconds of load before each, not measured; 6")
+    parser.add_argument("--warm", type=float, default=_WARM_S, help="seconds of load before each, not measured; 3")
+    parser.add_argument("--lesson", type=int, default=4, help="how often each endpoint is asked for before that; 4")
     parser.add_argument("--seed", default="mix")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     return parser
@@ -145,6 +146,9 @@ class _Turn:
     def at_a_server(self, env: Mapping[str, str]) -> Row:
         """It by gunicorn."""
         with _site(self.known, self.name, env, self.place) as (address, server):
+            if self.given.lesson:
+                lesson = load.lesson(self.known, self.region, address, times=self.given.lesson)
+                generate(lesson.plan, arrivals=lesson.schedule)
             warm = self._load(address, "warm", self.given.warm)
             generate(warm.plan, arrivals=warm.schedule)
             asked = self._load(address, f"{self.repetition}", self.given.seconds)

@@ -15,7 +15,7 @@ from .turn import WARM_S, Turn, summary, turn
 __all__ = ["in_turns", "minutes", "run", "written"]
 
 #: Start, offers by themselves, drain of each run.
-_BESIDE_S = WARM_S + 11.5
+_BESIDE_S = WARM_S + 10.0
 _SITE_S = 4.0
 
 

@@ -20,7 +20,7 @@ from .warm import asked_before, offer_cpu_ms
 __all__ = ["WARM_S", "Turn", "Used", "turn"]
 
 #: Bursts are learned, connections opened, caches filled: not counted.
-WARM_S: Final = 4.0
+WARM_S: Final = 3.0
 #: Offers by themselves.
 _ALONE_S: Final = 2.0
 #: Shorter runs show that everything works, and no figures.

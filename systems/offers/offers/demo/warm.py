@@ -2,7 +2,7 @@
 
 A service that has run for a day has met every endpoint; one that was started a moment ago has not, and Greenlane lets
 what it does not know run free until it has seen it three times. So each endpoint that a region asks for is asked three
-times, by half its usual work, for all contenders alike.
+times, for a part of its usual work, for all contenders alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from offers.table import Endpoint, Region, Table
 __all__ = ["asked_before", "offer_cpu_ms"]
 
 _ROUNDS: Final = 3
-_W: Final = 0.5
+_W: Final = 0.4
 #: Of one core while endpoints are asked one by one.
 _BUSY_FRAC: Final = 0.8
 #: Offers by themselves: so many a second.

@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"greenlane/offers/internal/calls"
+	"greenlane/offers/internal/program"
 	"greenlane/offers/internal/table"
 )
 
@@ -135,5 +136,5 @@ func (c *counts) serve(w http.ResponseWriter, _ *http.Request) {
 	for at, one := range c.order {
 		rows[at] = one.read()
 	}
-	answer(w, http.StatusOK, map[string][]Row{"modes": rows})
+	program.Answer(w, http.StatusOK, map[string][]Row{"modes": rows})
 }

@@ -20,7 +20,7 @@ from ..counts import priced
 from .rush import rush
 from .series import KEPT_S, Mark, Series
 from .service import Service
-from .traffic import Traffic
+from .traffic import Drawn, Traffic
 
 __all__ = ["CHANGING", "FIXED", "Show"]
 
@@ -88,18 +88,16 @@ class Show:
         """Traffic and looks, until it is cancelled."""
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as self.session:
+            # Both sides have the same riders, callers and bursts at the same instants.
+            table = self._site.table
+            drawn = {name: Drawn(table, rush(table.regions[name]), f"live-{name}") for name in self.regions}
             async with asyncio.TaskGroup() as group:
                 for service in self.services.values():
-                    group.create_task(self._traffic(service).run())
+                    group.create_task(self._traffic(service, drawn[service.region]).run())
                 group.create_task(self._looks())
 
-    def _traffic(self, service: Service) -> Traffic:
-        table = self._site.table
-        # The same seed on both sides: the same riders, callers and bursts at the same instants.
-        return Traffic(
-            self.session, table, rush(table.regions[service.region]), f"live-{service.region}", service.offers.url,
-            lambda: service.pricing.address,
-        )  # fmt: skip
+    def _traffic(self, service: Service, drawn: Drawn) -> Traffic:
+        return Traffic(self.session, drawn, service.offers.url, lambda: service.pricing.address)
 
     async def _looks(self) -> None:
         # The first requests of all open their connections.

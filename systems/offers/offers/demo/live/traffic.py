@@ -6,8 +6,8 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import aiohttp
 
@@ -16,10 +16,46 @@ from offers.table import Region, Table
 
 from ..riders import PERIOD_S
 
-__all__ = ["Traffic"]
+__all__ = ["Drawn", "Traffic"]
 
 #: Callers are drawn for so long at once.
 _DRAWN_S: Final = 30.0
+
+#: When, from the stretch's begin; path; query.
+Asked = tuple[float, str, dict[str, str]]
+
+
+class Drawn:
+    """Callers of a region: both sides have the same, and so draw them once.
+
+    Args:
+        table: of endpoints.
+        region: as it is asked live.
+        seed: of everything drawn.
+    """
+
+    def __init__(self, table: Table, region: Region, seed: str) -> None:
+        self.region, self.seed = region, seed
+        self._table = table
+        self._parts: dict[int, asyncio.Task[list[Asked]]] = {}
+
+    async def part(self, number: int) -> list[Asked]:
+        """The callers of one stretch of `_DRAWN_S`, by time from its begin."""
+        # The next one is drawn meanwhile; who is late may still want the one before.
+        for wanted in (number, number + 1):
+            if wanted not in self._parts:
+                self._parts[wanted] = asyncio.create_task(asyncio.to_thread(self._draw, wanted))
+        self._parts.pop(number - 2, None)
+        return await asyncio.shield(self._parts[number])
+
+    def _draw(self, number: int) -> list[Asked]:
+        load = direct(self._table, self.region, "127.0.0.1:0", _DRAWN_S, f"{self.seed}-{number}")
+        paths = [self._table.endpoints[stream.name].path for stream in load.plan.streams]
+        columns = (load.schedule.at_ns.tolist(), load.schedule.stream.tolist(), load.schedule.work_ms.tolist())
+        return [
+            (at_ns / 1e9, paths[stream], {"region": self.region.name, "w": repr(w)})
+            for at_ns, stream, w in zip(*columns, strict=True)
+        ]
 
 
 class Traffic:
@@ -27,25 +63,19 @@ class Traffic:
 
     Args:
         session: of all.
-        table: of endpoints.
-        region: as it is asked live.
-        seed: of everything drawn.
+        drawn: callers of its region.
         offers: where riders ask: a URL.
         pricing: where callers ask now: host:port.
     """
 
-    def __init__(
-        self, session: aiohttp.ClientSession, table: Table, region: Region, seed: str, offers: str,
-        pricing: Callable[[], str],
-    ) -> None:  # fmt: skip
-        self._session, self._table, self._region, self._seed = session, table, region, seed
-        self._offers, self._pricing = offers, pricing
+    def __init__(self, session: aiohttp.ClientSession, drawn: Drawn, offers: str, pricing: Callable[[], str]) -> None:
+        self._session, self._drawn, self._offers, self._pricing = session, drawn, offers, pricing
         self._asking = set[asyncio.Task[None]]()
 
     async def run(self) -> None:
         """Asks until it is cancelled."""
-        source = random.Random(f"{self._seed}/riders")
-        riders = range(round(self._region.riders_per_s * PERIOD_S))
+        source = random.Random(f"{self._drawn.seed}/riders")
+        riders = range(round(self._drawn.region.riders_per_s * PERIOD_S))
         async with asyncio.TaskGroup() as group:
             for rider in riders:
                 group.create_task(self._rider(rider, source.uniform(0, PERIOD_S)))
@@ -55,24 +85,17 @@ class Traffic:
         await asyncio.sleep(first_s)
         for number in itertools.count():
             began_s = time.monotonic()
-            asked = {"region": self._region.name, "id": f"{self._seed}-{rider}-{number}"}
+            asked = {"region": self._drawn.region.name, "id": f"{self._drawn.seed}-{rider}-{number}"}
             self._ask(f"{self._offers}/offers", asked)
             await asyncio.sleep(max(0.0, began_s + PERIOD_S - time.monotonic()))
 
     async def _callers(self) -> None:
         begin_s = time.monotonic()
-        async for at_s, path, asked in self._drawn():
-            if (left_s := begin_s + at_s - time.monotonic()) > 0:
-                await asyncio.sleep(left_s)
-            self._ask(f"http://{self._pricing()}{path}", asked)
-
-    async def _drawn(self) -> AsyncIterator[tuple[float, str, dict[str, str]]]:
-        for part in itertools.count():
-            draw = (self._table, self._region, "127.0.0.1:0", _DRAWN_S, f"{self._seed}-{part}")
-            load = await asyncio.to_thread(direct, *draw)
-            for at_ns, number, w in zip(*map(list, _columns(load.schedule)), strict=True):
-                path = self._table.endpoints[load.plan.streams[number].name].path
-                yield part * _DRAWN_S + at_ns / 1e9, path, {"region": self._region.name, "w": repr(float(w))}
+        for number in itertools.count():
+            for at_s, path, asked in await self._drawn.part(number):
+                if (left_s := begin_s + number * _DRAWN_S + at_s - time.monotonic()) > 0:
+                    await asyncio.sleep(left_s)
+                self._ask(f"http://{self._pricing()}{path}", asked)
 
     def _ask(self, url: str, asked: dict[str, str]) -> None:
         task = asyncio.create_task(self._asked(url, asked))
@@ -86,7 +109,3 @@ class Traffic:
         except (aiohttp.ClientError, TimeoutError):
             # Who is asked counts it; a rider would poll again.
             return
-
-
-def _columns(schedule: Any) -> tuple[Any, Any, Any]:
-    return schedule.at_ns, schedule.stream, schedule.work_ms
