@@ -59,7 +59,7 @@ def test_every_cell_is_accounted_for_and_the_cpu_does_one_thing_at_a_time(
 def test_request_7_waits_70_ms_for_its_network_and_measures_180() -> None:
     lives = run([CHOSEN.request] * CHOSEN.requests)
     assert lives[6].seen == [(7, 18)] and lives[6].late == 11
-    assert CHOSEN in list(candidates()) and CHOSEN.fits
+    assert CHOSEN in candidates() and CHOSEN.fits
     [line] = [line for line in drawn(lives, 7).splitlines() if "request 7" in line]
     assert line.endswith("██·······░░░░░░░░░░░██   network 70 ms, measured 180 ms")
 

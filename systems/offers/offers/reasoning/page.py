@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -37,9 +38,10 @@ class Level(NamedTuple):
     request_ms: float
 
 
-def levels() -> list[Level]:
+@functools.cache
+def levels() -> tuple[Level, ...]:
     """From one at once to all ten."""
-    return [_level(places) for places in range(1, CHOSEN.requests + 1)]
+    return tuple(_level(places) for places in range(1, CHOSEN.requests + 1))
 
 
 def seen_among(heavy: Sequence[Request], order: Order) -> int:
@@ -64,7 +66,7 @@ def page(measured: Mapping[str, Any]) -> str:
                 measured=MEASURED * CELL_MS,
                 more=(MEASURED - NETWORK) * CELL_MS,
                 fitting=len(fitting),
-                all=len(list(candidates())),
+                all=len(candidates()),
                 before=CHOSEN.before * CELL_MS,
                 requests=CHOSEN.requests,
             ),

@@ -7,7 +7,8 @@ beginning, in whole cells. That is the simplest picture, not necessarily the one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import itertools
 from typing import Final, NamedTuple
 
 from greenlane.lab.queueing import knee
@@ -48,14 +49,15 @@ class Candidate(NamedTuple):
         return round(self.knee) == BEST
 
 
-def candidates() -> Iterator[Candidate]:
+@functools.cache
+def candidates() -> tuple[Candidate, ...]:
     """All in which Request 7 measures 180 ms, whatever number at once is best."""
-    for before in range(1, _MOST_BURST + 1):
-        for after in range(1, _MOST_BURST + 1):
-            for requests in range(WATCHED, _MOST_REQUESTS + 1):
-                one = Candidate(before, after, requests)
-                if run([one.request] * requests)[WATCHED - 1].seen == [(NETWORK, MEASURED)]:
-                    yield one
+    bursts, requests = range(1, _MOST_BURST + 1), range(WATCHED, _MOST_REQUESTS + 1)
+    return tuple(one for one in map(Candidate._make, itertools.product(bursts, bursts, requests)) if _measures(one))
+
+
+def _measures(one: Candidate) -> bool:
+    return run([one.request] * one.requests)[WATCHED - 1].seen == [(NETWORK, MEASURED)]
 
 
 #: The one that is drawn: as much CPU before as after, ten requests.
