@@ -9,6 +9,7 @@ import pytest
 
 from greenlane.record import Call, Job, Recording
 from greenlane.report import rows, text
+from greenlane.report.clocks import upstreams
 from greenlane.report.page import page
 from greenlane.report.places import Frame, places
 from greenlane.report.story import CallStory, Story, stories_of, story_sentence
@@ -103,6 +104,18 @@ def test_page_text_and_rows_have_the_three_clocks(slow: Recording) -> None:
     [heading] = [heading for heading in headings if heading.startswith("the slowest job")]
     assert "routing:80 GET /routing says 110 ms" in heading
     assert headings[heading][0]["times"] == "48×"
+
+
+def test_the_upstreams_clock_stands_in_the_table_of_all_calls(slow: Recording) -> None:
+    study = study_of(slow)
+    [row] = [row for row in rows.rows_of(study) if row["view"] == "upstream"]
+    assert (row["own_p50_ms"], row["own_p99_ms"], row["wire_p99_ms"], row["seen_p99_ms"]) == (110, 110, 111, 5300)
+    [line] = {heading: found for heading, found, _ in text.sections(study)}["upstream's clock beside yours"]
+    assert line["its clock p99"] == "110 ms"
+    silent = {heading: found for heading, found, _ in text.sections(study_of(a_day(seconds=2)))}
+    assert all("its clock p99" not in line for line in silent["upstream's clock beside yours"])
+    [none] = upstreams([call().call._replace(own_ns=0)])
+    assert (none.own_p50_ns, none.own_p99_ns) == (None, None)
 
 
 def test_jobs_without_calls_have_no_story_to_tell() -> None:

@@ -118,6 +118,8 @@ def _upstreams(study: Study) -> Iterator[Row]:
             "seen_p99_ms": ms(each.seen_p99_ns),
             "wire_p50_ms": ms(each.wire_p50_ns),
             "wire_p99_ms": ms(each.wire_p99_ns),
+            "own_p50_ms": ms(each.own_p50_ns),
+            "own_p99_ms": ms(each.own_p99_ns),
             "late_p50_ms": ms(each.late_p50_ns),
             "late_p99_ms": ms(each.late_p99_ns),
             "slow_wire_ms": ms(each.slow_wire_ns),

@@ -85,17 +85,21 @@ def _blame(study: Study) -> Sequence[Line]:
 
 
 def _upstreams(study: Study) -> Sequence[Line]:
+    shown = study.upstreams[:_MOST]
+    # Most upstreams say nothing of themselves: no column then.
+    told = any(each.own_p99_ns is not None for each in shown)
     return [
         {
             "route": each.route,
             "upstream": f"{each.upstream} {each.operation}".strip(),
             "calls": count(len(each.calls)),
             "seen p99": duration(each.seen_p99_ns),
+            **({"its clock p99": _known(each.own_p99_ns)} if told else {}),
             "on the wire p99": _known(each.wire_p99_ns),
             "process p99": _known(each.late_p99_ns),
             "after deadline": count(each.late_resumed + each.late_replied),
         }
-        for each in study.upstreams[:_MOST]
+        for each in shown
     ]
 
 
