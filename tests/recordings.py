@@ -373,7 +373,8 @@ def write_pricing(path: Path, **how: int) -> Path:
 def slow_offer(*, origin_ns: int = START_NS) -> bytes:
     """One offer waits 110 ms for `routing`, whose reply is not looked at before one receipt of seconds is done."""
     writer = RecordingWriter(0xC0, 5001)
-    writer.event("about", at_ns=origin_ns, json=about("gunicorn.gevent", worker=5001))
+    dated = {"started_ns": origin_ns, "started_unix_ns": 1_700_000_000 * S}
+    writer.event("about", at_ns=origin_ns, json=about("gunicorn.gevent", worker=5001, **dated))
     writer.event("mark", at_ns=origin_ns, what="on")
     writer.event("unit", at_ns=origin_ns, unit=2, kind=LOOP, thread=5001, name="Hub")
     for unit in (101, 102):

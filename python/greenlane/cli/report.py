@@ -157,7 +157,7 @@ def _text(found: Study, output: Output) -> None:
         output.say(f"note: {text.plain(note)}")
     for heading, rows, columns in text.sections(found):
         output.line()
-        output.line(heading)
+        output.line(text.plain(heading))
         output.table(rows, columns)
     if found.overhead is not None:
         output.line()
