@@ -106,6 +106,18 @@ def test_page_text_and_rows_have_the_three_clocks(slow: Recording) -> None:
     assert headings[heading][0]["times"] == "48×"
 
 
+def test_calls_beside_each_other_are_drawn_in_rows_of_their_own() -> None:
+    made = a_day(seconds=1)
+    [slowest] = study_of(made, 1).slowest
+    at_ns = slowest.arrival_ns
+    made.calls = [
+        call(at_ns + from_ms * MS).call._replace(process=slowest.process, job=slowest.job) for from_ms in (0, 50, 120)
+    ]
+    drawn = page(study_of(made, 1), "a.glr", {})
+    # 0 to 110 ms and 120 to 230 ms follow each other; 50 to 160 ms is beside both.
+    assert drawn.count(">your clock</text>") == drawn.count(">your clock 2</text>") == 1 and "your clock 3" not in drawn
+
+
 def test_the_upstreams_clock_stands_in_the_table_of_all_calls(slow: Recording) -> None:
     study = study_of(slow)
     [row] = [row for row in rows.rows_of(study) if row["view"] == "upstream"]

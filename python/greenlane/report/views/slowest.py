@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from greenlane.page.blocks import Row, details, figure, paragraph, section, table, wide
 from greenlane.page.charts.waterfall import Stretch, waterfall
 from greenlane.page.html import Html, joined
@@ -17,6 +19,8 @@ __all__ = ["view"]
 _OPEN = 3
 #: Calls of one job in its table.
 _MOST_CALLS = 20
+#: The worst call is marked when your clock reads at least so many times the upstream's.
+_WORTH_FACTOR = 2.0
 #: A wait of at least this share of a job names two culprits; of shorter ones the first is enough.
 _LONG_FRAC = 0.05
 _APPLICATION, _WIRE, _UPSTREAM = "your clock", "the wire", "upstream's clock"
@@ -44,7 +48,7 @@ def view(study: Study) -> Html:
 def _figure(study: Study, story: Story) -> Html:
     job = story.job
     stretches = [_stretch(study, each, job) for each in story.segments if each.to_ns > each.from_ns]
-    stretches += [each for call in story.calls for each in _clocks(call, job)]
+    stretches += [each for row, call in _rows(story.calls) for each in _clocks(row, call, job)]
     title = f"job {job.job}, {job.route}: {duration(job.latency_ns)}"
     spent = ", ".join(f"{named(kind)} {duration(ns)}" for kind, ns in parts(job).items() if ns > 0)
     trace = f", trace {story.trace}" if story.trace else ""
@@ -72,23 +76,28 @@ def _culprits(study: Study, each: Segment, job: Job) -> str:
     return ", ".join(f"{name} {duration(ns)}" for name, ns in found if ns * 10 >= each.to_ns - each.from_ns)
 
 
-def _clocks(story: CallStory, job: Job) -> list[Stretch]:
-    """The call three times; lanes of one clock hold the calls of a job that follow each other."""
-    call = story.call
+def _rows(calls: Sequence[CallStory]) -> Iterator[tuple[int, CallStory]]:
+    """Each call, by begin, with the first row in which none of the others is still going on."""
+    ends_ns: list[int] = []
+    for each in calls:
+        row = next((row for row, to_ns in enumerate(ends_ns) if to_ns <= each.call.from_ns), len(ends_ns))
+        ends_ns[row : row + 1] = [each.call.to_ns]
+        yield row, each
+
+
+def _clocks(row: int, story: CallStory, job: Job) -> list[Stretch]:
+    """One call three times, each clock in lanes of its own."""
+    call, beside = story.call, f" {row + 1}" if row else ""
     name = call.operation or call.upstream
-    drawn = [
-        _clock(_APPLICATION, "seen", call.from_ns, call.to_ns, f"{name} {duration(story.seen_ns)}", job),
-    ]
+    times = [(_APPLICATION, "seen", call.from_ns, call.to_ns, story.seen_ns)]
     if call.ready_ns:
-        drawn.append(_clock(_WIRE, "io", call.from_ns, call.ready_ns, f"{name} {duration(call.wire_ns)}", job))
+        times.append((_WIRE, "io", call.from_ns, call.ready_ns, call.wire_ns))
     if (own := story.own_span_ns) is not None:
-        drawn.append(_clock(_UPSTREAM, "own", *own, f"{name} {duration(call.own_ns)}", job))
-    return drawn
-
-
-def _clock(lane: str, kind: str, from_ns: int, to_ns: int, said: str, job: Job) -> Stretch:
-    # The lanes are those of the first stretch, by time: the clocks stand below the units.
-    return Stretch(lane, kind, from_ns - job.arrival_ns, to_ns - job.arrival_ns, said)
+        times.append((_UPSTREAM, "own", *own, call.own_ns))
+    return [
+        Stretch(f"{clock}{beside}", kind, from_ns - job.arrival_ns, to_ns - job.arrival_ns, f"{name} {duration(ns)}")
+        for clock, kind, from_ns, to_ns, ns in times
+    ]
 
 
 def _calls(study: Study, story: Story) -> Html:
@@ -106,7 +115,7 @@ def _calls(study: Study, story: Story) -> Html:
                 ", ".join(f"{name} {duration(ns)}" for name, ns in each.culprits[:2]) or "-",
                 _place(study, each),
             ],
-            "first" if each is story.worst else "",
+            "late" if each is story.worst and each.factor >= _WORTH_FACTOR else "",
         )
         for each in story.calls[:_MOST_CALLS]
     ]
