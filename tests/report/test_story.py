@@ -130,6 +130,16 @@ def test_the_upstreams_clock_stands_in_the_table_of_all_calls(slow: Recording) -
     assert (none.own_p50_ns, none.own_p99_ns) == (None, None)
 
 
+@pytest.mark.parametrize(("own", "wire", "told"), [(20, 120, True), (110, 112, False), (1, 5, False), (0, 120, False)])
+def test_an_upstream_whose_clock_starts_late_is_told(own: int, wire: int, told: bool) -> None:
+    made = a_day(seconds=1)
+    made.calls = [call(wire=wire, own=own).call]
+    said = [finding.said for finding in study_of(made).findings if finding.name == "upstream-clock"]
+    assert bool(said) is told
+    if told:
+        assert said[0].startswith("eta:1 GET /eta says p99 20 ms of itself, and its replies to /a took 120 ms")
+
+
 def test_jobs_without_calls_have_no_story_to_tell() -> None:
     made = a_day(seconds=2)
     made.calls = []
