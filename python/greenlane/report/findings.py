@@ -181,9 +181,9 @@ def _own_clock(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
         worst, wire_ns, own_ns = max(found, key=lambda one: one[1] - one[2])
         yield Finding(
             "upstream-clock",
-            f"{worst.upstream} {worst.operation} says p99 {duration(own_ns)} of itself, and its replies to {worst.route} "
-            f"took {duration(wire_ns)} on the wire. In between are the network, proxies, and what waited at the "
-            "upstream before its own clock began.",
+            f"{worst.upstream} {worst.operation} says p99 {duration(own_ns)} of itself, and its replies to "
+            f"{worst.route} took {duration(wire_ns)} on the wire. In between are the network, proxies, and what waited "
+            "at the upstream before its own clock began.",
         )
 
 
