@@ -67,6 +67,12 @@ def test_a_recording_tells_the_slow_offer_whole(slow: Recording) -> None:
     )
 
 
+def test_an_upstream_that_tells_its_clock_is_quoted_where_the_wire_is_unknown() -> None:
+    one = CallStory(call(late=5190, own=110).call._replace(ready_ns=0), [])
+    said = story_sentence(Story(job("/a"), [], [one]), {})
+    assert said == "/a, 5.3 s: eta:1 GET /eta says 110 ms, the application 5.3 s (48×)."
+
+
 def test_beside_the_machine_the_first_with_a_line_of_code_is_named() -> None:
     one = call(late=5190, own=110)
     story = Story(

@@ -93,27 +93,34 @@ def story_sentence(story: Story, places: Mapping[str, Frame]) -> str:
     worst = story.worst
     if worst is None:
         return ""
-    call = worst.call
-    who = f"{call.upstream} {call.operation}".strip() or "the dependency"
-    own = f"says {duration(call.own_ns)}, the wire {duration(call.wire_ns)}" if call.own_ns else ""
-    told = own or f"took {duration(call.wire_ns)} on the wire"
+    who = f"{worst.call.upstream} {worst.call.operation}".strip() or "the dependency"
     said = (
-        f"{story.job.route or 'a job'}, {duration(story.job.latency_ns)}: {who} {told}, the application "
+        f"{story.job.route or 'a job'}, {duration(story.job.latency_ns)}: {who} {_told(worst.call)}, the application "
         f"{duration(worst.seen_ns)} ({factor(worst.factor)})"
     )
-    if not worst.culprits:
-        return f"{said}."
     lost_ns = max(1, worst.seen_ns - worst.told_ns)
-    named = worst.culprits[:1]
-    if named[0][0] not in places:  # nobody's line of code: the first that has one stands beside it
-        named = [*named, *(one for one in worst.culprits[1:] if one[0] in places and one[1] >= _WORTH_FRAC * lost_ns)][
-            :2
-        ]
+    named = _named(worst.culprits, places, lost_ns)
+    if not named:
+        return f"{said}."
     (first, ns), *more = named
-    lost = f"{share(min(1.0, ns / lost_ns))} of the difference is {called(first)}{_place(first, places)}"
-    return (
-        f"{said}; {lost}" + "".join(f", {share(ns / lost_ns)} {name}{_place(name, places)}" for name, ns in more) + "."
-    )
+    shares = [f"{share(min(1.0, ns / lost_ns))} of the difference is {called(first)}{_place(first, places)}"]
+    shares += [f"{share(ns / lost_ns)} {name}{_place(name, places)}" for name, ns in more]
+    return f"{said}; {', '.join(shares)}."
+
+
+def _told(call: Call) -> str:
+    wire = f"the wire {duration(call.wire_ns)}" if call.ready_ns else ""
+    if not call.own_ns:
+        return f"took {duration(call.wire_ns)} on the wire"
+    return f"says {duration(call.own_ns)}{', ' if wire else ''}{wire}"
+
+
+def _named(culprits: Sequence[tuple[str, int]], places: Mapping[str, Frame], lost_ns: int) -> Sequence[tuple[str, int]]:
+    """The first; where that is nobody's line of code, also the first that is somebody's."""
+    first, others = culprits[:1], culprits[1:]
+    if not first or first[0][0] in places:
+        return first
+    return [*first, *[one for one in others if one[0] in places and one[1] >= _WORTH_FRAC * lost_ns][:1]]
 
 
 def _place(culprit: str, places: Mapping[str, Frame]) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from offers import table
+from offers.children import StartFailed
 from offers.slow_offer.service import WATCHED, Recorded
 from offers.upstreams.law import latency_ms
 
@@ -48,7 +49,7 @@ def staged(service: Recorded, plan: Plan) -> tuple[str, dict[str, Any]]:
     """Runs it once; gives the offer's id, and its answer. Blocks for the sum of the heavy requests.
 
     Raises:
-        OSError, ValueError: pricing did not answer as it should.
+        OSError, StartFailed: pricing did not answer as it should.
     """
     endpoints = table.read().endpoints
     offer, heavy = endpoints[OFFER], endpoints[HEAVY]
@@ -71,7 +72,7 @@ def staged(service: Recorded, plan: Plan) -> tuple[str, dict[str, Any]]:
             connections.enter_context(_sent(service.port, request))
         asking.join(_PATIENCE_S)
     if not answers:
-        raise ValueError(f"ask for an offer: nothing after {_PATIENCE_S} s, expected an answer")
+        raise StartFailed(f"ask for an offer: answer=None after {_PATIENCE_S:g} s, expected one; see pricing.log")
     return offer_id, answers[0]
 
 
@@ -86,7 +87,7 @@ def _wait_for_call(service: Recorded, number: int) -> None:
     until = time.monotonic() + _PATIENCE_S
     while service.calls_of(OFFER) < number:
         if time.monotonic() > until:
-            raise ValueError(f"wait for the offer's call of {WATCHED}: none after {_PATIENCE_S} s, expected it")
+            raise StartFailed(f"stage a slow offer: calls of {WATCHED}=0 after {_PATIENCE_S:g} s, expected one")
         time.sleep(_LOOK_S)
 
 
