@@ -21,6 +21,8 @@ PYTEST := $(BIN)/python -m pytest
 FEED := systems/feed
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
 POS_PYTHON := PYTHONPATH=systems/pos $(BIN)/python
+OFFERS_PYTHON := PYTHONPATH=systems/offers $(BIN)/python
+GO_MODULES := $(FEED)/native/go systems/offers/go
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -32,7 +34,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build feed-native demo test test-python test-rust test-system test-all soak prove bench lint format types docs wheel clean
+.PHONY: help build feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,19 +58,25 @@ $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 feed-native: build
 	@$(FEED_PYTHON) -m feed.build
 
+offers-go: build
+	@if scripts/toolchain go; then $(OFFERS_PYTHON) -m offers.build; fi
+
 demo: build ## the pricing service under five servers, measured side by side (under 4 minutes)
 	$(BIN)/greenlane demo pricing $(ARGS)
 
-test: test-rust test-python ## cargo test, then pytest without servers and soak
+test: test-rust test-go test-python ## cargo test, go test, then pytest without servers and soak
 
 test-rust: build
 	cargo test --workspace $(LOCKED) --quiet
 	$(FEED_CARGO) test $(FEED_WORKSPACE)
 
+test-go: ## of what is in Go; without Go they are left out
+	@if scripts/toolchain go; then cd systems/offers/go && go test ./...; fi
+
 test-python: feed-native
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)
 
-test-system: feed-native ## tests with real servers and a browser (installs missing Debian packages)
+test-system: feed-native offers-go ## tests with real servers and a browser (installs missing Debian packages)
 	scripts/servers
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
 
@@ -97,18 +105,20 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/python scripts/scenarios_page.py --check
 	$(FEED_PYTHON) -m feed.docs --check
 	$(POS_PYTHON) -m pos.docs --check
+	$(OFFERS_PYTHON) -m offers.reasoning --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
 	$(FEED_CARGO) clippy --all-targets $(FEED_WORKSPACE) -- -D warnings
-	@if scripts/toolchain go; then cd $(FEED)/native/go && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./...; fi
+	@if scripts/toolchain go; then for module in $(GO_MODULES); do \
+		(cd $$module && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./...) || exit 1; done; fi
 
 format: build ## rewrite sources in the house's form
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format .
 	cargo fmt --all
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all
-	@if scripts/toolchain go; then gofmt -w $(FEED)/native/go; fi
+	@if scripts/toolchain go; then gofmt -w $(GO_MODULES); fi
 
 types: feed-native ## mypy strict; the native modules against their .pyi
 	$(BIN)/mypy
@@ -116,12 +126,13 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's and pos' pages from results
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's, pos' and offers' pages from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(FEED_PYTHON) -m feed.docs
 	$(POS_PYTHON) -m pos.docs
+	$(OFFERS_PYTHON) -m offers.reasoning
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

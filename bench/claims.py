@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import GRACE_S, answered_well, in_time
@@ -122,3 +122,20 @@ def _weighted(draws: Sequence[tuple[float, float]], share: float) -> float:
 
 def _divided(above: float, below: float) -> float:
     return above / below if below else math.inf
+
+
+def of_verdicts(block: str, verdicts: Sequence[Mapping[str, Any]], digits: int) -> list[Claim]:
+    """What a system's demo has judged itself, as it is stored; what is not known is beyond everything."""
+    return [
+        Claim(
+            block, one["text"], *_between(one), "≤" if one["relation"] == "<=" else "≥", one["target"], digits=digits,
+            unit=one["unit"], note=one["remark"],
+        )
+        for one in verdicts
+    ]  # fmt: skip
+
+
+def _between(one: Mapping[str, Any]) -> tuple[float, float, float]:
+    """A count of all runs, or one repetition, has no interval: the value itself."""
+    at = math.inf if one["measured"] is None else one["measured"]
+    return (at, at, at) if one["low"] is None else (at, one["low"], one["high"])

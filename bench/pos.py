@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.claims import Claim
+from bench.claims import Claim, of_verdicts
 from greenlane.lab.run.sources import digest
 from greenlane.lab.run.talk import Talk
 
@@ -54,19 +54,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
 
 def claims(verdicts: Sequence[Mapping[str, Any]]) -> list[Claim]:
     """What is claimed of them; what never came is later than anything."""
-    return [
-        Claim(
-            "pos", one["text"], *_interval(one), "≤" if one["relation"] == "<=" else "≥", one["target"], digits=2,
-            unit=one["unit"], note=one["remark"],
-        )
-        for one in verdicts
-    ]  # fmt: skip
-
-
-def _interval(one: Mapping[str, Any]) -> tuple[float, float, float]:
-    """A count of all runs, or one repetition, has none: the value itself."""
-    at = float("inf") if one["measured"] is None else one["measured"]
-    return (at, at, at) if one["low"] is None else (at, one["low"], one["high"])
+    return of_verdicts("pos", verdicts, digits=2)
 
 
 def _options(quick: bool, out: Path) -> Any:

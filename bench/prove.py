@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
-from bench import blocks, claims, ideal, overhead, placement, pos, summary
+from bench import blocks, claims, ideal, offers, overhead, placement, pos, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.errors import GreenlaneError, SettingsError
@@ -37,7 +37,12 @@ from greenlane.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
-_NAMES = ("overhead", *(block.name for block in BLOCKS), "placement", "pos")
+#: Systems of the checkout, each judged by its own demo: title and module.
+_SYSTEMS = {
+    "offers": ("bike and scooter offers of phones that poll, against the stock server and a twin in Go", offers),
+    "pos": ("orders to ten merchants, one of them slow, against stock Celery", pos),
+}
+_NAMES = ("overhead", *(block.name for block in BLOCKS), "placement", *_SYSTEMS)
 _PACKAGES = ("greenlane", "gunicorn", "gevent", "flask", "django", "numpy")
 # A simulation this long (s) gives the ideal bound beyond the arrivals that were drawn.
 _LONG_S = 3_000.0
@@ -105,10 +110,11 @@ class _Proof:
             seconds += self._rounds() * 1.5 * 5.5 + 15
         if "placement" in self._only:
             seconds += placement.expected_s(self._quick)
-        if "pos" in self._only:
-            pos.installed()
-            seconds += pos.expected_s(self._quick)
-        besides = "".join(f", {name}" for name in ("overhead", "placement", "pos") if name in self._only)
+        systems = [name for name in _SYSTEMS if name in self._only]
+        for _, system in (_SYSTEMS[name] for name in systems):
+            system.installed()
+            seconds += system.expected_s(self._quick)
+        besides = "".join(f", {name}" for name in ("overhead", "placement", *systems) if name in self._only)
         _say(f"{len(chosen)} comparisons{besides}: "
              f"about {round(seconds / 60)} minutes when nothing is stored yet")  # fmt: skip
         if "overhead" in self._only:
@@ -117,8 +123,8 @@ class _Proof:
             self._block(block, costs[block.django])
         if "placement" in self._only:
             self._placement()
-        if "pos" in self._only:
-            self._pos()
+        for name in systems:
+            self._system(name)
         return self._end()
 
     def _iterations_per_ms(self) -> int:
@@ -158,14 +164,15 @@ class _Proof:
             self._store.keep_note("placement", known)
         self._judge(placement.claims(known))
 
-    def _pos(self) -> None:
-        print("\npos: orders to ten merchants, one of them slow, against stock Celery", flush=True)
-        name = f"pos-{pos.sources()}"
-        known = self._store.note(name)
+    def _system(self, name: str) -> None:
+        title, system = _SYSTEMS[name]
+        print(f"\n{name}: {title}", flush=True)
+        note = f"{name}-{system.sources()}"
+        known = self._store.note(note)
         if not isinstance(known, list):
-            known = pos.measure(self._quick, LiveTalk(sys.stdout, sys.stderr))
-            self._store.keep_note(name, known)
-        self._judge(pos.claims(known))
+            known = system.measure(self._quick, LiveTalk(sys.stdout, sys.stderr))
+            self._store.keep_note(note, known)
+        self._judge(system.claims(known))
 
     def _block(self, block: Block, costs: dict[str, float]) -> None:
         scenario = block.scenario(costs, self._seed, self._quick)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests import child, disturbed
-from tests.servers.fixtures import browser, postgres, rabbitmq_url, ray_address, redis_url
+from tests.servers.fixtures import browser, jaeger, postgres, rabbitmq_url, ray_address, redis_url
 
-__all__ = ["browser", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
+__all__ = ["browser", "jaeger", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -43,6 +43,8 @@ class Upstream:
     ns: int
     #: 0 = none.
     timeout_ns: int = 0
+    #: By its own clock; 0 = it does not say.
+    own_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ class GreenService:
             upstream=call.upstream,
             operation=call.operation,
             outcome=2 if late else 0,
+            own_ns=call.own_ns,
         )
         job.call = None
 
@@ -365,3 +368,39 @@ def write_pricing(path: Path, **how: int) -> Path:
     """`pricing()` as a file."""
     path.write_bytes(pricing(**how))
     return path
+
+
+def slow_offer(*, origin_ns: int = START_NS) -> bytes:
+    """One offer waits 110 ms for `routing`, whose reply is not looked at before one receipt of seconds is done."""
+    writer = RecordingWriter(0xC0, 5001)
+    dated = {"started_ns": origin_ns, "started_unix_ns": 1_700_000_000 * S}
+    writer.event("about", at_ns=origin_ns, json=about("gunicorn.gevent", worker=5001, **dated))
+    writer.event("mark", at_ns=origin_ns, what="on")
+    writer.event("unit", at_ns=origin_ns, unit=2, kind=LOOP, thread=5001, name="Hub")
+    for unit in (101, 102):
+        writer.event("unit", at_ns=origin_ns, unit=unit, kind=GREENLET, thread=5001, parent=2, name=f"Greenlet-{unit}")
+    opening = {"clock": KERNEL_CLOCK, "host": "gunicorn.gevent"}
+    asked_ns, ready_ns, again_ns = (origin_ns + ms * MS for ms in (1, 112, 5301))
+    offer = {"unit": 101, "job": 1}
+    writer.event("job_open", at_ns=origin_ns, arrival_ns=origin_ns, **offer, **opening)
+    writer.event("job_name", at_ns=origin_ns, job=1, route="GET /v1/bikes/price")
+    trace = {"trace_high": 0x4BF92F3577B34DA6, "trace_low": 0xA3CE929D0E0E4736, "span": 0xF067AA0BA902B7}
+    writer.event("traced", at_ns=origin_ns, job=1, **trace)
+    writer.event("slice", from_ns=origin_ns, to_ns=asked_ns, **offer, cpu_ns=MS)
+    waited = {"from_ns": asked_ns, "ready_ns": ready_ns, "to_ns": again_ns, **offer}
+    writer.event("block", **waited, kind=Kind.SOCKET, flags=EXACT, call="recv", peer="routing:80")
+    writer.event(
+        "call", **waited, deadline_ns=0, upstream="routing:80", operation="GET /routing", outcome=0, own_ns=110 * MS
+    )
+    writer.event("slice", from_ns=again_ns, to_ns=again_ns + MS, **offer, phase=1, cpu_ns=MS)
+    writer.event("job_close", at_ns=again_ns + MS, job=1, status=200)
+    heavy = {"unit": 102, "job": 2}
+    begin_ns = origin_ns + 20 * MS
+    writer.event("job_open", at_ns=begin_ns, arrival_ns=begin_ns, **heavy, **opening)
+    writer.event("job_name", at_ns=begin_ns, job=2, route="GET /v1/receipts/month")
+    writer.event("slice", from_ns=begin_ns, to_ns=again_ns, **heavy, cpu_ns=again_ns - begin_ns)
+    stack = "receipt_month (offers/view.py:30);template (offers/work.py:99)"
+    for at_ns in range(begin_ns + 10 * MS, again_ns, 100 * MS):
+        writer.event("stack", at_ns=at_ns, **heavy, weight_ns=100 * MS, stack=stack)
+    writer.event("job_close", at_ns=again_ns, job=2, status=200)
+    return writer.chunk()

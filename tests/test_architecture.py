@@ -75,9 +75,10 @@ OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 OPEN_TO_SYSTEMS = ("errors", "hosts", "tasks")
 OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
 # Packages of systems that measure: `feed.ladder` is `greenlane demo feed`, `pos.demo` is `greenlane demo pos`.
-MEASURING = ("advice", "conservation", "demo", "ladder")
-# Modules that start what a system consists of, as the lab starts its own; none of its services loads them.
-STARTING = ("pos/pos/children.py",)
+MEASURING = ("advice", "conservation", "demo", "ladder", "reasoning", "slow_offer")
+# Modules that start what a system consists of, as the lab starts its own, or say what it is asked; none of its services
+# loads them.
+STARTING = tuple(f"offers/offers/{name}.py" for name in ("children", "load", "mix", "twin")) + ("pos/pos/children.py",)
 
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})

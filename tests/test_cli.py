@@ -434,7 +434,7 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
     assert "--utilisation" in result.out
 
 
-@pytest.mark.parametrize("name", ["feed", "pos"])
+@pytest.mark.parametrize("name", ["feed", "offers", "pos"])
 def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
@@ -445,7 +445,7 @@ def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
     assert "hint: clone the repository" in result.err
 
 
-@pytest.mark.parametrize("name", ["feed", "pos"])
+@pytest.mark.parametrize("name", ["feed", "offers", "pos"])
 def test_a_missing_package_of_a_system_is_the_checkouts(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     class Absent:
         """An import path on which the demo's module needs what is not there."""

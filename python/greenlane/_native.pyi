@@ -377,9 +377,23 @@ class Recorder:
         """When the first bytes came that this unit has read since its last job: (ns, clock). 0 = unknown."""
 
     def call(
-        self, from_ns: int, ready_ns: int, to_ns: int, deadline_ns: int, upstream: str, operation: str, outcome: int
+        self,
+        from_ns: int,
+        ready_ns: int,
+        to_ns: int,
+        deadline_ns: int,
+        upstream: str,
+        operation: str,
+        outcome: int,
+        own_ns: int = 0,
     ) -> None:
-        """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout."""
+        """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout.
+
+        `own_ns`: how long it took by the upstream's own clock; 0 = unknown.
+        """
+
+    def traced(self, trace_high: int, trace_low: int, span: int) -> None:
+        """Write down that this unit's job is a span of a trace, whose 128 bits are given in halves. No job: nothing."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
         """Write down a wait of this unit, of the kind `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
@@ -453,7 +467,7 @@ class Recording:
     def blame(self) -> list[tuple[str, str, str, int, int, int, int, int, list[int]]]:
         """Give a Blame for each (victim, kind, culprit, phase), most ns first."""
 
-    def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str]]:
+    def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str, int, int]]:
         """Give a Call for each call of an upstream, by begin."""
 
     def held(self) -> list[tuple[str, str, str, int, int, int]]:
@@ -473,6 +487,9 @@ class Recording:
 
     def segments(self, process: int, job: int) -> list[tuple[str, str, int, int, str, str]] | None:
         """Give the Segments of one job, by begin; None = there is no such job, or its begin or end is missing."""
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> list[tuple[str, int]]:
+        """Say who made a job wait between two moments: (culprit, ns), most first; empty if it is not whole."""
 
 @final
 class RecordingWriter:

@@ -30,6 +30,7 @@ from greenlane import _native, bootstrap_control, fork_warning, phase, probes
 from greenlane._native import Recorder, __version__
 from greenlane.errors import GreenlaneError, HostError, RecordError
 from greenlane.probes import cooperative
+from greenlane.probes.patching import Patches
 from greenlane.settings import Settings, load
 
 __all__ = ["ENDED", "Recording", "recording", "start_recording", "stop_recording"]
@@ -248,7 +249,7 @@ class _Probes:
 
         self._native_calls()
         self._threads()
-        for each in (green, loops, children):
+        for each in (green, loops, children, _spans):
             each.install()
             self._undo.append(each.uninstall)
         _keep_last_words(self._undo)
@@ -290,6 +291,27 @@ class _Probes:
 
         loader.create_module = create_module  # type: ignore[method-assign]
         self._undo.append(lambda: setattr(loader, "create_module", original))
+
+
+def _times_of_spans(patches: Patches, module: Any) -> None:
+    """Let each provider of OpenTelemetry's SDK tell its server spans where their time went."""
+    patches.replace(module.TracerProvider, "__init__", _with_times)
+
+
+def _with_times(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if not silent:
+            with contextlib.suppress(Exception):  # a version that looks different must not fail the program
+                from greenlane.export.otel import SpanTimes
+
+                # First of all: attributes that an exporter's processor finds must be there.
+                self.add_span_processor(SpanTimes())
+
+    return __init__
+
+
+_spans: Final = Patches({"opentelemetry.sdk.trace": _times_of_spans})
 
 
 def _is_green() -> bool:

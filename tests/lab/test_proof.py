@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import claims, ideal, pos
+from bench import claims, ideal, offers, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import main
@@ -143,6 +143,12 @@ def test_a_block_asks_for_as_many_bikes_as_it_claims_about(block: Block) -> None
 def test_wrong_options_of_the_proof_exit_2(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 2
     assert capsys.readouterr().err.startswith("run the proof: ")
+
+
+def test_the_verdicts_of_offers_become_claims_of_their_block() -> None:
+    missed = Verdict("greenlane in hills: bike and scooter offers missed", 4.0, math.nan, math.nan, "<=", 3.0)
+    (claim,) = offers.claims([missed.row()])
+    assert (claim.block, claim.holds, claim.measured, claim.low, claim.high) == ("offers", False, 4.0, 4.0, 4.0)
 
 
 def test_the_verdicts_of_pos_become_claims_and_what_never_came_fails() -> None:

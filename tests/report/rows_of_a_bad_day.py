@@ -59,6 +59,14 @@ class Made:
     def segments(self, process: int, job: int) -> Sequence[Segment]:
         return self.lives.get((process, job), [])
 
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
+        found: dict[str, int] = {}
+        for each in self.segments(process, job):
+            ns = min(each.to_ns, to_ns) - max(each.from_ns, from_ns)
+            if each.state == "wait" and ns > 0:
+                found[each.label] = found.get(each.label, 0) + ns
+        return sorted(found.items(), key=lambda item: -item[1])
+
 
 @dataclass
 class _Running:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from greenlane.cli import top_record
 from greenlane.cli.main import main
 from tests.page_tags import what_it_fetches
-from tests.recordings import write_pricing
+from tests.recordings import slow_offer, write_pricing
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -52,7 +54,7 @@ def test_json_is_one_object_and_writes_no_page(run: Run, tmp_path: Path) -> None
     code, out, _ = run("pricing.glr", "--json")
     document = json.loads(out)
     assert code == 0 and document["schema"] == "greenlane.report/1" and document["environment"]["greenlane"]
-    assert {"verdict", "route", "tail", "blame", "upstream", "worker", "gain", "job"} <= {
+    assert {"verdict", "route", "tail", "blame", "upstream", "worker", "gain", "job", "call"} <= {
         row["view"] for row in document["rows"]
     }
     assert not list(tmp_path.glob("*.html"))
@@ -83,6 +85,39 @@ def test_page_and_trace_go_where_they_are_told_to(run: Run, tmp_path: Path) -> N
 def test_no_page_when_told_so(run: Run, tmp_path: Path) -> None:
     assert run("pricing.glr", "-o", "-")[0] == 0
     assert not list(tmp_path.glob("*.html"))
+
+
+class Taker(http.server.BaseHTTPRequestHandler):
+    """Takes what is sent."""
+
+    paths: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.paths.append(self.path)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *ignored: object) -> None:
+        pass
+
+
+def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    (tmp_path / "slow.glr").write_bytes(slow_offer())
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker) as server:
+        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        code, _, err = run("slow.glr", "-o", "-", "--otlp", url)
+        server.shutdown()
+    said = f"spans: 2 sent to {url}, of 1 jobs, the first of trace 4bf92f3577b34da6a3ce929d0e0e4736"
+    assert (code, Taker.paths) == (0, ["/v1/traces"]) and said in err
+
+
+def test_without_a_trace_nothing_is_sent(run: Run) -> None:
+    code, _, err = run("pricing.glr", "-o", "-", "--otlp", "http://127.0.0.1:1")
+    assert code == 0 and "spans: none sent" in err
 
 
 def test_one_routes_report_is_of_its_jobs_only(run: Run) -> None:

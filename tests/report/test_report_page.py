@@ -153,7 +153,7 @@ def test_a_long_recording_keeps_its_longest_jobs(monkeypatch: pytest.MonkeyPatch
 
 def test_the_terminal_gets_tables_with_the_same_numbers() -> None:
     found = {heading: lines for heading, lines, _ in text.sections(study_of(BAD))}
-    assert len(found) == 6
+    assert len(found) == 7
     assert found["who made whom wait"][0]["for"] == "GET /report"
     assert found["who made whom wait"][0]["at"] == "pricing.py:88"
 

@@ -5,6 +5,7 @@
 
 - `Redis`, `Postgres`, `RabbitMQ`, `Ray` — what services call
 - `HAProxy`, `Nginx` — fronts, with your configuration
+- `Jaeger` — where traces go; built from source where GREENLANE_JAEGER says so, else skipped
 - `Browser`, `Page` — headless Chromium: a page's picture, its DOM and what it complained about
 - `fixtures` — the same as fixtures of a session, for all tests
 
@@ -14,6 +15,7 @@ started it, whatever ends that (`tests.child`). One that is not installed skips 
 
 from tests.servers.browser import Browser, Page
 from tests.servers.haproxy import HAProxy
+from tests.servers.jaeger import Jaeger
 from tests.servers.nginx import Nginx
 from tests.servers.postgres import Postgres
 from tests.servers.rabbitmq import RabbitMQ
@@ -31,6 +33,8 @@ __all__ = [
     # fronts
     "HAProxy",
     "Nginx",
+    # where traces go
+    "Jaeger",
     # looking at pages
     "Browser",
     "Page",

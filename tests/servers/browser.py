@@ -56,7 +56,8 @@ class Browser:
             profile = undone.enter_context(folder)
             its_read, self._write = os.pipe()
             self._read, its_write = os.pipe()
-            undone.callback(lambda: [os.close(fd) for fd in (self._read, self._write)])
+            for fd in (self._read, self._write):
+                undone.callback(os.close, fd)
             try:
                 command = [program, *options, f"--user-data-dir={profile}", "about:blank"]
                 environment = {"HOME": profile, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}

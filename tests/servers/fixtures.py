@@ -1,4 +1,4 @@
-"""One server a session, for every test: `redis_url`, `postgres`, `rabbitmq_url`, `ray_address`, `browser`."""
+"""One server a session, for every test: `redis_url`, `postgres`, `rabbitmq_url`, `ray_address`, `browser`, `jaeger`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import Browser, Postgres, RabbitMQ, Ray, Redis
+from tests.servers import Browser, Jaeger, Postgres, RabbitMQ, Ray, Redis
 
-__all__ = ["browser", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
+__all__ = ["browser", "jaeger", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +46,10 @@ def browser() -> Iterator[Browser]:
     """A headless Chromium of this session."""
     with Browser() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def jaeger() -> Iterator[Jaeger]:
+    """A Jaeger of this session."""
+    with Jaeger() as server:
+        yield server

@@ -55,5 +55,6 @@ class Nginx(Server):
 
     def launch(self) -> child.Child:
         """Start the process."""
-        command = [find("nginx", name=self.name), "-p", self.folder, "-c", self.folder / "nginx.conf", "-e", "stderr"]
+        places = ["-p", str(self.folder), "-c", str(self.folder / "nginx.conf")]
+        command = [find("nginx", name=self.name), *places, "-e", "stderr"]
         return child.Child(command, cwd=self.folder)

@@ -34,14 +34,15 @@ class Postgres(Server):
         self._binaries = initdb.parent
         if self._user:
             shutil.chown(self.folder, self._user)
-        command = [initdb, "-D", self.folder / "cluster", "-A", "trust", "-U", "greenlane", "--no-sync", "-E", "UTF8"]
+        options = ["-A", "trust", "-U", "greenlane", "--no-sync", "-E", "UTF8"]
+        command: list[str | Path] = [initdb, "-D", self.folder / "cluster", *options]
         with child.Child(command, cwd=self.folder, user=self._user) as making:
             assert making.wait_exit(timeout_s=60) == 0, making.output
 
     def launch(self) -> child.Child:
         """Start the process. Its sessions see by themselves when it is gone, and end."""
         own = (f"port={self.port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}", "fsync=off")
-        command = [self._binaries / "postgres", "-D", self.folder / "cluster"]
+        command: list[str | Path] = [self._binaries / "postgres", "-D", self.folder / "cluster"]
         for setting in (*own, *self._options):
             command += ["-c", setting]
         # SIGINT: a fast shutdown. SIGTERM would wait for the tests' open connections.

@@ -52,7 +52,8 @@ class Ray(Server):
             "include-dashboard": "false",
             "include-log-monitor": "false",
         }
-        command = [program, "start", "--head", "--block", *(f"--{name}={value}" for name, value in options.items())]
+        flags = [f"--{name}={value}" for name, value in options.items()]
+        command: list[str | Path] = [program, "start", "--head", "--block", *flags]
         # Its own way to end takes half a minute.
         return child.Child(
             command, cwd=self.folder, env={**self.environment, "PYTHONPATH": f"{ROOT / 'python'}"}, stop=signal.SIGKILL

@@ -143,6 +143,7 @@ impl Recording {
                 row.deadline_ns,
                 outcome_name(row.outcome),
                 row.waited_ns,
+                row.own_ns,
             ))?;
         }
         Ok(list)
@@ -254,6 +255,21 @@ impl Recording {
         }
         Ok(Some(list))
     }
+
+    fn culprits<'py>(
+        &mut self,
+        py: Python<'py>,
+        process: u32,
+        job: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (culprit, ns) in self.analysis.culprits(process, job, from_ns, to_ns) {
+            list.append((self.text(py, culprit), ns))?;
+        }
+        Ok(list)
+    }
 }
 
 impl Recording {
@@ -274,7 +290,7 @@ impl Recording {
             .iter()
             .map(|&(culprit, ns)| (self.text(py, culprit), ns))
             .collect();
-        let fields: [Bound<'py, PyAny>; 17] = [
+        let fields: [Bound<'py, PyAny>; 19] = [
             row.process.into_pyobject(py)?.into_any(),
             row.job.into_pyobject(py)?.into_any(),
             self.text(py, row.route).into_any(),
@@ -292,9 +308,16 @@ impl Recording {
             row.account.residual_ns.into_pyobject(py)?.into_any(),
             row.account.uncertain_ns.into_pyobject(py)?.into_any(),
             culprits.into_pyobject(py)?.into_any(),
+            trace_of(row).into_pyobject(py)?.into_any(),
+            row.traced.2.into_pyobject(py)?.into_any(),
         ];
         PyTuple::new(py, fields)
     }
+}
+
+/// The number of its trace, of 128 bits; 0 = none.
+fn trace_of(row: &JobRow) -> u128 {
+    (u128::from(row.traced.0) << 64) | u128::from(row.traced.1)
 }
 
 /// A whole file; else an OSError like Python's own.

@@ -246,6 +246,14 @@ impl Fields<'_, '_> {
                 operation: self.text("operation")?,
                 outcome: self
                     .choice("outcome", &[Outcome::Ok, Outcome::Error, Outcome::Timeout])?,
+                own_ns: self.maybe("own_ns")?.unwrap_or(0),
+            },
+            "traced" => Event::Traced {
+                at_ns: self.get("at_ns")?,
+                job: self.get("job")?,
+                trace_high: self.get("trace_high")?,
+                trace_low: self.get("trace_low")?,
+                span: self.get("span")?,
             },
             "gc" => Event::Gc {
                 from_ns: self.get("from_ns")?,

@@ -18,15 +18,17 @@ __all__ = ["COMMAND"]
 
 #: Demo -> the module whose `main(argv, out, err)` it is.
 DEMOS: Final = {
-    "pricing": "greenlane.lab.pricing.command", "feed": "feed.ladder.command", "pos": "pos.demo.command",
+    "pricing": "greenlane.lab.pricing.command", "feed": "feed.ladder.command", "offers": "offers.demo.command",
+    "pos": "pos.demo.command",
 }  # fmt: skip
 #: The package that runs now.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: Those of a system: the folder below `systems` that has their packages.
-SYSTEMS: Final = {"feed": "feed", "pos": "pos"}
+SYSTEMS: Final = {"feed": "feed", "offers": "offers", "pos": "pos"}
 _HELP: Final = (
     "pricing: a Flask service under load, by several servers in turn; "
     "feed: a recommendation service in nine variants (from a checkout); "
+    "offers: a phone's bike and scooter offers, missing under the stock server, there with each fix (from a checkout); "
     "pos: orders to ten merchants, one of them slow, through Celery's workers and ours (from a checkout)"
 )
 

@@ -29,6 +29,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
     parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
+    parser.add_argument(
+        "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
+    )
     parser.add_argument("--route", help="of this route's jobs only")
     parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
 
@@ -56,6 +59,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         return 0
     if arguments.trace is not None:
         _write_trace(arguments.trace, recording, output)
+    if arguments.otlp:
+        _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
         output.document("report", rows.rows_of(found))
     elif arguments.folded:
@@ -115,6 +120,18 @@ def _write_trace(path: Path, recording: Recording, output: Output) -> None:
     output.say(f"trace: {path}" + (f" (the {MOST_JOBS} longest jobs; {left_out} left out)" if left_out else ""))
 
 
+def _send_spans(url: str, recording: Recording, found: Study, output: Output) -> None:
+    """Of the slowest jobs that have a trace."""
+    from greenlane.export import blame_spans
+
+    traced = [job for job in found.slowest if job.trace_id]
+    if not traced:
+        output.say("spans: none sent, none of the slowest jobs has a trace (OpenTelemetry in the recorded process)")
+        return
+    sent = blame_spans.send(recording, traced, blame_spans.exporter(url))
+    output.say(f"spans: {sent} sent to {url}, of {len(traced)} jobs, the first of trace {traced[0].trace_id:032x}")
+
+
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -140,7 +157,7 @@ def _text(found: Study, output: Output) -> None:
         output.say(f"note: {text.plain(note)}")
     for heading, rows, columns in text.sections(found):
         output.line()
-        output.line(heading)
+        output.line(text.plain(heading))
         output.table(rows, columns)
     if found.overhead is not None:
         output.line()

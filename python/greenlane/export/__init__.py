@@ -1,1 +1,1 @@
-"""What a process knows, in the forms that other programs read: Prometheus text."""
+"""What a process knows, in the forms that other programs read: Prometheus text, OpenTelemetry's metrics and spans."""

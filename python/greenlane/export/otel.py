@@ -5,6 +5,9 @@
     provider.add_span_processor(otel.SpanTimes())  # before the exporters' processors
     otel.observe()
 
+A process that is recorded adds the processor to each provider of the SDK by itself; the recording then knows each job's
+trace, and `greenlane report --otlp` sends what made it wait after it (`greenlane.export.blame_spans`).
+
 The OpenTelemetry API is the extra `greenlane[otel]`; nothing of it is imported before one of the two is called. Names
 are those of `greenlane.metrics`; a Prometheus exporter of OpenTelemetry adds `_total` to the counters again.
 
@@ -30,6 +33,8 @@ _UNITS: Final = {"seconds": "s", "ratio": "1"}
 #: Kinds of spans that are a job.
 _JOBS: Final = ("SERVER", "CONSUMER")
 _NAME: Final = "greenlane"
+#: The lower half of a trace's number.
+_LOW: Final = (1 << 64) - 1
 
 
 class SpanTimes:
@@ -44,7 +49,8 @@ class SpanTimes:
         metric = METER["job_time"]
         meter = _meter(meter_provider)
         self._parts = meter.create_histogram(metric.name, unit=_UNITS[metric.unit], description=metric.help)
-        self._spent = Recorder().spent
+        recorder = Recorder()
+        self._spent, self._traced = recorder.spent, recorder.traced
 
     def on_start(self, span: Any, parent_context: object = None) -> None:
         """Look at the clocks, and be there when it ends."""
@@ -53,13 +59,17 @@ class SpanTimes:
         before = self._spent()
         if not before[0]:
             return
-        original = span.end
+        context = span.get_span_context()
+        self._traced(context.trace_id >> 64, context.trace_id & _LOW, context.span_id)
+        # Of several processors on one span the last one speaks: no span is told twice.
+        original = getattr(span.end, "original", span.end)
 
         def end(*args: Any, **kwargs: Any) -> Any:
             if span.is_recording():
                 self._annotate(span, before, self._spent())
             return original(*args, **kwargs)
 
+        end.original = original  # type: ignore[attr-defined]
         span.end = end
 
     def on_end(self, span: object) -> None:

@@ -138,6 +138,19 @@ def cpu_ns(pids: Iterable[int]) -> int:
     return total
 
 
+def core_wait_ns(pids: Iterable[int]) -> int:
+    """How long present threads of these processes could have run and had no core (schedstat's run-queue wait).
+
+    What threads that have ended waited is not in it; on an idle machine some 0.1 % of their time.
+    """
+    total = 0
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                total += int(path.read_text().split()[1])
+    return total
+
+
 def machine_busy_ns() -> int:
     """CPU time of the whole machine that was not idle since it started, steal by its host included; grain 10 ms."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]

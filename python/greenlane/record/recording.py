@@ -97,6 +97,10 @@ class Recording:
         """Give the life of one job stretch by stretch, by begin; empty if the recording does not have all of it."""
         return [Segment(*row) for row in self._native.segments(process, job) or ()]
 
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> list[tuple[str, int]]:
+        """Say who made one job wait between two moments: (culprit, ns), most first."""
+        return self._native.culprits(process, job, from_ns, to_ns)
+
 
 def open_recording(path: Path | str) -> Recording:
     """Read a recording: one file, or a folder with the files of its processes.

@@ -50,6 +50,9 @@ class Job(NamedTuple):
     uncertain_ns: int
     #: Largest culprits of its wait, (culprit, ns), most first, at most 8.
     culprits: list[tuple[str, int]]
+    #: Its trace and its span there, as OpenTelemetry numbers them; 0 = it had none.
+    trace_id: int = 0
+    span_id: int = 0
 
     @property
     def latency_ns(self) -> int:
@@ -122,6 +125,8 @@ class Call(NamedTuple):
     #: So much of the time until `ready_ns` its thread, greenlet or task could have run, and did not: between connecting
     #: and sending, or before a second read.
     waited_ns: int = 0
+    #: How long it took by the upstream's own clock, as its reply says; 0 = it does not.
+    own_ns: int = 0
 
     @property
     def wire_ns(self) -> int:

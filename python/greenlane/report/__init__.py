@@ -18,6 +18,7 @@
     scaling      signals for an autoscaler
     gain         what permits would change, estimated
     verdict      the one sentence; `words` has the names of culprits that are no routes
+    story        one job's calls: the upstream's own clock, the wire's, the application's
     study        all of it together, computed once
     rows         as rows of `--json`
     text         for a terminal

@@ -28,6 +28,9 @@ class Upstream:
     #: On the wire: from the send until the reply was there. The span as it should be.
     wire_p50_ns: int | None
     wire_p99_ns: int | None
+    #: By the upstream's own clock, of the calls whose reply says it.
+    own_p50_ns: int | None
+    own_p99_ns: int | None
     #: The reply was there, the code did not go on: the process's own time.
     late_p50_ns: int | None
     late_p99_ns: int | None
@@ -101,6 +104,7 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
     seen = [call.to_ns - call.from_ns for call in calls]
     known = [call for call in calls if call.ready_ns]
     wire = sorted(call.wire_ns for call in known)
+    own = sorted(call.own_ns for call in calls if call.own_ns)
     lateness = sorted(call.late_ns for call in known)
     slow = neighbours(known, 0.99) if known else []
     after = [call for call in calls if late(call)]
@@ -113,6 +117,8 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
         seen_p99_ns=nearest(seen, 0.99),
         wire_p50_ns=nearest(wire, 0.5) if wire else None,
         wire_p99_ns=nearest(wire, 0.99) if wire else None,
+        own_p50_ns=nearest(own, 0.5) if own else None,
+        own_p99_ns=nearest(own, 0.99) if own else None,
         late_p50_ns=nearest(lateness, 0.5) if wire else None,
         late_p99_ns=nearest(lateness, 0.99) if wire else None,
         slow_wire_ns=sum(call.wire_ns for call in slow) / max(1, len(slow)),

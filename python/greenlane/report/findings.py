@@ -31,6 +31,8 @@ _UNCUT_FRAC: Final = 0.05
 _MACHINE_FRAC: Final = 0.1
 _MISSED_FRAC: Final = 0.001
 _LEAST_NS: Final = 1_000_000
+#: Between an upstream's clock and the wire.
+_BETWEEN_NS: Final = 10_000_000
 _HELD_NS: Final = 10_000_000
 #: … and one of them so long.
 _HELD_ONCE_NS: Final = 5_000_000
@@ -46,7 +48,7 @@ class Finding:
     """One thing found."""
 
     #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
-    #: on-the-loop, executor, uncut, machine, closed-loop.
+    #: upstream-clock, on-the-loop, executor, uncut, machine, closed-loop.
     name: str
     said: str
 
@@ -74,6 +76,7 @@ def findings_of(
         *_clock(clocks),
         *_workers(balance),
         *_spans(upstreams),
+        *_own_clock(upstreams),
         *_blocked(held),
         *_on_the_loop(stacks),
         *_executor(routes, blame, processes),
@@ -161,6 +164,26 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
             f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
             f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
             f"{duration(worst.seen_p99_ns)} and was {duration(worst.wire_p99_ns or 0)}.",
+        )
+
+
+def _own_clock(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+    """The upstream's clock against the wire: what neither of the two processes has on its dashboard."""
+    found = [
+        (each, each.wire_p99_ns, each.own_p99_ns)
+        for each in upstreams
+        if each.own_p99_ns
+        and each.wire_p99_ns is not None
+        and each.wire_p99_ns >= _INFLATED * each.own_p99_ns
+        and each.wire_p99_ns - each.own_p99_ns >= _BETWEEN_NS
+    ]
+    if found:
+        worst, wire_ns, own_ns = max(found, key=lambda one: one[1] - one[2])
+        yield Finding(
+            "upstream-clock",
+            f"{worst.upstream} {worst.operation} says p99 {duration(own_ns)} of itself, and its replies to "
+            f"{worst.route} took {duration(wire_ns)} on the wire. In between are the network, proxies, and what waited "
+            "at the upstream before its own clock began.",
         )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from greenlane.record.rows import Job
 from greenlane.report import costs
 from greenlane.report.clocks import late
 from greenlane.report.ending import place_of
 from greenlane.report.overhead import LEFT_OUT
+from greenlane.report.story import Story
 from greenlane.report.study import Study
 
 __all__ = ["VIEWS", "rows_of"]
@@ -31,7 +31,7 @@ VIEWS: Final = (
         "uncut",
         "unfinished",
     ),
-    *("branch", "load", "cost", "held", "scaling", "gain", "job", "process", "overhead", "note"),
+    *("branch", "load", "cost", "held", "scaling", "gain", "job", "call", "process", "overhead", "note"),
 )
 
 
@@ -42,7 +42,8 @@ def rows_of(study: Study) -> list[Row]:
     views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _held)
     for each in (*views, _unfinished, _scaling, _gains):
         found += each(study)
-    found += [{"view": "job", **_job(job)} for job in study.slowest]
+    found += [{"view": "job", **_job(story)} for story in study.stories]
+    found += _job_calls(study)
     found += _processes(study)
     found += _overhead(study)
     found += [{"view": "note", "said": said} for said in study.recording.notes]
@@ -117,6 +118,8 @@ def _upstreams(study: Study) -> Iterator[Row]:
             "seen_p99_ms": ms(each.seen_p99_ns),
             "wire_p50_ms": ms(each.wire_p50_ns),
             "wire_p99_ms": ms(each.wire_p99_ns),
+            "own_p50_ms": ms(each.own_p50_ns),
+            "own_p99_ms": ms(each.own_p99_ns),
             "late_p50_ms": ms(each.late_p50_ns),
             "late_p99_ms": ms(each.late_p99_ns),
             "slow_wire_ms": ms(each.slow_wire_ns),
@@ -318,7 +321,8 @@ def _overhead(study: Study) -> Iterator[Row]:
         }
 
 
-def _job(job: Job) -> Row:
+def _job(story: Story) -> Row:
+    job = story.job
     return {
         "process": job.process,
         "job": job.job,
@@ -326,6 +330,7 @@ def _job(job: Job) -> Row:
         "host": job.host,
         "status": job.status,
         "clock": job.clock,
+        "trace": story.trace or None,
         "latency_ms": ms(job.latency_ns),
         "cpu_ms": ms(job.cpu_ns),
         "io_ms": ms(sum(job.io_ns.values())),
@@ -334,6 +339,29 @@ def _job(job: Job) -> Row:
         "wait_by_kind_ms": {kind: ms(ns) for kind, ns in job.wait_ns.items()},
         "culprits": [{"culprit": name, "wait_ms": ms(ns)} for name, ns in job.culprits],
     }
+
+
+def _job_calls(study: Study) -> Iterator[Row]:
+    for story in study.stories:
+        for each in story.calls:
+            call = each.call
+            yield {
+                "view": "call",
+                "process": story.job.process,
+                "job": story.job.job,
+                "route": story.job.route,
+                "upstream": call.upstream,
+                "operation": call.operation,
+                "at_ms": ms(call.from_ns - story.job.arrival_ns),
+                "own_ms": ms(call.own_ns or None),
+                "wire_ms": ms(call.wire_ns if call.ready_ns else None),
+                "seen_ms": ms(each.seen_ns),
+                "factor": rounded(each.factor) if each.factor else None,
+                "outcome": call.outcome,
+                "culprits": [
+                    {"culprit": name, "wait_ms": ms(ns), "place": _place(study, name)} for name, ns in each.culprits[:5]
+                ],
+            }
 
 
 def _processes(study: Study) -> Iterator[Row]:

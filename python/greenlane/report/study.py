@@ -21,6 +21,7 @@ from greenlane.report.overhead import Overhead, overhead_of
 from greenlane.report.places import Frame, own_coroutine, places
 from greenlane.report.scaling import Scaling, scaling_of
 from greenlane.report.split import RouteSplit, split_routes
+from greenlane.report.story import Story, stories_of
 from greenlane.report.subject import Recording
 from greenlane.report.tail import Excess, excesses
 from greenlane.report.verdict import contention_sentence, verdict_of
@@ -63,6 +64,8 @@ class Study:
     overhead: Overhead | None
     #: The longest jobs, longest first.
     slowest: Sequence[Job]
+    #: Their calls by three clocks, in the same order.
+    stories: Sequence[Story]
     #: First and last moment, ns of the monotonic clock; equal when nothing was recorded.
     from_ns: int
     to_ns: int
@@ -94,6 +97,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     remedy = LANE if any(own_coroutine(row.stack) for row in recording.stacks) else PERMITS
     jobs = {(job.process, job.job): job for job in recording.jobs}
     load, branches = load_of(recording.jobs), branches_of(recording.calls, jobs)
+    slow = sorted(recording.jobs, key=lambda job: -job.latency_ns)[:slowest]
     endings = endings_of(recording.processes, recording.unfinished, recording.marks)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
@@ -131,7 +135,8 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
         ),
         endings=endings,
         overhead=overhead_of(recording.costs, recording.processes, recording.samples),
-        slowest=sorted(recording.jobs, key=lambda job: -job.latency_ns)[:slowest],
+        slowest=slow,
+        stories=stories_of(recording, slow),
         from_ns=min(starts),
         to_ns=max(ends),
     )

@@ -61,6 +61,9 @@ class Recording(Protocol):
     def segments(self, process: int, job: int) -> Sequence[Segment]:
         """The life of one job."""
 
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
+        """Who made it wait between two moments: (culprit, ns), most first."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -82,6 +85,10 @@ class Part:
     def segments(self, process: int, job: int) -> Sequence[Segment]:
         """The life of one job."""
         return self.whole.segments(process, job)
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
+        """Who made it wait between two moments."""
+        return self.whole.culprits(process, job, from_ns, to_ns)
 
 
 def of_route(recording: Recording, route: str) -> Part:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from greenlane.page.quantities import count, duration, share
+from greenlane.page.quantities import count, duration, factor, share
 from greenlane.report.ending import place_of
 from greenlane.report.parts import KINDS, named
+from greenlane.report.story import story_sentence
 from greenlane.report.study import Study
 
 __all__ = ["Section", "plain", "sections"]
@@ -26,6 +27,7 @@ def sections(study: Study) -> Iterator[Section]:
         ("what slow jobs have more of", _tails(study)),
         ("who made whom wait", _blame(study)),
         ("upstream's clock beside yours", _upstreams(study)),
+        (_slowest(study), _slow_calls(study)),
         ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
         (f"with {study.remedy}, estimated", _gains(study)),
@@ -83,17 +85,47 @@ def _blame(study: Study) -> Sequence[Line]:
 
 
 def _upstreams(study: Study) -> Sequence[Line]:
+    shown = study.upstreams[:_MOST]
+    # Most upstreams say nothing of themselves: no column then.
+    told = any(each.own_p99_ns is not None for each in shown)
     return [
         {
             "route": each.route,
             "upstream": f"{each.upstream} {each.operation}".strip(),
             "calls": count(len(each.calls)),
             "seen p99": duration(each.seen_p99_ns),
+            **({"its clock p99": _known(each.own_p99_ns)} if told else {}),
             "on the wire p99": _known(each.wire_p99_ns),
             "process p99": _known(each.late_p99_ns),
             "after deadline": count(each.late_resumed + each.late_replied),
         }
-        for each in study.upstreams[:_MOST]
+        for each in shown
+    ]
+
+
+def _slowest(study: Study) -> str:
+    """The heading above the slowest job's calls: the job, and the sentence about the worst of them."""
+    if not study.stories:
+        return ""
+    story = study.stories[0]
+    trace = f" (trace {story.trace})" if story.trace else ""
+    return f"the slowest job{trace}, call by call: {story_sentence(story, study.places)}".rstrip(": ")
+
+
+def _slow_calls(study: Study) -> Sequence[Line]:
+    if not study.stories:
+        return []
+    return [
+        {
+            "call": f"{each.call.upstream} {each.call.operation}".strip(),
+            "at": duration(each.call.from_ns - study.stories[0].job.arrival_ns),
+            "upstream's clock": _known(each.call.own_ns or None),
+            "the wire": _known(each.call.wire_ns if each.call.ready_ns else None),
+            "your clock": duration(each.seen_ns),
+            "times": factor(each.factor) if each.factor else "-",
+            "waited for": f"{each.culprits[0][0]} {duration(each.culprits[0][1])}" if each.culprits else "",
+        }
+        for each in study.stories[0].calls[:_MOST]
     ]
 
 

@@ -55,6 +55,8 @@ pub struct JobRow {
     pub account: Account,
     /// Most first.
     pub culprits: Vec<(Text, u64)>,
+    /// Its trace (high half, low half) and its span there; zeros = none.
+    pub traced: (u64, u64, u64),
 }
 
 /// How long jobs of a route waited because of somebody.
@@ -87,6 +89,8 @@ pub struct CallRow {
     pub outcome: Outcome,
     /// So much of the time until `ready_ns` its unit could have run, and did not.
     pub waited_ns: u64,
+    /// By the upstream's own clock; 0 = its reply did not say.
+    pub own_ns: u64,
 }
 
 /// Blocking calls that held a whole loop.
@@ -250,6 +254,7 @@ impl Analysis {
                     upstream,
                     operation,
                     outcome,
+                    own_ns,
                 } => {
                     let number = life.job_number(job);
                     let route = names.routes.get(number as usize).copied().unwrap_or(0);
@@ -264,6 +269,7 @@ impl Analysis {
                         to_ns,
                         deadline_ns,
                         outcome,
+                        own_ns,
                         waited_ns: waits.within(unit, from_ns, ready_ns.max(from_ns)),
                     });
                 }
@@ -413,6 +419,7 @@ impl Analysis {
                 deadline_ns: opened.deadline_ns,
                 account,
                 culprits,
+                traced: job.traced,
             });
         }
         lengths(who, by_victim, sums);
@@ -530,6 +537,37 @@ impl Analysis {
             });
         }
         Some(segments)
+    }
+
+    /// Who is to blame for what a job waited between two moments: (culprit, ns), most first.
+    pub fn culprits(&self, process: u32, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
+        let Some(kept) = self.kept.get(process as usize) else {
+            return Vec::new();
+        };
+        let number = kept.life.job_number(job);
+        let whole = kept.life.jobs.get(number as usize).and_then(window);
+        if whole.is_none() {
+            return Vec::new();
+        }
+        let mut waits: Vec<Waited> = Vec::new();
+        account(&kept.life, &kept.by_job, number, &mut waits);
+        let mut tally = Tally::new(self.culprits.len());
+        for mut wait in waits {
+            wait.from_ns = wait.from_ns.max(from_ns);
+            wait.to_ns = wait.to_ns.min(to_ns);
+            if wait.from_ns < wait.to_ns {
+                let at = place(&kept.life, &wait);
+                charge(&kept.who, at, &wait, &self.culprits, &mut tally);
+            }
+        }
+        let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
+        tally.drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
+        let mut found: Vec<(Text, u64)> = by_name.into_iter().collect();
+        found.sort_by(|one, other| {
+            let names = (self.texts.get(one.0), self.texts.get(other.0));
+            other.1.cmp(&one.1).then_with(|| names.0.cmp(names.1))
+        });
+        found
     }
 
     /// Who ran most of a wait.

@@ -200,13 +200,14 @@ impl Encoder {
                 upstream,
                 operation,
                 outcome,
+                own_ns,
             } => {
                 self.first(from_ns);
                 self.maybe(ready_ns);
                 self.time(to_ns);
                 self.maybe(deadline_ns);
                 self.numbers(&[u64::from(unit), job, u64::from(upstream)]);
-                self.numbers(&[u64::from(operation), outcome as u64]);
+                self.numbers(&[u64::from(operation), outcome as u64, own_ns]);
                 9
             }
             Event::Gc {
@@ -279,6 +280,17 @@ impl Encoder {
                 self.numbers(&[job, u64::from(by)]);
                 17
             }
+            Event::Traced {
+                at_ns,
+                job,
+                trace_high,
+                trace_low,
+                span,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[job, trace_high, trace_low, span]);
+                18
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -335,7 +347,7 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 17 {
+        if tag > 18 {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = body.first(self.last_ns)?;
@@ -382,6 +394,14 @@ impl Body<'_> {
             }
         }
         Err(Malformed("a number of 64 bits"))
+    }
+
+    /// A number that earlier writers did not write: 0 where the body has ended.
+    fn later(&mut self) -> Result<u64, Malformed> {
+        if self.rest.is_empty() {
+            return Ok(0);
+        }
+        self.plain()
     }
 
     fn small(&mut self) -> Result<u32, Malformed> {
@@ -487,6 +507,7 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             upstream: body.small()?,
             operation: body.small()?,
             outcome: outcome(body.tiny()?)?,
+            own_ns: body.later()?,
         },
         10 => Event::Gc {
             from_ns,
@@ -533,6 +554,13 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             to_ns: body.time()?,
             job: body.plain()?,
             by: body.small()?,
+        },
+        18 => Event::Traced {
+            at_ns,
+            job: body.plain()?,
+            trace_high: body.plain()?,
+            trace_low: body.plain()?,
+            span: body.plain()?,
         },
         _ => Event::Mark {
             at_ns,

@@ -138,7 +138,8 @@ pub enum Event {
         peer: Text,
     },
     /// A call to an upstream, over all its blocks. `ready_ns`: its reply was there (0 = unknown).
-    /// `deadline_ns`: when its timeout ended (0 = none).
+    /// `deadline_ns`: when its timeout ended (0 = none). `own_ns`: how long it took by the upstream's own clock, as its
+    /// reply says (0 = it does not).
     Call {
         from_ns: u64,
         ready_ns: u64,
@@ -149,6 +150,7 @@ pub enum Event {
         upstream: Text,
         operation: Text,
         outcome: Outcome,
+        own_ns: u64,
     },
     /// The garbage collector ran in `unit`.
     Gc {
@@ -201,6 +203,14 @@ pub enum Event {
         job: u64,
         by: Text,
     },
+    /// The job is that span of that trace (of 128 bits, in two halves).
+    Traced {
+        at_ns: u64,
+        job: u64,
+        trace_high: u64,
+        trace_low: u64,
+        span: u64,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -219,6 +229,7 @@ impl Event {
             | Self::Stack { at_ns, .. }
             | Self::Process { at_ns, .. }
             | Self::Cost { at_ns, .. }
+            | Self::Traced { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

@@ -92,6 +92,8 @@ pub struct Job {
     pub opened: Option<Opened>,
     /// (when, status)
     pub closed: Option<(u64, u16)>,
+    /// Its trace (high half, low half) and its span there; zeros = none.
+    pub traced: (u64, u64, u64),
 }
 
 /// A slice as it was written.
@@ -254,6 +256,7 @@ impl Life {
             route: 0,
             opened: None,
             closed: None,
+            traced: (0, 0, 0),
         });
         number
     }
@@ -311,6 +314,22 @@ impl Life {
                 let job = self.job(job);
                 if job != NONE {
                     self.jobs[job as usize].route = route;
+                }
+            }
+            Event::Traced {
+                job,
+                trace_high,
+                trace_low,
+                span,
+                ..
+            } => {
+                let job = self.job(job);
+                if job != NONE {
+                    // The outermost span counts: others of the same job are children of it.
+                    let traced = &mut self.jobs[job as usize].traced;
+                    if *traced == (0, 0, 0) {
+                        *traced = (trace_high, trace_low, span);
+                    }
                 }
             }
             Event::JobClose { at_ns, job, status } => {

@@ -317,6 +317,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Gc { .. }
         | Event::Running { .. }
         | Event::Cost { .. }
+        | Event::Traced { .. }
         | Event::Process { .. } => {}
     }
     event

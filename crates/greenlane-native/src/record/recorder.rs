@@ -167,6 +167,23 @@ impl Recorder {
         }
     }
 
+    fn traced(&self, trace_high: u64, trace_low: u64, span: u64) {
+        if !on() {
+            return;
+        }
+        let (_, job) = strand::running();
+        if job != NO_JOB {
+            strand::emit(Event::Traced {
+                at_ns: clock::monotonic_ns(),
+                job,
+                trace_high,
+                trace_low,
+                span,
+            });
+        }
+    }
+
+    #[pyo3(signature = (from_ns, ready_ns, to_ns, deadline_ns, upstream, operation, outcome, own_ns=0))]
     #[allow(clippy::too_many_arguments)] // The fields of one event.
     fn call(
         &self,
@@ -177,6 +194,7 @@ impl Recorder {
         upstream: &str,
         operation: &str,
         outcome: u8,
+        own_ns: u64,
     ) {
         if !on() {
             return;
@@ -196,6 +214,7 @@ impl Recorder {
                 2 => Outcome::Timeout,
                 _ => Outcome::Error,
             },
+            own_ns,
         });
     }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from greenlane.probes.calls import span
 from greenlane.probes.calls.naming import PORTS, http_operation, seconds, upstream
+from greenlane.probes.calls.own_clock import own_ns
 from greenlane.probes.patching import Patches
 
 __all__ = ["place"]
@@ -52,6 +53,7 @@ def _request(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Cal
             raise
         # The task may call others before it reads this one's body: they are calls of their own.
         span.within(None)
+        one.own_ns = own_ns(response)
         response.__dict__[_CALL] = one, one.passed()
         return response
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from greenlane.probes.calls import span
 from greenlane.probes.calls.naming import http_operation, origin, seconds, upstream
+from greenlane.probes.calls.own_clock import own_ns
 from greenlane.probes.calls.pools import place_urllib3 as place_urllib3_pool
 from greenlane.probes.patching import Patches
 
@@ -23,12 +24,12 @@ _CALL = "_greenlane_call"
 
 def place_requests(patches: Patches, module: ModuleType) -> None:
     """Place the span in `requests`."""
-    patches.replace(module.Session, "send", span.call(_requests))
+    patches.replace(module.Session, "send", span.call(_requests, own_ns))
 
 
 def place_urllib3(patches: Patches, module: ModuleType) -> None:
     """Place the span in `urllib3`, and its pool's waits."""
-    patches.replace(module.HTTPConnectionPool, "urlopen", span.call(_urllib3))
+    patches.replace(module.HTTPConnectionPool, "urlopen", span.call(_urllib3, own_ns))
     place_urllib3_pool(patches, module)
 
 
@@ -92,6 +93,7 @@ def _getresponse(original: Callable[..., Any], silent: list[bool]) -> Callable[.
             raise
         one = self.__dict__.pop(_CALL, None)
         if one is not None:
+            one.own_ns = own_ns(answer)
             one.end(span.OK)
         return answer
 

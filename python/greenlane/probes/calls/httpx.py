@@ -7,6 +7,7 @@ from typing import Any
 
 from greenlane.probes.calls import span
 from greenlane.probes.calls.naming import PORTS, http_operation, seconds, upstream
+from greenlane.probes.calls.own_clock import own_ns
 from greenlane.probes.patching import Patches
 
 __all__ = ["place"]
@@ -14,8 +15,8 @@ __all__ = ["place"]
 
 def place(patches: Patches, module: ModuleType) -> None:
     """Place the spans in `httpx`."""
-    patches.replace(module.Client, "send", span.call(_send))
-    patches.replace(module.AsyncClient, "send", span.awaited(_send))
+    patches.replace(module.Client, "send", span.call(_send, own_ns))
+    patches.replace(module.AsyncClient, "send", span.awaited(_send, own_ns))
 
 
 def _send(self: Any, request: Any, **_kwargs: Any) -> span.Call:

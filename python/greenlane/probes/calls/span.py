@@ -7,7 +7,7 @@ part was there. What follows is the unit waiting to run and reading.
 A call inside a call belongs to the outer one, also when it runs in a task or thread that inherited the context: the
 context variable holds an object that says whether its call goes on, so a task that outlives the call is free again.
 
-Cost, beside the client's own microseconds: about 1.2 us a call.
+Cost, beside the client's own microseconds: about 1.2 us a call, and of HTTP clients what `own_clock` takes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     # what is called, and who hears of it
     "Call",
     "Describe",
+    "OwnClock",
     "Sink",
     "send_to",
     "recording",
@@ -59,9 +60,18 @@ class Sink(Protocol):
         """When this unit's I/O last became ready; 0 = never."""
 
     def call(
-        self, from_ns: int, ready_ns: int, to_ns: int, deadline_ns: int, upstream: str, operation: str, outcome: int, /
+        self,
+        from_ns: int,
+        ready_ns: int,
+        to_ns: int,
+        deadline_ns: int,
+        upstream: str,
+        operation: str,
+        outcome: int,
+        own_ns: int,
+        /,
     ) -> None:
-        """Take a call."""
+        """Take a call. `own_ns`: by the upstream's own clock; 0 = it did not say."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int, /) -> None:
         """Take a wait of this unit."""
@@ -81,17 +91,22 @@ class Call(NamedTuple):
 #: Says what a client's function is about to call, from its arguments; None = nothing.
 Describe: TypeAlias = Callable[..., Call | None]
 
+#: Says how long a call took by the upstream's own clock, from the answer, ns; 0 = unknown.
+OwnClock: TypeAlias = Callable[[Any], int]
+
 _UNKNOWN: Final = Call("(unknown)", "(unknown)")
 
 
 class Open:
     """A call that goes on."""
 
-    __slots__ = ("asked_ns", "from_ns", "going_on", "what")
+    __slots__ = ("asked_ns", "from_ns", "going_on", "own_ns", "what")
 
     def __init__(self, what: Call) -> None:
         self.what = what
         self.going_on = True
+        #: By the upstream's own clock; 0 = unknown.
+        self.own_ns = 0
         #: When the client was asked, and when it had a connection.
         self.asked_ns = self.from_ns = _now_ns()
 
@@ -110,7 +125,7 @@ class Open:
         deadline_ns = 0
         if what.timeout_s:
             deadline_ns = (self.asked_ns if what.whole else from_ns) + int(what.timeout_s * 1e9)
-        _sink.call(from_ns, ready_ns, to_ns, deadline_ns, what.upstream, what.operation, outcome)
+        _sink.call(from_ns, ready_ns, to_ns, deadline_ns, what.upstream, what.operation, outcome, self.own_ns)
 
     def fail(self, error: BaseException) -> None:
         """Write it down as ended by `error`."""
@@ -153,8 +168,16 @@ def within(one: Open | None) -> None:
     _open.set(one)
 
 
-def call(describe: Describe) -> Make:
-    """Make a wrapper for a function that calls an upstream and comes back with the answer."""
+def _unknown(_answer: Any) -> int:
+    return 0
+
+
+def call(describe: Describe, own: OwnClock = _unknown) -> Make:
+    """Make a wrapper for a function that calls an upstream and comes back with the answer.
+
+    Args:
+        own: reads the upstream's own clock off the answer; default: it has none.
+    """
 
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -167,6 +190,7 @@ def call(describe: Describe) -> Make:
             except BaseException as error:
                 one.fail(error)
                 raise
+            one.own_ns = own(answer)
             one.end(OK)
             return answer
 
@@ -175,8 +199,8 @@ def call(describe: Describe) -> Make:
     return make
 
 
-def awaited(describe: Describe) -> Make:
-    """Make a wrapper for a coroutine function that does."""
+def awaited(describe: Describe, own: OwnClock = _unknown) -> Make:
+    """Make a wrapper for a coroutine function that does; `own` as there."""
 
     def make(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Callable[..., Any]:
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -189,6 +213,7 @@ def awaited(describe: Describe) -> Make:
             except BaseException as error:
                 one.fail(error)
                 raise
+            one.own_ns = own(answer)
             one.end(OK)
             return answer
 

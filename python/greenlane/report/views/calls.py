@@ -57,6 +57,7 @@ def _table(study: Study) -> Html:
                 f"{each.upstream} {each.operation}".strip(),
                 count(len(each.calls)),
                 _pair(each.seen_p50_ns, each.seen_p99_ns),
+                _pair(each.own_p50_ns, each.own_p99_ns),
                 _pair(each.wire_p50_ns, each.wire_p99_ns),
                 _pair(each.late_p50_ns, each.late_p99_ns),
                 share(each.inflated_frac) if each.known else "-",
@@ -68,8 +69,8 @@ def _table(study: Study) -> Html:
         )
         for each in found
     ]
-    heads = ["route", "upstream", "calls", "span p50 / p99", "corrected p50 / p99", "in the process p50 / p99"]
-    heads += ["span inflated by", "data after its deadline", "failed"]
+    heads = ["route", "upstream", "calls", "span p50 / p99", "its clock p50 / p99", "corrected p50 / p99"]
+    heads += ["in the process p50 / p99", "span inflated by", "data after its deadline", "failed"]
     return joined([details("All calls", table(heads, rows, "upstreams", names=2), more)])
 
 

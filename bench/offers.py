@@ -1,0 +1,104 @@
+"""What is claimed of offers: `greenlane demo offers` in the bad region, and offers' added wait against the twin in Go.
+
+Questions: does one change of pricingservice keep the offers that the stock server misses; and do I/O endpoints wait
+less than in a Go program with the same work on one core? Expected: the stock server (gevent) makes 99.5 % of bike and
+scooter offers within 500 ms or fewer, with p99 twice and p99.9 three times the p95; permits, and a lane, miss at most 3
+of 60,000, with p99.9 within 1.3 times p95; offers' added wait at p99 is at most a fifth of the twin's.
+
+Short by default: a claim about 60,000 offers takes 25 minutes a contender (`OFFERS_PROVE=long make prove ARGS="--only
+offers"`); fewer are held to the same share. It wants Go, and runs the checkout's systems/offers (README.md there).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.claims import Claim, of_verdicts
+from greenlane.errors import PlatformError
+from greenlane.lab.run.sources import digest
+from greenlane.lab.run.talk import Talk
+
+REPETITIONS = 3
+_FIXES = ("gevent", "greenlane", "greenlane-soft")
+_TWIN = ("greenlane", "go")
+_UTILISATIONS = (0.7, 0.8, 0.9)
+#: A run of each fix: as many repetitions make the claim.
+_SHORT_S, _LONG_S, _QUICK_S = 60.0, 520.0, 3.0
+_ADDED_S = 30.0
+_SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "offers"
+
+
+def expected_s(quick: bool) -> float:
+    """How long the runs take on an idle machine."""
+    run = _ready()
+    with_twin_s = (_QUICK_S if quick else _ADDED_S) * len(_UTILISATIONS) + 26
+    return run.minutes(_options(quick, Path())) * 60 + len(_TWIN) * with_twin_s * (1 if quick else REPETITIONS)
+
+
+def installed() -> None:
+    """Raises PlatformError when the machine has no Go."""
+    if shutil.which("go") is None:
+        raise PlatformError("prove offers", name="go", value="", rule="on PATH", hint="scripts/toolchain go")
+
+
+def sources() -> str:
+    """Of all that its result depends on, sixteen digits."""
+    parts = ("offers/**/*.py", "go/**/*.go", "go/go.*", "table/*.toml")
+    paths = sorted(path for part in parts for path in _SYSTEM.glob(part))
+    return digest(*(path.read_bytes() for path in paths), _length().encode())
+
+
+def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
+    """Runs everything; gives verdicts as they can be stored."""
+    run = _ready()
+    from offers.demo import added
+    from offers.demo.options import bad
+    from offers.demo.verdicts import verdicts_of
+    from offers.table import read
+
+    with tempfile.TemporaryDirectory(prefix="gl-prove-") as folder:
+        options = _options(quick, Path(folder))
+        verdicts = verdicts_of(run.run(options, talk), bad(read().regions))
+        verdicts += added.verdicts_of(added.run(_beside_the_twin(quick, Path(folder)), talk))
+    return [one.row() for one in verdicts]
+
+
+def claims(verdicts: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """What is claimed of them."""
+    return of_verdicts("offers", verdicts, digits=4)
+
+
+def _options(quick: bool, out: Path) -> Any:
+    from offers.demo.options import Options, bad
+    from offers.table import read
+
+    seconds = _QUICK_S if quick else _LONG_S if _length() == "long" else _SHORT_S
+    repetitions = 1 if quick else REPETITIONS
+    regions = (bad(read().regions),)
+    return Options(contenders=_FIXES, regions=regions, seconds=seconds, repetitions=repetitions, out=out)
+
+
+def _beside_the_twin(quick: bool, out: Path) -> Any:
+    from dataclasses import replace
+
+    seconds = _QUICK_S if quick else _ADDED_S
+    return replace(_options(quick, out), contenders=_TWIN, seconds=seconds, utilisations_frac=_UTILISATIONS)
+
+
+def _length() -> str:
+    return os.environ.get("OFFERS_PROVE", "short")
+
+
+def _ready() -> Any:
+    """The demo's run, which lies beside the package, in the checkout."""
+    if str(_SYSTEM) not in sys.path:
+        sys.path.insert(0, str(_SYSTEM))
+    from offers.demo import run
+
+    return run

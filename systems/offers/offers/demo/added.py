@@ -1,0 +1,213 @@
+"""What offers wait at pricingservice beyond their own time, at a share of one core.
+
+An offer's own time is what its upstreams take, which follows from its id, and what it takes around them when the
+service has nothing else (the median). The rest is added wait: for the CPU, wherever it queues. Every contender has the
+same endpoints in the same proportions, as many a second as bring it to the same share of the core: the twin in Go does
+less around each request, so it is asked for more of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greenlane.lab import pairs
+from greenlane.lab.interruption import checkpoint
+from greenlane.lab.load.generate import Generated, generate
+from greenlane.lab.load.schedule import Schedule
+from greenlane.lab.run.talk import Talk
+from greenlane.lab.samples import Samples
+from greenlane.lab.statistics import quantile
+from greenlane.lab.verdict import Verdict
+from greenlane.page.quantities import milliseconds
+from offers.children import cpu_ns
+from offers.load import Load, with_riders
+from offers.site import Pricing, Site
+from offers.table import Table
+from offers.upstreams.law import latency_ms
+
+from .options import Options
+from .run import in_turns, written
+from .warm import asked_before
+
+__all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]
+
+Json = dict[str, Any]
+_WARM_S: Final = 4.0
+#: How long the load is sent by which it is learned what the mix costs.
+_COST_S: Final = 8.0
+_ALONE_S: Final = 8.0
+_FIFTH: Final = 0.2
+_RIVAL: Final = "go"
+_OURS: Final = "greenlane"
+_MOST_EXACT: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One run.
+
+    Args:
+        contender, region: whose and where.
+        utilisation_frac: of one core, as it was meant.
+        measured_frac: as it was.
+        scale: of the region's load.
+        seconds: how long.
+        added_ms: of each offer.
+        alone_ms: what offers take around their upstreams when the service has nothing else, the median.
+        own_ms: the median of an offer's own time.
+        errors: offers that were not answered 200.
+        warning: of the generator.
+    """
+
+    contender: str
+    region: str
+    utilisation_frac: float
+    measured_frac: float
+    scale: float
+    seconds: float
+    added_ms: NDArray[np.float64]
+    alone_ms: float
+    own_ms: float
+    errors: int
+    warning: str
+
+
+def run(options: Options, talk: Talk) -> list[Wait]:
+    """Starts everything, measures, ends everything. Blocks."""
+    found: list[Wait] = []
+    region = options.regions[0]
+    with Site(say=talk.progress) as site:
+        for repetition in range(options.repetitions):
+            for contender in in_turns(options.contenders, repetition):
+                talk.progress(f"{contender}: starting")
+                pricing = site.pricing(contender)
+                try:
+                    mine = _waits(site, pricing, region, options, f"{options.seed}-{repetition}", talk)
+                finally:
+                    site.stop(pricing)
+                for wait in mine:
+                    if wait.warning:
+                        talk.say(wait.warning)
+                found += mine
+                raw = [{**vars(one), "added_ms": np.round(one.added_ms, 3).tolist()} for one in found]
+                written(options.out / "run.json", json.dumps(raw))
+    return found
+
+
+def _waits(
+    site: Site, pricing: Pricing, region: str, options: Options, seed: str, talk: Talk
+) -> list[Wait]:  # fmt: skip
+    place, found = site.table.regions[region], []
+
+    def load(seconds: float, scale: float, part: str) -> Load:
+        return with_riders(site.table, place, pricing.address, seconds, f"{seed}-{part}", scale=scale)
+
+    asked_before(site.table, place, pricing)
+    _sent(pricing, load(_WARM_S, 1.0, "warm"))
+    alone = offers_only(load(_ALONE_S, 1.0, "alone"))
+    around, own = around_ms(site.table, alone, _sent(pricing, alone)[0].samples)
+    alone_ms = float(np.median(around))
+    _, full_frac = _sent(pricing, load(_COST_S, 1.0, "cost"))
+    for utilisation_frac in options.utilisations_frac:
+        scale = utilisation_frac / full_frac
+        talk.progress(f"{pricing.contender.name} at {utilisation_frac:g} of a core: {options.seconds:g} s")
+        asked = load(options.seconds, scale, f"{utilisation_frac:g}")
+        sent, measured_frac = _sent(pricing, asked)
+        around, own = around_ms(site.table, asked, sent.samples)
+        wrong = int((sent.samples.status[np.isin(sent.samples.stream, _riders(asked))] != 200).sum())
+        found.append(Wait(
+            pricing.contender.name, region, utilisation_frac, measured_frac, scale, options.seconds,
+            around - alone_ms, alone_ms, float(np.median(own)) + alone_ms, wrong, sent.warning(),
+        ))  # fmt: skip
+    return found
+
+
+def _sent(pricing: Pricing, load: Load) -> tuple[Generated, float]:
+    """What came of it, and the share of one core that it asked pricingservice for: CPU by the seconds of arrivals."""
+    checkpoint()
+    before_ns = cpu_ns(pricing.pids())
+    found = generate(load.plan, arrivals=load.schedule)
+    pricing.check()
+    return found, (cpu_ns(pricing.pids()) - before_ns) / (load.plan.seconds * 1e9)
+
+
+def offers_only(load: Load) -> Load:
+    """The load without everything that is no rider's offer."""
+    mask, schedule = np.isin(load.schedule.stream, _riders(load)), load.schedule
+    return Load(load.plan, Schedule(schedule.at_ns[mask], schedule.stream[mask], schedule.work_ms[mask]))
+
+
+def _riders(load: Load) -> list[int]:
+    """Numbers of the streams of riders' offers: those of direct callers carry another number."""
+    return [at for at, one in enumerate(load.plan.streams) if one.work is not None and one.work.parameter == "id"]
+
+
+def around_ms(table: Table, load: Load, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each rider's offer that was answered: its latency beyond what its upstreams take, and what these take."""
+    around: list[float] = []
+    own: list[float] = []
+    for number in _riders(load):
+        mine = samples.chosen((samples.stream == number) & (samples.status == 200))
+        name = load.plan.streams[number].name
+        upstreams_ms = [_upstreams_ms(table, name, repr(float(request_id))) for request_id in mine.work_ms]
+        around += (mine.latency_ms() - upstreams_ms).tolist()
+        own += upstreams_ms
+    return np.array(around), np.array(own)
+
+
+def _upstreams_ms(table: Table, endpoint: str, request_id: str) -> float:
+    calls = table.endpoints[endpoint].calls
+    return sum(
+        latency_ms(table.upstreams[upstream], f"{request_id}-{number}") for number, upstream in enumerate(calls, 1)
+    )
+
+
+def rows_of(waits: Sequence[Wait]) -> list[Json]:
+    """A row a contender and share; repetitions are pooled. Percentiles are of the added wait."""
+    cells: dict[tuple[float, str], list[Wait]] = {}
+    for one in waits:
+        cells.setdefault((one.utilisation_frac, one.contender), []).append(one)
+    return [_row(runs) for _, runs in sorted(cells.items())]
+
+
+def _row(runs: Sequence[Wait]) -> Json:
+    first, added = runs[0], np.sort(np.concatenate([run.added_ms for run in runs]))
+    seconds = sum(run.seconds for run in runs)
+    return {
+        "contender": first.contender, "region": first.region, "endpoint": "offers, added wait", "stage": "added-wait",
+        "utilisation_frac": first.utilisation_frac,
+        "cpu_utilisation_frac": sum(run.measured_frac for run in runs) / len(runs),
+        "offered_per_s": (len(added) + sum(run.errors for run in runs)) / seconds, "done_per_s": len(added) / seconds,
+        "samples": len(added), "p50_ms": quantile(added, 0.5), "p95_ms": quantile(added, 0.95),
+        "p99_ms": quantile(added, 0.99), "p999_ms": quantile(added, 0.999) if len(added) >= _MOST_EXACT else None,
+        "alone_p50_ms": first.own_ms, "errors": sum(run.errors for run in runs), "lost": 0,
+    }  # fmt: skip
+
+
+def verdicts_of(waits: Sequence[Wait]) -> list[Verdict]:
+    """Ours against the twin in Go at each share; none where one of them did not run."""
+    found = []
+    for utilisation_frac in dict.fromkeys(one.utilisation_frac for one in waits):
+        ours, theirs = ([one for one in waits if one.utilisation_frac == utilisation_frac and one.contender == name]
+                        for name in (_OURS, _RIVAL))  # fmt: skip
+        if ours and theirs:
+            found.append(claimed(utilisation_frac, ours, theirs))
+    return found
+
+
+def claimed(utilisation_frac: float, ours: Sequence[Wait], theirs: Sequence[Wait]) -> Verdict:
+    """Added wait at p99: ours ÷ the twin's."""
+    used = " and ".join(f"{100 * sum(one.measured_frac for one in runs) / len(runs):.0f} %" for runs in (ours, theirs))
+    remark = f"{milliseconds(_p99_ms(ours))} and {milliseconds(_p99_ms(theirs))}, measured at {used} of a core"
+    text = f"offers' added wait at p99, {utilisation_frac:g} of a core, {_OURS} ÷ {_RIVAL}"
+    return Verdict(text, *pairs.ratio(ours, theirs, _p99_ms), "<=", _FIFTH, remark)
+
+
+def _p99_ms(runs: Sequence[Wait]) -> float:
+    return quantile(np.sort(np.concatenate([run.added_ms for run in runs])), 0.99)

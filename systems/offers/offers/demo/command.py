@@ -1,0 +1,106 @@
+"""`greenlane demo offers`: fixes of pricingservice under the same riders, measured side by side; or the page.
+
+    main(argv, out, err) -> exit code      0 well, 1 the run failed, 2 a wrong option, 130 Ctrl-C
+
+Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every poll) and rows.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final, TextIO
+
+from greenlane.errors import SettingsError
+from greenlane.lab.ending import exit_code
+from greenlane.lab.environment import about
+from greenlane.lab.run.talk import LiveTalk
+from offers.table import read
+
+from . import added, tables
+from .options import ATTEMPTED, Options, bad, parse
+from .rows import rows_of
+from .run import run, written
+from .turn import Turn
+from .verdicts import verdicts_of
+
+__all__ = ["SCHEMA", "main"]
+
+SCHEMA: Final = "greenlane.demo-offers/1"
+_PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aiohttp")
+
+
+def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
+    """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
+
+    def demo() -> int:
+        options = parse(argv)
+        if isinstance(options, str):
+            out.write(options)
+            return 0
+        talk = LiveTalk(err, err)
+        if options.page:
+            from .live.command import serve
+
+            return serve(options, talk, out)
+        _prepared(options)
+        return _measured(options, talk, out)
+
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
+
+
+def _prepared(options: Options) -> None:
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        written(options.out / "run.json", "[]")
+    except OSError as error:
+        rule = f"a folder that can be written ({error.strerror})"
+        raise SettingsError("--out", str(options.out), rule, "give another folder", attempted=ATTEMPTED) from None
+
+
+def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
+    turns: list[Turn] = []
+    if options.utilisations_frac:
+        waits = added.run(options, talk)
+        rows, verdicts = added.rows_of(waits), added.verdicts_of(waits)
+    else:
+        turns = run(options, talk)
+        rows, verdicts = rows_of(turns), verdicts_of(turns, bad(read().regions))
+    document = _document(options, rows, [verdict.row() for verdict in verdicts])
+    path = options.out / "rows.json"
+    written(path, json.dumps(document, indent=1))
+    text = tables.shown(rows, verdicts)
+    if options.json:
+        talk.say(text)
+        out.write(json.dumps(document) + "\n")
+    else:
+        talk.progress("")
+        out.write(f"{text}\n")
+        if told := tables.sentence(rows):
+            out.write(f"\n{told}\n")
+    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
+        talk.say(warning)
+    talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
+    return 0
+
+
+def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "environment": {
+            **about(_PACKAGES),
+            "options": {**asdict(options), "out": str(options.out)},
+            "cpu_ms_per_job_of": "pricingservice with all its processes, not offerservice and upstreams",
+            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send",
+            "flicker": "changes of offered modes between a rider's successive polls (every 2 s), per rider-minute",
+            "wasted_cpu": "offers whose upstream calls were made and that no rider saw, at the CPU of an offer alone",
+        },
+        "rows": rows,
+        "verdicts": verdicts,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))

@@ -1,0 +1,166 @@
+"""Everything that runs behind the page: services of both sides, their traffic, who looks at them each second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import aiohttp
+
+from greenlane.errors import GreenlaneError
+from greenlane.lab.interruption import checkpoint
+from offers.children import cpu_ns
+from offers.contenders import FIXES, Fix
+from offers.site import Site
+
+from ..counts import priced
+from .rush import rush
+from .series import KEPT_S, Mark, Series
+from .service import Service
+from .traffic import Drawn, Traffic
+
+__all__ = ["CHANGING", "FIXED", "Show"]
+
+#: The two sides: the one whose fix is switched, and the one that has it from the beginning.
+CHANGING: Final = "changing"
+FIXED: Final = "fixed"
+_LOOK_S: Final = 1.0
+_SETTLED_S: Final = 4.0
+_TIMEOUT_S: Final = 15.0
+
+
+class Show:
+    """Both sides.
+
+    Args:
+        site: with its upstreams.
+        regions: which are shown.
+        bad: the one that is shown first.
+        fix: of the fixed side.
+        say: hears what is being done.
+        cancel, propagate_deadline: of offerservice.
+    """
+
+    def __init__(
+        self, site: Site, regions: Sequence[str], bad: str, fix: Fix, say: Callable[[str], None], *,
+        cancel: bool = False, propagate_deadline: bool = False,
+    ) -> None:  # fmt: skip
+        self.regions, self.bad, self.state = tuple(regions), bad, ""
+        self.session: aiohttp.ClientSession
+        self._site, self._say = site, say
+        # One thread for the processes' whole life: they end with the thread that started them.
+        self._starter = ThreadPoolExecutor(1, "starter")
+        fixes: Mapping[str, Fix] = {CHANGING: "none", FIXED: fix}
+        options = {"cancel": cancel, "propagate_deadline": propagate_deadline}
+        all_services = [
+            Service(site, self._starter, side, region, its, **options)
+            for region in self._bad_first() for side, its in fixes.items()
+        ]  # fmt: skip
+        self.services = {one.name: one for one in all_services}
+        self._series = {name: Series() for name in self.services}
+        self._marks: list[Mark] = []
+        self._number = 0
+        self._began_s = time.monotonic()
+        self._switching: asyncio.Task[None] | None = None
+
+    def _bad_first(self) -> list[str]:
+        return sorted(self.regions, key=lambda region: region != self.bad)
+
+    def start(self) -> None:
+        """Starts all services; blocks.
+
+        Raises:
+            StartFailed: one did not come up.
+        """
+        for service in self.services.values():
+            checkpoint()
+            self._say(f"starting {service.name} ({FIXES[service.fix]}) …")
+            self._starter.submit(service.start).result()
+
+    def close(self) -> None:
+        """No process is started any more; the site ends those that run."""
+        self._starter.shutdown(wait=True, cancel_futures=True)
+
+    async def run(self) -> None:
+        """Traffic and looks, until it is cancelled."""
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as self.session:
+            # Both sides have the same riders, callers and bursts at the same instants.
+            table = self._site.table
+            drawn = {name: Drawn(table, rush(table.regions[name]), f"live-{name}") for name in self.regions}
+            async with asyncio.TaskGroup() as group:
+                for service in self.services.values():
+                    group.create_task(self._traffic(service, drawn[service.region]).run())
+                group.create_task(self._looks())
+
+    def _traffic(self, service: Service, drawn: Drawn) -> Traffic:
+        return Traffic(self.session, drawn, service.offers.url, lambda: service.pricing.address)
+
+    async def _looks(self) -> None:
+        # The first requests of all open their connections.
+        await asyncio.sleep(_SETTLED_S)
+        used_ns: dict[str, tuple[int, int]] = {}
+        next_s = time.monotonic()
+        while True:
+            checkpoint()
+            self._number += 1
+            for service in self.services.values():
+                await self._look(service, used_ns)
+            # What was missed on a busy machine is not made up for.
+            next_s = max(next_s + _LOOK_S, time.monotonic())
+            await asyncio.sleep(next_s - time.monotonic())
+
+    async def _look(self, service: Service, used_ns: dict[str, tuple[int, int]]) -> None:
+        try:
+            async with self.session.get(f"{service.offers.url}/counts") as answer:
+                counts = priced(await answer.json())
+        except (aiohttp.ClientError, TimeoutError):
+            service.check()
+            return
+        now_ns, spent_ns = time.monotonic_ns(), cpu_ns(service.pricing.pids())
+        before_ns, before_spent_ns = used_ns.get(service.name, (now_ns, spent_ns))
+        used_ns[service.name] = now_ns, spent_ns
+        # After a switch they are other processes.
+        share = max(0, spent_ns - before_spent_ns) / max(1, now_ns - before_ns)
+        self._series[service.name].look(self._number, now_ns / 1e9 - self._began_s, counts, share)
+
+    def switch(self, fix: Fix) -> bool:
+        """Begins to switch the changing side, region by region, the bad one first; False while it is being switched."""
+        if self._switching is not None and not self._switching.done():
+            return False
+        self._switching = asyncio.create_task(self._switched(fix))
+        return True
+
+    async def _switched(self, fix: Fix) -> None:
+        try:
+            for region in self._bad_first():
+                service = self.services[f"{CHANGING}/{region}"]
+                if service.fix == fix:
+                    continue
+                self.state = f"{region}: {FIXES[fix]} is started and warmed while {FIXES[service.fix]} serves"
+                await service.switch(fix)
+                self._series[service.name].switched()
+                self._marks.append(Mark(time.monotonic() - self._began_s, region, fix))
+            self.state = ""
+        except GreenlaneError as error:
+            self.state = f"{fix} did not start; nothing has changed"
+            self._say(str(error))
+
+    def since(self, number: int) -> dict[str, Any]:
+        """What the page shows, with rows of looks after this number."""
+        now_s = time.monotonic() - self._began_s
+        return {
+            "number": self._number, "now_s": round(now_s, 2), "state": self.state,
+            "sides": {
+                side: {region: self._of(f"{side}/{region}") for region in self.regions} for side in (CHANGING, FIXED)
+            },
+            "rows": {name: series.since(number) for name, series in self._series.items()},
+            "marks": [vars(mark) for mark in self._marks if mark.at_s > now_s - KEPT_S],
+        }  # fmt: skip
+
+    def _of(self, name: str) -> dict[str, str]:
+        fix = self.services[name].fix
+        return {"fix": fix, "contender": FIXES[fix]}

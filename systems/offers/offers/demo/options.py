@@ -1,0 +1,139 @@
+"""The demo's command line: `greenlane demo offers [options]`. A wrong value is a SettingsError, exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from greenlane.lab.arguments import Parser, Values
+from offers.contenders import CONTENDERS, FIXES
+from offers.table import Region, read
+
+__all__ = ["ATTEMPTED", "Options", "bad", "parse"]
+
+ATTEMPTED: Final = "run the offers demo"
+_VALUES: Final = Values(ATTEMPTED, "greenlane demo offers --help lists every option")
+_UNSAID: Final = ("none", "permits")
+_LAST_PORT: Final = 65_535
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be run.
+
+    Args:
+        contenders: who serves pricingservice, in the order of the tables.
+        regions: measured one after the other; the page shows them beside each other.
+        seconds: of riders in each run, after the warm-up.
+        repetitions: interleaved runs that make up a row.
+        utilisations_frac: shares of one core at which I/O endpoints' added wait is measured; empty = offers are.
+        cancel: offerservice ends calls whose offer came too late.
+        propagate_deadline: it tells pricingservice how long it will wait.
+        seed: of all load.
+        json: one object on stdout in place of the tables.
+        page: serve the page in place of measuring.
+        port: of the page; 0 = a free one.
+        open_s: the page ends after so many seconds; 0 = at Ctrl-C.
+        out: folder of the result.
+    """
+
+    contenders: tuple[str, ...] = tuple(FIXES[fix] for fix in _UNSAID)
+    regions: tuple[str, ...] = ()
+    seconds: float = 30.0
+    repetitions: int = 2
+    utilisations_frac: tuple[float, ...] = ()
+    cancel: bool = False
+    propagate_deadline: bool = False
+    seed: str = "1"
+    json: bool = False
+    page: bool = False
+    port: int = 0
+    open_s: float = 0.0
+    out: Path = Path("out/demo/offers")
+
+
+def parse(argv: Sequence[str]) -> Options | str:
+    """The options, or the text of --help when that was asked for.
+
+    Raises:
+        SettingsError: an unknown option, or a value outside its rule.
+    """
+    regions = read().regions
+    given = _parser(regions).given(argv)
+    if isinstance(given, str):
+        return given
+    default = Options()
+    return Options(
+        contenders=_contenders(given.fix, given.fixes, given.contenders) or default.contenders,
+        regions=_regions(given.region, regions, all_of_them=given.page),
+        seconds=_VALUES.number("--seconds", given.seconds, 1, 3_600),
+        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
+        utilisations_frac=_utilisations(given.utilisations),
+        cancel=given.cancel,
+        propagate_deadline=given.propagate_deadline,
+        seed=given.seed,
+        json=given.json,
+        page=given.page,
+        port=_VALUES.whole("--port", given.port, 0, _LAST_PORT),
+        open_s=_VALUES.number("--open-s", given.open_s, 0, 86_400),
+        out=given.out,
+    )
+
+
+def bad(regions: Mapping[str, Region]) -> str:
+    """The region in which callers come in bursts."""
+    return max(regions.values(), key=lambda region: len(region.bursts)).name
+
+
+def _contenders(fix: str | None, fixes: str | None, contenders: str | None) -> tuple[str, ...]:
+    """In the order of the tables, whatever the order in which they were named."""
+    named: list[str] = []
+    if fix is not None:
+        named += (FIXES[one] for one in _VALUES.names("--fix", fix, tuple(FIXES), at_most=1))  # type: ignore[index]
+    if fixes is not None:
+        named += (FIXES[one] for one in _VALUES.names("--fixes", fixes, tuple(FIXES)))  # type: ignore[index]
+    if contenders is not None:
+        named += _VALUES.names("--contenders", contenders, tuple(CONTENDERS))
+    return tuple(name for name in CONTENDERS if name in named)
+
+
+def _regions(text: str | None, regions: Mapping[str, Region], *, all_of_them: bool) -> tuple[str, ...]:
+    if text is not None:
+        return _VALUES.names("--region", text, tuple(regions))
+    return tuple(regions) if all_of_them else (bad(regions),)
+
+
+def _utilisations(text: str | None) -> tuple[float, ...]:
+    if text is None:
+        return ()
+    return tuple(_VALUES.number("--utilisations", part, 0.3, 0.95) for part in text.split(","))
+
+
+def _parser(regions: Mapping[str, Region]) -> Parser:
+    default = Options()
+    parser = Parser(
+        _VALUES,
+        prog="greenlane demo offers",
+        description="Riders poll offerservice, which gives each offer 500 ms and asks pricingservice for bikes and "
+        "scooters: how many offers are missing, under the stock server and with each fix. All runs on this machine and "
+        "ends with the demo.",
+    )
+    add = parser.add_argument
+    add("--fix", help=f"one of {', '.join(FIXES)}")
+    add("--fixes", help=f"some of them, with commas ({','.join(_UNSAID)})")
+    add("--contenders", help=f"by who serves: some of {', '.join(CONTENDERS)}")
+    add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all)")
+    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (30)")
+    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (2)")
+    add("--utilisations", help="such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core")
+    add("--cancel", action="store_true", help="offerservice ends calls that came too late")
+    add("--propagate-deadline", action="store_true", help="offerservice tells pricingservice how long it will wait")
+    add("--seed", default=default.seed, help="of all load (1)")
+    add("--json", action="store_true", help="one JSON object on stdout in place of the table")
+    add("--page", action="store_true", help="serve the page: stock and fixed side by side, the fix switched live")
+    add("--port", default=str(default.port), help="of the page (a free one)")
+    add("--open-s", default=f"{default.open_s:g}", help="the page ends after so many seconds (0 = at Ctrl-C)")
+    add("--out", type=Path, default=default.out, help=f"folder for raw results and rows ({default.out})")
+    return parser

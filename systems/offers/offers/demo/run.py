@@ -1,0 +1,64 @@
+"""What is measured, in which order: contenders take turns, so that none has the machine's better hour."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from greenlane.lab.run.talk import Talk
+from offers.site import Site
+
+from .options import Options
+from .turn import WARM_S, Turn, summary, turn
+
+__all__ = ["in_turns", "minutes", "run", "written"]
+
+#: Start, offers by themselves, drain of each run.
+_BESIDE_S = WARM_S + 10.0
+_SITE_S = 4.0
+
+
+def run(options: Options, talk: Talk) -> list[Turn]:
+    """Starts everything, measures, ends everything. Raw runs are written as soon as they are there."""
+    talk.say(f"about {max(1, round(minutes(options)))} min")
+    found: list[Turn] = []
+    with Site(say=talk.progress) as site:
+        for repetition in range(options.repetitions):
+            for region in options.regions:
+                for contender in in_turns(options.contenders, repetition):
+                    found.append(
+                        turn(
+                            site, contender, region, options.seconds, f"{options.seed}-{repetition}", talk,
+                            cancel=options.cancel, propagate_deadline=options.propagate_deadline,
+                        )
+                    )  # fmt: skip
+                    written(options.out / "run.json", json.dumps([summary(one) for one in found]))
+                    talk.say(_said(found[-1]))
+    return found
+
+
+def in_turns(contenders: Sequence[str], repetition: int) -> list[str]:
+    """Everybody is first once."""
+    at = repetition % len(contenders)
+    return [*contenders[at:], *contenders[:at]]
+
+
+def minutes(options: Options) -> float:
+    """How long it takes on an idle machine."""
+    runs = len(options.contenders) * len(options.regions) * options.repetitions
+    return (_SITE_S + runs * (options.seconds + _BESIDE_S)) / 60
+
+
+def _said(found: Turn) -> str:
+    counts = found.counts
+    return f"{found.contender} in {found.region}: {counts.made:,} of {counts.ended:,} bike and scooter offers in time"
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

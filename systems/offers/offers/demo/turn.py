@@ -1,0 +1,185 @@
+"""One contender's turn in one region: it starts, is warmed, serves riders and callers, and is looked at meanwhile."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from greenlane.lab.interruption import checkpoint
+from greenlane.lab.run.talk import Talk
+from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
+from offers.load import OFFERS, direct
+from offers.site import Offerservice, Pricing, Site
+
+from .callers import Callers
+from .counts import Counts, priced
+from .riders import Poll, Riders
+from .warm import asked_before, offer_cpu_ms
+
+__all__ = ["WARM_S", "Turn", "Used", "turn"]
+
+#: Bursts are learned, connections opened, caches filled: not counted.
+WARM_S: Final = 3.0
+#: Offers by themselves.
+_ALONE_S: Final = 2.0
+#: Shorter runs show that everything works, and no figures.
+_FROM_S: Final = 10.0
+_DRAIN_S: Final = 30.0
+_LOOK_S: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Used:
+    """What pricingservice with all its processes used between two instants.
+
+    Args:
+        cpu_ns: CPU time.
+        wall_ns: between the instants.
+        core_wait_ns: how long its threads could have run and others had the cores.
+        machine_ns: CPU time of the whole machine.
+        pss_mb: memory at the end, shared pages divided.
+        processes: how many.
+    """
+
+    cpu_ns: int
+    wall_ns: int
+    core_wait_ns: int
+    machine_ns: int
+    pss_mb: float
+    processes: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What came of it, between the warm-up and the end.
+
+    Args:
+        contender, region: whose and where.
+        seconds: how long.
+        counts: offerservice's, of the modes that are priced.
+        polls: of riders.
+        others: kind -> (status, latency in ms) of each request of the direct callers.
+        used: by pricingservice.
+        offer_cpu_ms: what one offer costs pricingservice when it has nothing else.
+        offers_worked: how many offers' worth of upstream calls pricingservice has made.
+        offers_direct: of them, for direct callers.
+        warning: of the generator.
+    """
+
+    contender: str
+    region: str
+    seconds: float
+    counts: Counts
+    polls: list[Poll]
+    others: dict[str, list[tuple[int, float]]]
+    used: Used
+    offer_cpu_ms: float
+    offers_worked: float
+    offers_direct: int
+    warning: str
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Everything cumulative at one instant."""
+
+    at_ns: int
+    counts: Counts
+    cpu_ns: int
+    core_wait_ns: int
+    machine_ns: int
+    calls: dict[str, int]
+
+
+def turn(
+    site: Site, contender: str, region: str, seconds: float, seed: str, talk: Talk, *,
+    cancel: bool = False, propagate_deadline: bool = False,
+) -> Turn:  # fmt: skip
+    """One run: blocks for start, warm-up, its seconds and the drain. A short run is warmed for as long as it takes.
+
+    Raises:
+        StartFailed: a part did not come up, or did not stay.
+        HostError: the load could not be sent.
+    """
+    talk.progress(f"{contender} in {region}: starting")
+    pricing = site.pricing(contender)
+    offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
+    try:
+        alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
+        if seconds >= _FROM_S:
+            asked_before(site.table, site.table.regions[region], pricing)
+        return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
+    finally:
+        site.stop(offers, pricing)
+
+
+def _under_load(
+    site: Site, pricing: Pricing, offers: Offerservice, region: str, seconds: float, seed: str, talk: Talk,
+    alone_ms: float,
+) -> Turn:  # fmt: skip
+    place, warm_s = site.table.regions[region], min(WARM_S, seconds)
+    callers = Callers(direct(site.table, place, pricing.address, warm_s + seconds, seed))
+    riders = Riders(offers.url, region, seed, place.riders_per_s, warm_s + seconds)
+    callers.start()
+    riders.start()
+    try:
+        _wait(riders.began_s + warm_s, pricing, callers)
+        before = _look(site, pricing, offers)
+        talk.progress(f"{pricing.contender.name} in {region}: {seconds:g} s")
+        _wait(riders.began_s + warm_s + seconds, pricing, callers)
+        after, pids = _look(site, pricing, offers), pricing.pids()
+        used = Used(
+            after.cpu_ns - before.cpu_ns, after.at_ns - before.at_ns, max(0, after.core_wait_ns - before.core_wait_ns),
+            after.machine_ns - before.machine_ns, pss_mb(pids), len(pids),
+        )  # fmt: skip
+        _drained(pricing, callers, riders)
+    finally:
+        riders.stop()
+    found = callers.found
+    samples = found.samples.chosen(found.samples.scheduled_ns >= warm_s * 1e9)
+    others: dict[str, list[tuple[int, float]]] = {}
+    for number, status, latency_ms in zip(samples.stream, samples.status, samples.latency_ms(), strict=True):
+        kind = site.table.endpoints[samples.streams[number]].kind
+        others.setdefault(kind, []).append((int(status), float(latency_ms)))
+    asked = [samples.streams[number] for number in samples.stream]
+    worked = {name: after.calls.get(name, 0) - before.calls.get(name, 0) for name in OFFERS}
+    return Turn(
+        pricing.contender.name, region, seconds, after.counts.since(before.counts),
+        [poll for poll in riders.polls if poll.due_s >= warm_s], others, used, alone_ms,
+        sum(calls / len(site.table.endpoints[name].calls) for name, calls in worked.items()),
+        sum(asked.count(name) for name in OFFERS), found.warning(),
+    )  # fmt: skip
+
+
+def _look(site: Site, pricing: Pricing, offers: Offerservice) -> _Look:
+    counts, pids = priced(offers.counts()), pricing.pids()
+    return _Look(
+        time.monotonic_ns(), counts, cpu_ns(pids), core_wait_ns(pids), machine_busy_ns(), site.upstream_calls()
+    )
+
+
+def _wait(until_s: float, pricing: Pricing, callers: Callers) -> None:
+    while (left_s := until_s - time.monotonic()) > 0:
+        checkpoint()
+        pricing.check()
+        callers.join(min(left_s, _LOOK_S))
+
+
+def _drained(pricing: Pricing, callers: Callers, riders: Riders) -> None:
+    until_s = time.monotonic() + _DRAIN_S
+    while not (riders.join(_LOOK_S) and callers.join(_LOOK_S)) and time.monotonic() < until_s:
+        checkpoint()
+        pricing.check()
+
+
+def summary(found: Turn) -> dict[str, Any]:
+    """Of one run, for the file of raw results."""
+    made = [[poll.rider, round(poll.due_s, 3), round(poll.took_ms, 2), list(poll.made), dict(poll.missing)]
+            for poll in found.polls]  # fmt: skip
+    return {
+        "contender": found.contender, "region": found.region, "seconds": found.seconds,
+        "counts": {**vars(found.counts), "buckets": sorted(found.counts.buckets.items())},
+        "polls": made, "others": found.others, "used": vars(found.used), "offer_cpu_ms": found.offer_cpu_ms,
+        "offers_worked": found.offers_worked, "offers_direct": found.offers_direct, "warning": found.warning,
+    }  # fmt: skip
