@@ -206,14 +206,15 @@ function turnTo(where) {
 }
 
 function controls() {
-  buttons("regions", facts.regions, name => name === facts.bad ? `${name} (bad)` : name, region, turnTo);
+  buttons("regions", facts.regions, name => facts.bursty.includes(name) ? `${name} (bad)` : name, region, turnTo);
   buttons("fixes", facts.fixes, name => FIX_NAMES[name], facts.sides.changing[region].fix, send);
   for (const button of find("fixes").querySelectorAll("button")) button.disabled = Boolean(facts.state);
   for (const side of Object.keys(SIDES)) phones[side].contender.textContent = `${FIX_NAMES[facts.sides[side][region].fix]}`;
   const cpu = Object.keys(SIDES).map(side => facts.regions.reduce((sum, where) => sum + (last(side, where).cpu_frac || 0), 0));
   find("said").textContent = facts.state || `the same riders on both services; left ${(100 * cpu[0]).toFixed(0)} %, right ${(100 * cpu[1]).toFixed(0)} % of a core`;
-  find("foot").textContent = `Each region has a pricingservice of its own on either side, asked by ${facts.polls_per_s} polls a second and by a few other callers; `
-    + `in ${facts.bad} these come in bursts, every ${facts.burst_every_s} s here. Measured figures: greenlane demo offers without --page, one region and fix at a time.`;
+  find("foot").textContent = `Each region has a pricingservice of its own on either side, asked by ${facts.polls_per_s} polls a second and by a few other callers`
+    + facts.bursty.map(name => `; in ${name} these come in bursts, every ${facts.burst_every_s} s here`).join("") + ". "
+    + `Measured figures: greenlane demo offers without --page, one region and fix at a time.`;
 }
 
 async function send(fix) {
@@ -229,7 +230,7 @@ async function look() {
     for (const [name, more] of Object.entries(facts.rows)) {
       rows[name] = [...(rows[name] || []), ...more].filter(row => row.t >= now_s - facts.kept_s - 2);
     }
-    if (!region) turnTo(facts.bad); else { controls(); draw(); }
+    if (!region) turnTo(facts.first); else { controls(); draw(); }
   } catch { find("said").textContent = "the demo has ended"; }
 }
 
