@@ -105,6 +105,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/python scripts/scenarios_page.py --check
 	$(FEED_PYTHON) -m feed.docs --check
 	$(POS_PYTHON) -m pos.docs --check
+	$(OFFERS_PYTHON) -m offers.reasoning --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
@@ -125,12 +126,13 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's and pos' pages from results
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's, pos' and offers' pages from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(FEED_PYTHON) -m feed.docs
 	$(POS_PYTHON) -m pos.docs
+	$(OFFERS_PYTHON) -m offers.reasoning
 
 wheel: build ## a release wheel in dist/
 	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python

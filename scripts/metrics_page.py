@@ -42,7 +42,7 @@ One list of names for Prometheus and OpenTelemetry. A name, once released, keeps
 | Prometheus, `greenlane work` | `task_metrics = "127.0.0.1:9109"`; orders, and each upstream key by the label `key` |
 | Prometheus, any recorded process | `greenlane.export.prometheus.render({}, recorder=Recorder(), labels={...})` on a path of yours |
 | OpenTelemetry metrics | `greenlane.export.otel.observe()`; the extra `greenlane[otel]` |
-| OpenTelemetry spans | `provider.add_span_processor(greenlane.export.otel.SpanTimes())` |
+| OpenTelemetry spans | in a process that is recorded, by themselves ([traces](tracing.md)) |
 
 ```python
 from greenlane._native import Recorder

@@ -14,8 +14,10 @@ import pytest
 from greenlane import phase
 from greenlane._native import Recorder
 from greenlane.errors import HostError
-from greenlane.export import otel
+from greenlane.export import blame_spans, otel
 from greenlane.metrics import ATTRIBUTES, COUNTERS
+from greenlane.record import Recording, open_recording
+from tests.recordings import slow_offer
 
 trace = pytest.importorskip("opentelemetry.sdk.trace")
 metrics = pytest.importorskip("opentelemetry.sdk.metrics")
@@ -28,6 +30,8 @@ from opentelemetry.trace import SpanKind  # noqa: E402
 pytestmark = pytest.mark.measured
 
 BLOCKED_S = 0.02
+#: What turns a recording's times into dates.
+DATED_NS = 1_700_000_000_000_000_000
 COMPUTED_S = 0.005
 
 
@@ -90,6 +94,102 @@ def test_a_server_span_says_where_its_time_went(telemetry: Telemetry, recorder: 
     assert set(parts) == {"cpu", "io", "wait"}
     assert parts["io"].sum == pytest.approx(told["greenlane.io_ms"] / 1000)
     assert parts["io"].attributes["http.route"] == "/bikes"
+
+
+def test_the_recording_knows_its_jobs_traces_and_sends_what_they_waited_after_them(
+    telemetry: Telemetry, recorder: Recorder, tmp_path: Path
+) -> None:
+    job = recorder.open(clock="handler")
+    recorder.name("GET /bikes")
+    with telemetry.tracer.start_as_current_span("GET", kind=SpanKind.SERVER) as span:
+        # The outermost server span counts.
+        with telemetry.tracer.start_as_current_span("inside", kind=SpanKind.SERVER):
+            now_ns = time.monotonic_ns()
+            recorder.leave(phase.Kind.SOCKET)
+            time.sleep(BLOCKED_S)
+            recorder.enter()
+            recorder.call(now_ns, time.monotonic_ns(), time.monotonic_ns(), 0, "eta:1", "GET /eta", 0, 5_000_000)
+    recorder.close(job)
+    recorder.stop()
+    recording = open_recording(tmp_path)
+    [row] = recording.jobs
+    context = span.get_span_context()
+    assert (row.trace_id, row.span_id) == (context.trace_id, context.span_id)
+
+    sent = InMemorySpanExporter()
+    assert blame_spans.send(_dated(recording), [row, row._replace(trace_id=0)], sent) == 1
+    [told] = sent.get_finished_spans()
+    assert told.parent is not None and told.context is not None
+    assert (told.context.trace_id, told.parent.span_id) == (context.trace_id, context.span_id)
+    assert (told.name, told.resource.attributes["service.name"]) == ("eta:1 GET /eta", "greenlane")
+    assert told.attributes is not None
+    assert told.attributes["greenlane.upstream_ms"] == 5
+    assert told.attributes["greenlane.factor"] >= BLOCKED_S * 1000 / 5
+    begun_ns, ended_ns = told.start_time or 0, told.end_time or 0
+    assert ended_ns - begun_ns == recording.calls[0].to_ns - recording.calls[0].from_ns
+    assert begun_ns == recording.calls[0].from_ns + DATED_NS
+
+
+def _dated(recording: Recording) -> Recording:
+    """With what a whole process says of itself: when it was."""
+    about: dict[str, object] = {"started_ns": 0, "started_unix_ns": DATED_NS}
+    recording.processes = [process._replace(about=about) for process in recording.processes]
+    return recording
+
+
+def test_who_made_a_job_wait_is_a_span_of_its_trace() -> None:
+    slow = Recording(slow_offer())
+    sent = InMemorySpanExporter()
+    assert blame_spans.send(_dated(slow), slow.jobs, sent) == 2
+    by_name = {span.name: dict(span.attributes or {}) for span in sent.get_finished_spans()}
+    assert by_name["wait: loop"] == {
+        "greenlane.wait.kind": "loop",
+        "greenlane.wait_ms": 5189.0,
+        "greenlane.culprit": "GET /v1/receipts/month",
+        "greenlane.culprits": ("GET /v1/receipts/month 5189.0 ms",),
+    }
+    call = by_name["routing:80 GET /routing"]
+    assert (call["greenlane.upstream_ms"], call["greenlane.wire_ms"], call["greenlane.seen_ms"]) == (110, 111, 5300)
+    assert (call["greenlane.factor"], call["greenlane.culprit"]) == (48.18, "GET /v1/receipts/month")
+
+
+PROVIDER = """
+import sys
+from greenlane.bootstrap_recording import start_recording
+from greenlane.settings import Settings
+running = start_recording(Settings(record_folder=sys.argv[1]))
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
+from greenlane.export import otel
+
+def told(*processors):
+    spans = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    for processor in (*processors, SimpleSpanProcessor(spans)):
+        provider.add_span_processor(processor)
+    job = running.recorder.open()
+    with provider.get_tracer("a").start_as_current_span("GET", kind=SpanKind.SERVER) as span:
+        pass
+    running.recorder.close(job)
+    return span, dict(spans.get_finished_spans()[0].attributes)
+
+span, attributes = told()
+assert "greenlane.cpu_ms" in attributes, attributes
+again, attributes = told(otel.SpanTimes())
+assert "greenlane.cpu_ms" in attributes and not hasattr(again.end.original, "original")
+running.end()
+assert told()[1] == {}
+from greenlane.record import open_recording
+jobs = open_recording(sys.argv[1]).jobs
+assert [job.trace_id for job in jobs] == [one.get_span_context().trace_id for one in (span, again)], jobs
+"""
+
+
+@pytest.mark.slow
+def test_a_recorded_process_tells_its_spans_without_a_word_in_the_program(run_python: Any, tmp_path: Path) -> None:
+    run_python(PROVIDER, str(tmp_path / "parts"))
 
 
 @pytest.mark.parametrize("kind", [SpanKind.CLIENT, SpanKind.INTERNAL])

@@ -15,6 +15,7 @@ class Call(NamedTuple):
     upstream: str
     operation: str
     outcome: int
+    own_ns: int = 0
 
     @property
     def told(self) -> tuple[str, str, int]:

@@ -26,7 +26,11 @@ OK, ERROR, TIMEOUT = 0, 1, 2
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """/now/…; /late/… after DELAY_S; /drops/… five bytes, DELAY_S before each; /away redirects to /now/1."""
+    """Answers by the first part of the path.
+
+    /now/…; /late/… after DELAY_S; /drops/… five bytes, DELAY_S before each; /timed/… tells its own clock; /away
+    redirects to /now/1.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -43,6 +47,8 @@ class Upstream(http.server.BaseHTTPRequestHandler):
         body = b"bikes"
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        if kind == "timed":
+            self.send_header("Server-Timing", 'db;desc="a, total;dur=9";dur=3.5, total;dur=110.25')
         self.end_headers()
         if kind == "drops":
             for byte in body:
@@ -136,6 +142,13 @@ def test_a_request_is_one_call_of_the_outermost_client(client: Client, heard: He
     assert call.told == (f"127.0.0.1:{port}", "GET /now/*", OK)
     assert before_ns <= call.from_ns < call.to_ns <= time.monotonic_ns()
     assert call.deadline_ns == call.from_ns + 7 * 10**9
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_upstreams_own_clock_is_taken_up_where_its_reply_says_it(client: Client, heard: Heard, port: int) -> None:
+    for path in ("timed/1", "now/1"):
+        assert client(f"http://127.0.0.1:{port}/{path}", 7) == b"bikes"
+    assert [call.own_ns for call in heard.calls] == [110_250_000, 0]
 
 
 @pytest.mark.parametrize("client", [with_requests, with_httpx, with_aiohttp])

@@ -115,8 +115,8 @@ def told(recording: Recording, job: Job, calls: Iterable[Call]) -> Iterator[Told
     for each in recording.segments(job.process, job.job):
         if each.state == "wait" and each.to_ns - each.from_ns >= _LEAST_NS:
             found = recording.culprits(job.process, job.job, each.from_ns, each.to_ns)
-            said = {"greenlane.wait.kind": each.kind, "greenlane.wait_ms": (each.to_ns - each.from_ns) / 1e6}
-            yield Told(f"wait: {each.kind}", each.from_ns, each.to_ns, {**said, **_blamed(found)})
+            said = {"greenlane.wait_ms": (each.to_ns - each.from_ns) / 1e6, **_blamed(found)}
+            yield Told(f"wait: {each.kind}", each.from_ns, each.to_ns, {"greenlane.wait.kind": each.kind, **said})
 
 
 def _call(recording: Recording, job: Job, call: Call) -> Told:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from greenlane.errors import GreenlaneError
 
@@ -30,7 +30,8 @@ _HINT: Final = "install Go: scripts/toolchain go names the command"
 class BuildError(GreenlaneError):
     """The Go programs could not be built."""
 
-    code = "offers-build"
+    code: ClassVar[str] = "offers-build"
+    exit_code: ClassVar[int] = 2
 
 
 def program(name: str) -> Path:

@@ -7,6 +7,8 @@
 | `lane` | `greenlane-soft` | `greenlane serve`: two workers behind one queue, one of them kept for offers |
 | `dedicated` | `dedicated` | the article's: a second stock gunicorn, which offerservice asks for bikes and scooters |
 | | `go` | pricingservice in Go on one core (GOMAXPROCS=1), endpoint for endpoint with the same work |
+| | `go-heavy-1` | the same, and of its heavy and mixed requests one computes at a time: permits by hand |
+| | `go-2p` | the same on two cores (GOMAXPROCS=2), which is no one-worker comparison |
 """
 
 from __future__ import annotations
@@ -91,9 +93,12 @@ def lanes(table: Table) -> str:
     return f"[lanes.offers]\nmatch = [{paths}]\nprocesses = 1\npriority = 10\n"
 
 
-def _twin(place: Place) -> list[str]:
-    flags = {"-listen": place.address, "-upstreams": place.upstreams, "-table": str(place.tables)}
-    return [str(place.twin()), *(part for flag in flags.items() for part in flag)]
+def _twin(*options: str) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        flags = {"-listen": place.address, "-upstreams": place.upstreams, "-table": str(place.tables)}
+        return [str(place.twin()), *(part for flag in flags.items() for part in flag), *options]
+
+    return command
 
 
 _GEVENT: Final = _gunicorn("--worker-class", "gevent")
@@ -102,7 +107,10 @@ _ALL: Final = (
     Contender("greenlane", _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker", "--threads", "64")),
     Contender("greenlane-soft", _serve),
     Contender("dedicated", _GEVENT, servers=2),
-    Contender("go", _twin, env={"GOMAXPROCS": "1"}, is_go=True),
+    Contender("go", _twin(), env={"GOMAXPROCS": "1"}, is_go=True),
+    # What its developers would tune.
+    Contender("go-heavy-1", _twin("-heavy-at-once", "1"), env={"GOMAXPROCS": "1"}, is_go=True),
+    Contender("go-2p", _twin(), env={"GOMAXPROCS": "2"}, is_go=True),
 )
 CONTENDERS: Final[Mapping[str, Contender]] = {one.name: one for one in _ALL}
 #: Fix -> contender.

@@ -43,7 +43,8 @@ def flask(app: Flask) -> None:
     from opentelemetry.instrumentation.flask import FlaskInstrumentor
     from opentelemetry.instrumentation.urllib3 import URLLib3Instrumentor
 
-    FlaskInstrumentor().instrument_app(app, excluded_urls="healthz,ready")
+    instrument_flask: Any = FlaskInstrumentor().instrument_app
+    instrument_flask(app, excluded_urls="healthz,ready")
     URLLib3Instrumentor().instrument(response_hook=_asked)
 
 

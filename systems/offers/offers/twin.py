@@ -40,6 +40,8 @@ TOLD: Final = ("x-work", "x-calls")
 _WORK_MS: Final = 40.0
 _MOST_W: Final = 100.0
 _LEAST_W: Final = 0.001
+# Of each kind at least: one request more or less beside it must not matter.
+_REQUESTS: Final = 30
 # Requests at a time: upstreams' time is most of a request with next to no work.
 _AT_ONCE: Final = 4
 _PATIENCE_S: Final = 60.0
@@ -55,10 +57,11 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """CPU times of one endpoint kind, sums over its endpoints."""
+    """CPU times of one endpoint kind, sums over its requests."""
 
     endpoint: str
-    endpoints: int
+    #: Each endpoint as often as another.
+    requests: int
     #: As the table has it, by w.
     calibrated_ms: float
     #: As the processes took it for the work alone; medians of the rounds.
@@ -141,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Cost(NamedTuple):
-    """CPU of one kind's endpoints asked once each, ms."""
+    """CPU of one kind's requests, ms."""
 
     worked_ms: float
     idle_ms: float
@@ -152,7 +155,7 @@ def _round(services: Sequence[Pricing], endpoints: Sequence[Endpoint], number: i
     _said(f"round {number + 1} …")
     costs = {}
     for kind in KINDS:
-        ours = [one for one in endpoints if one.kind == kind]
+        ours = _asked(endpoints, kind)
         for service in services:
             worked, idle = (_took_ms(service, ours, work_ms) for work_ms in (_WORK_MS, 0.0))
             costs[service.contender.name, kind] = _Cost(worked, idle)
@@ -168,6 +171,11 @@ def _took_ms(service: Pricing, endpoints: Sequence[Endpoint], work_ms: float) ->
     return (cpu_ns(service.pids()) - began_ns) / 1e6
 
 
+def _asked(endpoints: Sequence[Endpoint], kind: str) -> list[Endpoint]:
+    ours = [one for one in endpoints if one.kind == kind]
+    return ours * -(-_REQUESTS // len(ours))
+
+
 def _w(endpoint: Endpoint, work_ms: float) -> float:
     """The w that makes an endpoint compute so much, as precise as it is sent."""
     return round(min(_MOST_W, max(_LEAST_W, work_ms / endpoint.cpu_ms)), 3) if endpoint.cpu_ms else 1.0
@@ -176,7 +184,7 @@ def _w(endpoint: Endpoint, work_ms: float) -> float:
 def _rows(rounds: Sequence[Mapping[tuple[str, str], _Cost]], endpoints: Sequence[Endpoint]) -> list[Row]:
     rows = []
     for kind in KINDS:
-        ours = [one for one in endpoints if one.kind == kind]
+        ours = _asked(endpoints, kind)
         took, around = {}, {}
         for name in CONTENDERS:
             costs = [costs[name, kind] for costs in rounds]
@@ -186,7 +194,7 @@ def _rows(rounds: Sequence[Mapping[tuple[str, str], _Cost]], endpoints: Sequence
         rows.append(
             Row(
                 endpoint=kind,
-                endpoints=len(ours),
+                requests=len(ours),
                 calibrated_ms=round(sum(one.cpu_ms * (_w(one, _WORK_MS) - _w(one, 0)) for one in ours), 1),
                 python_ms=round(took[python], 1),
                 go_ms=round(took[go], 1),
@@ -200,7 +208,7 @@ def _rows(rounds: Sequence[Mapping[tuple[str, str], _Cost]], endpoints: Sequence
 
 def _line(row: Row) -> str:
     return (
-        f"{row.endpoint}: {row.endpoints} endpoints, calibrated {row.calibrated_ms:g} ms, Flask {row.python_ms:g} ms, "
+        f"{row.endpoint}: {row.requests} requests, calibrated {row.calibrated_ms:g} ms, Flask {row.python_ms:g} ms, "
         f"Go {row.go_ms:g} ms ({row.ratio:.3f}); around each {row.python_around_ms:g} and {row.go_around_ms:g} ms\n"
     )
 

@@ -2,7 +2,7 @@
 
 An iteration is a few microseconds of what a pricing service really does. It is counted and never timed, so that whoever
 is slowed down has as much to do as everybody else. JSON and regular expressions take a page of documents in one call
-of C code, which keeps the GIL for up to half a millisecond; the others let it go between iterations.
+of C code, which keeps the GIL for some 0.2 ms; the others let it go between iterations.
 
     python -m offers.work        prints {"burn": 812.4, …}: iterations in one millisecond of a thread's CPU
 """

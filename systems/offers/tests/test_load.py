@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,15 @@ def test_loads_of_two_regions_go_together_each_to_its_address() -> None:
     cpu_ms = sum(load.offered_cpu_ms(KNOWN, part) for part in parts)
     assert load.offered_cpu_ms(KNOWN, whole) == pytest.approx(cpu_ms)
     assert {stream.address for stream in whole.plan.streams} == {f"127.0.0.1:{port}" for port in range(3)}
+
+
+def test_a_lesson_asks_for_each_endpoint_of_the_region_in_turn_and_leaves_it_its_time() -> None:
+    hills = KNOWN.regions["hills"]
+    lesson = load.lesson(KNOWN, hills, ADDRESS, times=3)
+    names = [lesson.plan.streams[number].name for number in lesson.schedule.stream]
+    assert Counter(names) == dict.fromkeys([*load.OFFERS, *KNOWN.rates_per_s(hills)], 3)
+    cpu_s = np.array([KNOWN.endpoints[name].cpu_ms for name in names]) / 1e3
+    assert (np.diff(lesson.schedule.at_ns) / 1e9 > cpu_s[:-1]).all()
+    # Almost the same w each time, and never the same id twice.
+    assert len(set(lesson.schedule.work_ms)) > 50
+    assert ((lesson.schedule.work_ms > 0.9) & (lesson.schedule.work_ms < 1.1)).all()

@@ -135,7 +135,7 @@ def test_connections_to_upstreams_are_kept(running: Running) -> None:
 
 
 def test_the_mix_gives_a_row_of_the_offers_of_each_contender(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--seconds", "1", "--warm", "0.2", "--scale", "0.3"]
+    size = ["--seconds", "1", "--lesson", "0", "--warm", "0.2", "--scale", "0.3"]
     assert main(["--region", "north", "--contenders", "gthread-64", *size, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == "offers.mix/1"

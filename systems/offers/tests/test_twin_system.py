@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,12 @@ def test_programs_end_well_when_they_are_asked_to(site: Site) -> None:
     asked(f"{offers.url}/offers?region=hills&id=r1")
     assert offers.process.end(30.0) == 0
     assert pricing.processes[0].end(30.0) == 0
+
+
+def test_ctrl_c_ends_a_program_with_130(site: Site) -> None:
+    offers = site.offerservice(site.pricing("go", "interrupted"))
+    offers.process.signal(signal.SIGINT)
+    assert offers.process.wait(30.0) == 130
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

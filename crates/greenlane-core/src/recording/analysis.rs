@@ -561,8 +561,7 @@ impl Analysis {
             }
         }
         let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
-        tally
-            .drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
+        tally.drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
         let mut found: Vec<(Text, u64)> = by_name.into_iter().collect();
         found.sort_by(|one, other| {
             let names = (self.texts.get(one.0), self.texts.get(other.0));

@@ -340,7 +340,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
 fn impossible_events_never_panic_and_sums_stay_exact() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let mut jobs = 0;
-    for _ in 0..3_500 {
+    for _ in 0..4_000 {
         let events: Vec<Event> = (0..numbers.below(40))
             .map(|_| hostile_event(&mut numbers))
             .collect();
@@ -349,6 +349,17 @@ fn impossible_events_never_panic_and_sums_stay_exact() {
             let sum = job.account.explained_ns() + job.account.residual_ns;
             assert_eq!(sum, job.end_ns - job.arrival_ns);
             assert!(analysis.segments(job.process, job.job).is_some());
+            let waited: u128 = job.account.wait_ns.iter().map(|&ns| u128::from(ns)).sum();
+            let whole = analysis.culprits(job.process, job.job, 0, u64::MAX);
+            let blamed: u128 = whole.iter().map(|&(_, ns)| u128::from(ns)).sum();
+            assert!(blamed == waited || waited > u128::from(u64::MAX));
+            let middle_ns = job.arrival_ns / 2 + job.end_ns / 2;
+            let halves: u128 = [(0, middle_ns), (middle_ns, u64::MAX)]
+                .iter()
+                .flat_map(|&(from, to)| analysis.culprits(job.process, job.job, from, to))
+                .map(|(_, ns)| u128::from(ns))
+                .sum();
+            assert!(halves == blamed || waited > u128::from(u64::MAX));
             jobs += 1;
         }
         let waits: u128 = analysis

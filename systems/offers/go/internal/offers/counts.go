@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"greenlane/offers/internal/calls"
+	"greenlane/offers/internal/program"
 	"greenlane/offers/internal/table"
 )
 
@@ -30,11 +31,11 @@ type Row struct {
 	Late    int  `json:"late"`
 	Refused int  `json:"refused"`
 	Failed  int  `json:"failed"`
-	// Wasted counts replies of pricingservice that nobody used, and calls that were given up at the cap.
+	// Wasted counts replies of pricingservice that nobody used, and calls that were given up.
 	Wasted int `json:"wasted"`
 	// WastedMs is how long pricingservice had those, as seen from here.
 	WastedMs float64 `json:"wasted_ms"`
-	// Cancelled is those of Wasted that were given up at the cap.
+	// Cancelled is those of Wasted that were given up: at the cap if calls are to be cancelled, else after 20 s.
 	Cancelled int `json:"cancelled"`
 	// Buckets is latencies of pricingservice's replies (200), [upper bound in ms, count], exact to 0.1 %, late ones
 	// included. Calls that were given up are in it at the time they were.
@@ -135,5 +136,5 @@ func (c *counts) serve(w http.ResponseWriter, _ *http.Request) {
 	for at, one := range c.order {
 		rows[at] = one.read()
 	}
-	answer(w, http.StatusOK, map[string][]Row{"modes": rows})
+	program.Answer(w, http.StatusOK, map[string][]Row{"modes": rows})
 }

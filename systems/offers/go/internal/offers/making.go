@@ -50,7 +50,7 @@ type said struct {
 // priceCall is what became of a call of pricingservice.
 type priceCall struct {
 	took time.Duration
-	// answered: 200. expired: 504, it gave up by itself. cancelled: given up here, at the cap.
+	// answered: 200. expired: 504, it gave up by itself. cancelled: given up here, at the cap or when patience ended.
 	answered, expired, cancelled bool
 }
 
@@ -152,7 +152,8 @@ func (s *Service) price(ctx context.Context, mode table.Mode, j *journey) (said,
 		return said{}, priceCall{}, err
 	}
 	reply, err := s.client.Get(ctx, "pricing", to, s.headers(j))
-	call := priceCall{took: reply.Took, answered: err == nil, cancelled: err != nil && ctx.Err() != nil}
+	givenUp := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+	call := priceCall{took: reply.Took, answered: err == nil, cancelled: err != nil && givenUp}
 	var other calls.Status
 	if errors.As(err, &other) {
 		call.took, call.expired = other.Took, other.Code == http.StatusGatewayTimeout

@@ -4,7 +4,6 @@ package offers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -113,14 +112,10 @@ type Made struct {
 	Ms      float64   `json:"ms"`
 }
 
-type failure struct {
-	Error string `json:"error"`
-}
-
 func (s *Service) offers(w http.ResponseWriter, r *http.Request) {
 	j, err := s.read(r)
 	if err != nil {
-		answer(w, http.StatusBadRequest, failure{err.Error()})
+		program.Answer(w, http.StatusBadRequest, program.Failure{Error: err.Error()})
 		return
 	}
 	// What was begun goes on when the rider has gone: as in the article, nobody is told.
@@ -130,7 +125,7 @@ func (s *Service) offers(w http.ResponseWriter, r *http.Request) {
 		ctx, ended = context.WithDeadline(ctx, j.due)
 		defer ended()
 	}
-	answer(w, http.StatusOK, s.collect(ctx, j))
+	program.Answer(w, http.StatusOK, s.collect(ctx, j))
 }
 
 func (s *Service) read(r *http.Request) (*journey, error) {
@@ -202,15 +197,4 @@ func (m *making) outcome(cap <-chan time.Time, over *bool) string {
 		return why(m.err)
 	}
 	return made
-}
-
-func answer(w http.ResponseWriter, status int, said any) {
-	body, err := json.Marshal(said)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header()["Content-Type"] = []string{"application/json"}
-	w.WriteHeader(status)
-	w.Write(body)
 }

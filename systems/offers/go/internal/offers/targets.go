@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"greenlane/offers/internal/program"
 	"greenlane/offers/internal/settings"
 )
 
@@ -51,7 +52,7 @@ type point struct {
 }
 
 func (p *point) read(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, p.targets.Load())
+	program.Answer(w, http.StatusOK, p.targets.Load())
 }
 
 func (p *point) change(w http.ResponseWriter, r *http.Request) {
@@ -64,9 +65,9 @@ func (p *point) change(w http.ResponseWriter, r *http.Request) {
 		checked, err = wanted.check(p.modes)
 	}
 	if err != nil {
-		answer(w, http.StatusBadRequest, failure{"switch pricing: " + err.Error()})
+		program.Answer(w, http.StatusBadRequest, program.Failure{Error: "switch pricing: " + err.Error()})
 		return
 	}
 	p.targets.Store(checked)
-	answer(w, http.StatusOK, checked)
+	program.Answer(w, http.StatusOK, checked)
 }

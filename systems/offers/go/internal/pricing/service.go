@@ -57,18 +57,18 @@ func (s *Service) priced(endpoint *table.Endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, err := read(endpoint.Name, r.URL.Query())
 		if err != nil {
-			answer(w, http.StatusBadRequest, failure{err.Error()})
+			program.Answer(w, http.StatusBadRequest, program.Failure{Error: err.Error()})
 			return
 		}
 		ctx, cancel := until(r)
 		defer cancel()
 		done, err := s.run(ctx, endpoint, asked)
 		if err != nil {
-			answer(w, status(err), failure{err.Error()})
+			program.Answer(w, status(err), program.Failure{Error: err.Error()})
 			return
 		}
 		done.tell(w.Header())
-		answer(w, http.StatusOK, reply(endpoint, asked, done))
+		program.Answer(w, http.StatusOK, reply(endpoint, asked, done))
 	})
 }
 
@@ -84,10 +84,6 @@ type value struct {
 	Endpoint string `json:"endpoint"`
 	ID       string `json:"id"`
 	Value    uint64 `json:"value"`
-}
-
-type failure struct {
-	Error string `json:"error"`
 }
 
 func reply(endpoint *table.Endpoint, asked asked, done *done) any {
@@ -110,15 +106,4 @@ func status(err error) int {
 		return http.StatusGatewayTimeout
 	}
 	return closedByCaller
-}
-
-func answer(w http.ResponseWriter, status int, said any) {
-	body, err := json.Marshal(said)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header()["Content-Type"] = []string{"application/json"}
-	w.WriteHeader(status)
-	w.Write(body)
 }

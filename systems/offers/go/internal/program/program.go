@@ -88,6 +88,3 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, tal
 	}
 	return nil
 }
-
-// Up answers "ok": what a service that is up says of itself.
-func Up(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }

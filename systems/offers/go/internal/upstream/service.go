@@ -3,8 +3,6 @@
 package upstream
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -63,21 +61,16 @@ func (s *Service) of(one table.Upstream) http.Handler {
 		s.count(query.Get("endpoint"))
 		latencyMs := drawn.Lognormal(one.Name, id, one.MedianMs, one.P99Ms, one.AtMostMs)
 		work.Perform("burn", burns)
-		body, err := json.Marshal(reply(one.Name, id))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
+		said := reply(one.Name, id)
 		due := time.Duration(latencyMs * float64(time.Millisecond))
 		select {
 		case <-time.After(due - time.Since(began)):
 		case <-r.Context().Done(): // the caller has gone
 		}
 		own := strconv.FormatFloat(calls.Ms(time.Since(began)), 'f', 3, 64)
-		w.Header()["Content-Type"] = []string{"application/json"}
 		w.Header()["X-Upstream-Ms"] = []string{own}
 		w.Header()["Server-Timing"] = []string{"total;dur=" + own}
-		w.Write(body)
+		program.Answer(w, http.StatusOK, said)
 		tell(r, own)
 	})
 }
@@ -122,12 +115,6 @@ func (s *Service) count(endpoint string) {
 
 func (s *Service) counts(w http.ResponseWriter, _ *http.Request) {
 	s.mutex.Lock()
-	body, err := json.Marshal(map[string]any{"calls": s.calls})
-	s.mutex.Unlock()
-	if err != nil {
-		http.Error(w, fmt.Sprint(err), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(body)
+	defer s.mutex.Unlock()
+	program.Answer(w, http.StatusOK, map[string]any{"calls": s.calls})
 }
