@@ -53,7 +53,7 @@ def test_what_nobody_says_is_the_stock_server_and_permits_where_it_is_bad() -> N
     options = parse([])
     assert isinstance(options, Options)
     assert (options.contenders, options.regions) == (("gevent", "greenlane"), (bad(table.read().regions),))
-    assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (30, 2, False, ())
+    assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (60, 1, False, ())
 
 
 def test_the_page_shows_every_region_unless_some_are_named() -> None:

@@ -41,8 +41,9 @@ class Options:
 
     contenders: tuple[str, ...] = tuple(FIXES[fix] for fix in _UNSAID)
     regions: tuple[str, ...] = ()
-    seconds: float = 30.0
-    repetitions: int = 2
+    # A burst comes once in some half a minute: less has no shape.
+    seconds: float = 60.0
+    repetitions: int = 1
     utilisations_frac: tuple[float, ...] = ()
     cancel: bool = False
     propagate_deadline: bool = False
@@ -125,8 +126,8 @@ def _parser(regions: Mapping[str, Region]) -> Parser:
     add("--fixes", help=f"some of them, with commas ({','.join(_UNSAID)})")
     add("--contenders", help=f"by who serves: some of {', '.join(CONTENDERS)}")
     add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all)")
-    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (30)")
-    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (2)")
+    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (60)")
+    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (1)")
     add("--utilisations", help="such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core")
     add("--cancel", action="store_true", help="offerservice ends calls that came too late")
     add("--propagate-deadline", action="store_true", help="offerservice tells pricingservice how long it will wait")
