@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from offers import site, table
-from offers.children import Process
 from offers.contenders import APART, CONTENDERS, Place
 from offers.site import Pricing
 
@@ -43,7 +42,7 @@ def test_the_twin_has_one_core_and_the_same_upstreams(tmp_path: Path) -> None:
 
 def test_a_second_server_is_for_bikes_and_scooters_alone(tmp_path: Path) -> None:
     def running(name: str, *ports: int) -> Pricing:
-        return Pricing(CONTENDERS[name], tuple[Process, ...](), ports, tmp_path)
+        return Pricing(CONTENDERS[name], (), ports, tmp_path)
 
     assert running("gevent", 7000).urls() == {"default": "http://127.0.0.1:7000", "for": {}}
     two = running("dedicated", 7000, 7001)
