@@ -25,7 +25,7 @@ from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
 from offers.demo.tables import sentence, shown, warnings
-from offers.demo.turn import Turn, Used
+from offers.demo.turn import Turn, Used, with_unanswered
 from offers.demo.verdicts import verdicts_of
 
 MODES = ("bikes", "scooters", "walk")
@@ -174,6 +174,12 @@ def test_who_had_no_core_is_told_with_what_to_do() -> None:
     starved = turned("gevent", counted(10), used=Used(15 * 10**9, 30 * 10**9, 3 * 10**9, 6 * 10**10, 60.0, 2))
     (told,) = warnings(rows_of([starved, turned("greenlane", counted(10))]))
     assert told.startswith("gevent in hills: its threads waited 10 % of the time for a core") and "end other" in told
+
+
+def test_a_poll_without_an_answer_is_two_offers_that_failed() -> None:
+    polls = [Poll(0, 1.0, 200.0, MODES), Poll(0, 3.0, 10_000.0, (), {}), Poll(0, 5.0, 510.0, (), {"bikes": "late"})]
+    counts = with_unanswered(counted(2, 1), polls)
+    assert (counts.asked, counts.failed, counts.ended, counts.made) == (5, 2, 5, 2)
 
 
 def test_few_samples_have_no_thousandth() -> None:
