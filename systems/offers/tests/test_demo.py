@@ -62,6 +62,12 @@ def test_the_page_shows_every_region_unless_some_are_named() -> None:
     assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
 
 
+def test_added_wait_is_measured_where_no_burst_fills_the_core() -> None:
+    options = parse(["--utilisations", "0.7,0.9"])
+    assert isinstance(options, Options) and options.utilisations_frac == (0.7, 0.9)
+    assert not table.read().regions[options.regions[0]].bursts
+
+
 def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -> None:
     options = parse(["--fixes", "dedicated,none", "--fix", "lane", "--contenders", "go"])
     assert isinstance(options, Options)
@@ -269,6 +275,20 @@ def answered(asked: load.Load, extra_ms: float, tables: table.Table) -> Any:
     names = tuple(one.name for one in asked.plan.streams)
     status, worker = np.full(len(at_ns), 200, np.int16), np.zeros(len(at_ns), np.int32)
     return Samples(names, stream, at_ns, at_ns, done_ns, done_ns, status, worker, work)
+
+
+def test_a_core_is_filled_with_what_computes_and_nothing_else() -> None:
+    region = table.read().regions["hills"]
+    more = added.filled(region, 3.0)
+    assert more.kinds["heavy"].per_s == 3 * region.kinds["heavy"].per_s
+    assert (more.riders_per_s, more.kinds["light"]) == (region.riders_per_s, region.kinds["light"])
+    assert [one.every_s for one in more.bursts] == [one.every_s / 3 for one in region.bursts]
+    none = added.filled(region, 0.0)
+    assert none.bursts == () and none.kinds["mixed"].per_s == 0
+    # 0.3 without them and 0.5 with four times as many: eight times make 0.7.
+    assert added.fitting(0.7, 0.3, 0.5) == pytest.approx(8.0)
+    with pytest.raises(SettingsError, match=r"more than riders and light requests take here \(0.75 of a core\)"):
+        added.fitting(0.7, 0.75, 0.9)
 
 
 def test_the_twin_is_the_mark_for_added_wait() -> None:
