@@ -87,8 +87,11 @@ def _options(quick: bool, out: Path) -> Any:
 def _beside_the_twin(quick: bool, out: Path) -> Any:
     from dataclasses import replace
 
-    seconds = _QUICK_S if quick else _ADDED_S
-    return replace(_options(quick, out), contenders=_TWIN, seconds=seconds, utilisations_frac=_UTILISATIONS)
+    from offers.demo.options import well
+    from offers.table import read
+
+    options = replace(_options(quick, out), contenders=_TWIN, regions=(well(read().regions),))
+    return replace(options, seconds=_QUICK_S if quick else _ADDED_S, utilisations_frac=_UTILISATIONS)
 
 
 def _length() -> str:

@@ -24,6 +24,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -44,6 +45,8 @@ _ANSWER_S: Final = 10.0
 _GRACE_S: Final = 3.0
 _LOOK_S: Final = 0.5
 _ATTEMPTED: Final = "start offers"
+_ANSWERS: Final = "an answer to GET /healthz"
+_LAST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,11 @@ class Site:
         say: Callable[[str], None] = lambda _: None,
         iterations: Mapping[str, Iterations] | None = None,
     ) -> None:
-        self._temporary = folder is None
         # Absolute: its programs have working directories of their own.
-        self.folder = (folder or Path(tempfile.mkdtemp(prefix="offers-"))).absolute()
         self.tables = (tables or table.folder()).absolute()
         self.table = table.read(self.tables)
+        self._temporary = folder is None
+        self.folder = (folder or Path(tempfile.mkdtemp(prefix="offers-"))).absolute()
         self.iterations: dict[str, Iterations] = dict(iterations or {})
         self._say = say
         self._addresses: dict[str, str] = {}
@@ -165,7 +168,7 @@ class Site:
             names = ",".join(one.name for one in self.table.upstreams.values() if one.language == language)
             self._upstreams[language] = self._upstream(language, port, names)
         for language, process in self._upstreams.items():
-            process.wait_until(lambda port=ports[language]: healthy(port), "an answer to GET /healthz")  # type: ignore[misc]
+            process.wait_until(partial(healthy, ports[language]), _ANSWERS)
 
     def _upstream(self, language: str, port: int, names: str) -> Process:
         if language == "python":
@@ -202,7 +205,7 @@ class Site:
         found = self._launched(CONTENDERS[contender], label or contender, env or {})
         self._started.append(found)
         for process, port in zip(found.processes, found.ports, strict=True):
-            process.wait_until(lambda port=port: healthy(port), "an answer to GET /healthz")  # type: ignore[misc]
+            process.wait_until(partial(healthy, port), _ANSWERS)
         return found
 
     def _launched(self, contender: Contender, label: str, env: Mapping[str, str]) -> Pricing:
@@ -243,7 +246,7 @@ class Site:
         process = Process(argv, pricing.folder / "offerservice.log", {**self._around("go"), **(env or {})})
         found = Offerservice(process, port)
         self._started.append(found)
-        process.wait_until(lambda: healthy(port), "an answer to GET /healthz")
+        process.wait_until(partial(healthy, port), _ANSWERS)
         return found
 
     def _around(self, language: str) -> dict[str, str]:
@@ -315,6 +318,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--propagate-deadline", action="store_true", help="offerservice tells how long it will wait")
     given = parser.parse_args(argv)
     try:
+        if not 0 <= given.port <= _LAST_PORT:
+            raise SettingsError("--port", given.port, f"0 to {_LAST_PORT}; 0 = a free one", attempted=_ATTEMPTED)
         if given.folder is not None and given.folder.exists() and not given.folder.is_dir():
             raise SettingsError("--folder", str(given.folder), "a folder, or a name that is free", attempted=_ATTEMPTED)
         # Asked to end in whatever way, it ends what it has started.

@@ -25,7 +25,7 @@ from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
 from offers.demo.tables import sentence, shown, warnings
-from offers.demo.turn import Turn, Used
+from offers.demo.turn import Turn, Used, with_unanswered
 from offers.demo.verdicts import verdicts_of
 
 MODES = ("bikes", "scooters", "walk")
@@ -53,13 +53,19 @@ def test_what_nobody_says_is_the_stock_server_and_permits_where_it_is_bad() -> N
     options = parse([])
     assert isinstance(options, Options)
     assert (options.contenders, options.regions) == (("gevent", "greenlane"), (bad(table.read().regions),))
-    assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (30, 2, False, ())
+    assert (options.seconds, options.repetitions, options.page, options.utilisations_frac) == (60, 1, False, ())
 
 
 def test_the_page_shows_every_region_unless_some_are_named() -> None:
     every, one = parse(["--page"]), parse(["--page", "--region", "north"])
     assert isinstance(every, Options) and isinstance(one, Options)
     assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
+
+
+def test_added_wait_is_measured_where_no_burst_fills_the_core() -> None:
+    options = parse(["--utilisations", "0.7,0.9"])
+    assert isinstance(options, Options) and options.utilisations_frac == (0.7, 0.9)
+    assert not table.read().regions[options.regions[0]].bursts
 
 
 def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -> None:
@@ -176,6 +182,12 @@ def test_who_had_no_core_is_told_with_what_to_do() -> None:
     assert told.startswith("gevent in hills: its threads waited 10 % of the time for a core") and "end other" in told
 
 
+def test_a_poll_without_an_answer_is_two_offers_that_failed() -> None:
+    polls = [Poll(0, 1.0, 200.0, MODES), Poll(0, 3.0, 10_000.0, (), {}), Poll(0, 5.0, 510.0, (), {"bikes": "late"})]
+    counts = with_unanswered(counted(2, 1), polls)
+    assert (counts.asked, counts.failed, counts.ended, counts.made) == (5, 2, 5, 2)
+
+
 def test_few_samples_have_no_thousandth() -> None:
     (row, _) = rows_of([turned("greenlane", counted(9_999))])
     assert row["p999_ms"] is None and row["nines_is_bound"] and row["flicker_per_minute"] == 0
@@ -263,6 +275,20 @@ def answered(asked: load.Load, extra_ms: float, tables: table.Table) -> Any:
     names = tuple(one.name for one in asked.plan.streams)
     status, worker = np.full(len(at_ns), 200, np.int16), np.zeros(len(at_ns), np.int32)
     return Samples(names, stream, at_ns, at_ns, done_ns, done_ns, status, worker, work)
+
+
+def test_a_core_is_filled_with_what_computes_and_nothing_else() -> None:
+    region = table.read().regions["hills"]
+    more = added.filled(region, 3.0)
+    assert more.kinds["heavy"].per_s == 3 * region.kinds["heavy"].per_s
+    assert (more.riders_per_s, more.kinds["light"]) == (region.riders_per_s, region.kinds["light"])
+    assert [one.every_s for one in more.bursts] == [one.every_s / 3 for one in region.bursts]
+    none = added.filled(region, 0.0)
+    assert none.bursts == () and none.kinds["mixed"].per_s == 0
+    # 0.3 without them and 0.5 with four times as many: eight times make 0.7.
+    assert added.fitting(0.7, 0.3, 0.5) == pytest.approx(8.0)
+    with pytest.raises(SettingsError, match=r"more than riders and light requests take here \(0.75 of a core\)"):
+        added.fitting(0.7, 0.75, 0.9)
 
 
 def test_the_twin_is_the_mark_for_added_wait() -> None:

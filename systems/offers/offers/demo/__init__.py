@@ -3,7 +3,8 @@
 - options, command: the command line
 - run: what is measured, in which order
 - turn: one contender's turn in one region: its processes, load, counts
-- riders: who polls; load: what runs beside; counts: what offerservice has counted between two instants
+- riders: who polls; callers: who asks pricingservice beside them; warm: what every contender has before it is looked at
+- counts: what offerservice has counted between two instants
 - added: what I/O endpoints wait beyond their own time, at a share of one core
 - rows, verdicts, tables: what is said of it
 - live: the page: two services side by side, the fix of one switched while its riders go on

@@ -1,21 +1,23 @@
 """What offers wait at pricingservice beyond their own time, at a share of one core.
 
 An offer's own time is what its upstreams take, which follows from its id, and what it takes around them when the
-service has nothing else (the median). The rest is added wait: for the CPU, wherever it queues. Every contender has the
-same endpoints in the same proportions, as many a second as bring it to the same share of the core: the twin in Go does
-less around each request, so it is asked for more of them.
+service has nothing else (the median). The rest is added wait: for the CPU, wherever it queues. Riders and light
+requests come as their region has them, the same for every contender; what is left of the share is filled with requests
+that compute, in the region's proportions, as many as this contender needs: the twin in Go does less around each request
+and computes more of them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from greenlane.errors import SettingsError
 from greenlane.lab import pairs
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import Generated, generate
@@ -28,10 +30,10 @@ from greenlane.page.quantities import milliseconds
 from offers.children import cpu_ns
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site
-from offers.table import Table
+from offers.table import Region, Table
 from offers.upstreams.law import latency_ms
 
-from .options import Options
+from .options import ATTEMPTED, Options
 from .run import in_turns, written
 from .warm import asked_before
 
@@ -39,9 +41,12 @@ __all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
 Json = dict[str, Any]
 _WARM_S: Final = 4.0
-#: How long the load is sent by which it is learned what the mix costs.
-_COST_S: Final = 8.0
-_ALONE_S: Final = 8.0
+#: How long each load is sent by which it is learned what the mix costs.
+_COST_S: Final = 6.0
+_ALONE_S: Final = 6.0
+#: Kinds that fill the core, and so many times of them while it is learned what they cost.
+_COMPUTE: Final = ("mixed", "heavy")
+_SOME: Final = 4.0
 _FIFTH: Final = 0.2
 _RIVAL: Final = "go"
 _OURS: Final = "greenlane"
@@ -56,7 +61,7 @@ class Wait:
         contender, region: whose and where.
         utilisation_frac: of one core, as it was meant.
         measured_frac: as it was.
-        scale: of the region's load.
+        scale: of the region's requests that compute.
         seconds: how long.
         added_ms: of each offer.
         alone_ms: what offers take around their upstreams when the service has nothing else, the median.
@@ -100,22 +105,20 @@ def run(options: Options, talk: Talk) -> list[Wait]:
     return found
 
 
-def _waits(
-    site: Site, pricing: Pricing, region: str, options: Options, seed: str, talk: Talk
-) -> list[Wait]:  # fmt: skip
+def _waits(site: Site, pricing: Pricing, region: str, options: Options, seed: str, talk: Talk) -> list[Wait]:
     place, found = site.table.regions[region], []
 
     def load(seconds: float, scale: float, part: str) -> Load:
-        return with_riders(site.table, place, pricing.address, seconds, f"{seed}-{part}", scale=scale)
+        return with_riders(site.table, filled(place, scale), pricing.address, seconds, f"{seed}-{part}")
 
     asked_before(site.table, place, pricing)
     _sent(pricing, load(_WARM_S, 1.0, "warm"))
     alone = offers_only(load(_ALONE_S, 1.0, "alone"))
     around, own = around_ms(site.table, alone, _sent(pricing, alone)[0].samples)
     alone_ms = float(np.median(around))
-    _, full_frac = _sent(pricing, load(_COST_S, 1.0, "cost"))
+    least_frac, some_frac = (_sent(pricing, load(_COST_S, scale, f"cost-{scale:g}"))[1] for scale in (0.0, _SOME))
     for utilisation_frac in options.utilisations_frac:
-        scale = utilisation_frac / full_frac
+        scale = fitting(utilisation_frac, least_frac, some_frac)
         talk.progress(f"{pricing.contender.name} at {utilisation_frac:g} of a core: {options.seconds:g} s")
         asked = load(options.seconds, scale, f"{utilisation_frac:g}")
         sent, measured_frac = _sent(pricing, asked)
@@ -126,6 +129,32 @@ def _waits(
             around - alone_ms, alone_ms, float(np.median(own)) + alone_ms, wrong, sent.warning(),
         ))  # fmt: skip
     return found
+
+
+def filled(region: Region, scale: float) -> Region:
+    """The region with so many times the requests that compute; riders and light requests stay."""
+    kinds = {
+        name: replace(kind, per_s=scale * kind.per_s) if name in _COMPUTE else kind
+        for name, kind in region.kinds.items()
+    }
+    bursts = tuple(replace(one, every_s=one.every_s / scale) for one in region.bursts) if scale else ()
+    return replace(region, kinds=kinds, bursts=bursts)
+
+
+def fitting(utilisation_frac: float, least_frac: float, some_frac: float) -> float:
+    """How many times the region's requests that compute make up this share of a core.
+
+    Args:
+        least_frac: the share without them.
+        some_frac: the share with `_SOME` times as many.
+
+    Raises:
+        SettingsError: riders and light requests alone take more.
+    """
+    if not least_frac < utilisation_frac:
+        rule = f"more than riders and light requests take here ({least_frac:.2f} of a core)"
+        raise SettingsError("--utilisations", utilisation_frac, rule, "choose another --region", attempted=ATTEMPTED)
+    return _SOME * (utilisation_frac - least_frac) / max(1e-3, some_frac - least_frac)
 
 
 def _sent(pricing: Pricing, load: Load) -> tuple[Generated, float]:

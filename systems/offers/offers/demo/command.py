@@ -82,6 +82,8 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
             out.write(f"\n{told}\n")
     for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
         talk.say(warning)
+    if verdicts and options.repetitions == 1:
+        talk.say("one run each: with --repetitions 3 verdicts have intervals")
     talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
     return 0
 

@@ -11,7 +11,7 @@ from greenlane.lab.arguments import Parser, Values
 from offers.contenders import CONTENDERS, FIXES
 from offers.table import Region, read
 
-__all__ = ["ATTEMPTED", "Options", "bad", "parse"]
+__all__ = ["ATTEMPTED", "Options", "bad", "parse", "well"]
 
 ATTEMPTED: Final = "run the offers demo"
 _VALUES: Final = Values(ATTEMPTED, "greenlane demo offers --help lists every option")
@@ -41,8 +41,9 @@ class Options:
 
     contenders: tuple[str, ...] = tuple(FIXES[fix] for fix in _UNSAID)
     regions: tuple[str, ...] = ()
-    seconds: float = 30.0
-    repetitions: int = 2
+    # A burst comes once in some half a minute: less has no shape.
+    seconds: float = 60.0
+    repetitions: int = 1
     utilisations_frac: tuple[float, ...] = ()
     cancel: bool = False
     propagate_deadline: bool = False
@@ -64,13 +65,14 @@ def parse(argv: Sequence[str]) -> Options | str:
     given = _parser(regions).given(argv)
     if isinstance(given, str):
         return given
-    default = Options()
+    default, utilisations = Options(), _utilisations(given.utilisations)
+    unsaid = tuple(regions) if given.page else (well(regions) if utilisations else bad(regions),)
     return Options(
         contenders=_contenders(given.fix, given.fixes, given.contenders) or default.contenders,
-        regions=_regions(given.region, regions, all_of_them=given.page),
+        regions=unsaid if given.region is None else _VALUES.names("--region", given.region, tuple(regions)),
         seconds=_VALUES.number("--seconds", given.seconds, 1, 3_600),
         repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
-        utilisations_frac=_utilisations(given.utilisations),
+        utilisations_frac=utilisations,
         cancel=given.cancel,
         propagate_deadline=given.propagate_deadline,
         seed=given.seed,
@@ -87,6 +89,11 @@ def bad(regions: Mapping[str, Region]) -> str:
     return max(regions.values(), key=lambda region: len(region.bursts)).name
 
 
+def well(regions: Mapping[str, Region]) -> str:
+    """The first of those in which they do not."""
+    return min(regions.values(), key=lambda region: len(region.bursts)).name
+
+
 def _contenders(fix: str | None, fixes: str | None, contenders: str | None) -> tuple[str, ...]:
     """In the order of the tables, whatever the order in which they were named."""
     named: list[str] = []
@@ -97,12 +104,6 @@ def _contenders(fix: str | None, fixes: str | None, contenders: str | None) -> t
     if contenders is not None:
         named += _VALUES.names("--contenders", contenders, tuple(CONTENDERS))
     return tuple(name for name in CONTENDERS if name in named)
-
-
-def _regions(text: str | None, regions: Mapping[str, Region], *, all_of_them: bool) -> tuple[str, ...]:
-    if text is not None:
-        return _VALUES.names("--region", text, tuple(regions))
-    return tuple(regions) if all_of_them else (bad(regions),)
 
 
 def _utilisations(text: str | None) -> tuple[float, ...]:
@@ -124,9 +125,10 @@ def _parser(regions: Mapping[str, Region]) -> Parser:
     add("--fix", help=f"one of {', '.join(FIXES)}")
     add("--fixes", help=f"some of them, with commas ({','.join(_UNSAID)})")
     add("--contenders", help=f"by who serves: some of {', '.join(CONTENDERS)}")
-    add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all)")
-    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (30)")
-    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (2)")
+    add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all; --utilisations: "
+        f"{well(regions)})")  # fmt: skip
+    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (60)")
+    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (1)")
     add("--utilisations", help="such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core")
     add("--cancel", action="store_true", help="offerservice ends calls that came too late")
     add("--propagate-deadline", action="store_true", help="offerservice tells pricingservice how long it will wait")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.samples import Samples
 from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from offers.load import OFFERS, direct
 from offers.site import Offerservice, Pricing, Site
+from offers.table import Table
 
 from .callers import Callers
 from .counts import Counts, priced
@@ -57,7 +60,7 @@ class Turn:
     Args:
         contender, region: whose and where.
         seconds: how long.
-        counts: offerservice's, of the modes that are priced.
+        counts: offerservice's, of the modes that are priced; a poll without an answer is two that failed.
         polls: of riders.
         others: kind -> (status, latency in ms) of each request of the direct callers.
         used: by pricingservice.
@@ -136,20 +139,29 @@ def _under_load(
         _drained(pricing, callers, riders)
     finally:
         riders.stop()
-    found = callers.found
+    found, polls = callers.found, [poll for poll in riders.polls if poll.due_s >= warm_s]
     samples = found.samples.chosen(found.samples.scheduled_ns >= warm_s * 1e9)
-    others: dict[str, list[tuple[int, float]]] = {}
-    for number, status, latency_ms in zip(samples.stream, samples.status, samples.latency_ms(), strict=True):
-        kind = site.table.endpoints[samples.streams[number]].kind
-        others.setdefault(kind, []).append((int(status), float(latency_ms)))
-    asked = [samples.streams[number] for number in samples.stream]
     worked = {name: after.calls.get(name, 0) - before.calls.get(name, 0) for name in OFFERS}
     return Turn(
-        pricing.contender.name, region, seconds, after.counts.since(before.counts),
-        [poll for poll in riders.polls if poll.due_s >= warm_s], others, used, alone_ms,
+        pricing.contender.name, region, seconds, with_unanswered(after.counts.since(before.counts), polls), polls,
+        _by_kind(site.table, samples), used, alone_ms,
         sum(calls / len(site.table.endpoints[name].calls) for name, calls in worked.items()),
-        sum(asked.count(name) for name in OFFERS), found.warning(),
+        sum(samples.streams[number] in OFFERS for number in samples.stream), found.warning(),
     )  # fmt: skip
+
+
+def with_unanswered(counts: Counts, polls: Sequence[Poll]) -> Counts:
+    """A poll that offerservice did not answer has shown its rider no offer, whatever was counted."""
+    offers = len(OFFERS) * sum(not poll.is_answered for poll in polls)
+    return replace(counts, asked=counts.asked + offers, failed=counts.failed + offers)
+
+
+def _by_kind(table: Table, samples: Samples) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for number, status, latency_ms in zip(samples.stream, samples.status, samples.latency_ms(), strict=True):
+        kind = table.endpoints[samples.streams[number]].kind
+        found.setdefault(kind, []).append((int(status), float(latency_ms)))
+    return found
 
 
 def _look(site: Site, pricing: Pricing, offers: Offerservice) -> _Look:
@@ -163,7 +175,8 @@ def _wait(until_s: float, pricing: Pricing, callers: Callers) -> None:
     while (left_s := until_s - time.monotonic()) > 0:
         checkpoint()
         pricing.check()
-        callers.join(min(left_s, _LOOK_S))
+        callers.join(0)
+        time.sleep(min(left_s, _LOOK_S))
 
 
 def _drained(pricing: Pricing, callers: Callers, riders: Riders) -> None:

@@ -14,7 +14,7 @@ const MODES = {
 const PRICED = ["bikes", "scooters"];
 const find = id => document.getElementById(id);
 const rows = {}, phones = {};
-let facts = null, region = null, number = 0, marks = [], now_s = 0;
+let facts = null, region = null, number = 0, marks = [], now_s = 0, looking = false;
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -102,13 +102,13 @@ function strip(its, mode, made) {
 
 async function ask(side) {
   const its = phones[side], mine = ++its.asked, where = region;
-  try {
-    // One id: the same rider on both services, with the same prices and the same upstreams each time.
-    const answer = await fetch(`offers?side=${side}&region=${where}&id=phone-${where}`);
-    const { offers, missing } = await answer.json();
-    // A later poll may have been answered before.
-    if (mine > its.shown && where === region && offers) { its.shown = mine; show(side, offers, missing); }
-  } catch { its.bar.textContent = "no answer"; }
+  // One id: the same rider on both services, with the same prices and the same upstreams each time.
+  const answer = await asked(`offers?side=${side}&region=${where}&id=phone-${where}`);
+  // A later poll may have been answered before.
+  if (mine <= its.shown || where !== region) return;
+  if (!answer || !answer.offers) { its.bar.textContent = "no answer"; return; }
+  its.shown = mine;
+  show(side, answer.offers, answer.missing);
 }
 
 function askBoth() { if (region) Object.keys(SIDES).forEach(ask); }
@@ -155,6 +155,8 @@ function of(side, where, field) { return (rows[`${side}/${where}`] || []).map(ro
 
 function last(side, where) { const its = rows[`${side}/${where}`] || []; return its[its.length - 1] || {}; }
 
+function nines(side, where) { return spelt("nines", last(side, where).nines, last(side, where).nines_is_bound); }
+
 function draw() {
   const sides = Object.keys(SIDES), here = marks.filter(mark => mark.region === region);
   const success = sides.map(side => ({ points: of(side, region, "success_frac"), kind: side }));
@@ -177,8 +179,8 @@ function draw() {
     legend(SIDES[side], kinds.map(kind => [`${side} ${kind}`, PERCENTILES[kind], spelt("ms", now[`${kind}_ms`])]));
   }
   const lines = facts.regions.flatMap(where => sides.map(side => ({ points: of(side, where, "nines"), kind: `${where} ${side === "changing" ? "thick" : "dotted"}` })));
-  plot("nines", { lines, low: 0, high: 4, ticks: [[0, "0"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"]], its_marks: here, said: "nines by region" });
-  legend("nines", facts.regions.flatMap(where => sides.map(side => [`${where} ${side === "changing" ? "thick" : "dotted"}`, `${where}, ${SIDES[side]}`, spelt("nines", last(side, where).nines, last(side, where).nines_is_bound)])));
+  plot("nines", { lines, low: 0, high: 4, ticks: [[0, "0"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"]], its_marks: here, said: `nines: ${facts.regions.map(where => `${where} ${sides.map(side => `${SIDES[side]} ${nines(side, where)}`).join(", ")}`).join("; ")}` });
+  legend("nines", facts.regions.flatMap(where => sides.map(side => [`${where} ${side === "changing" ? "thick" : "dotted"}`, `${where}, ${SIDES[side]}`, nines(side, where)])));
 }
 
 function buttons(id, names, label, pressed, press) {
@@ -206,14 +208,15 @@ function turnTo(where) {
 }
 
 function controls() {
-  buttons("regions", facts.regions, name => name === facts.bad ? `${name} (bad)` : name, region, turnTo);
+  buttons("regions", facts.regions, name => facts.bursty.includes(name) ? `${name} (bad)` : name, region, turnTo);
   buttons("fixes", facts.fixes, name => FIX_NAMES[name], facts.sides.changing[region].fix, send);
   for (const button of find("fixes").querySelectorAll("button")) button.disabled = Boolean(facts.state);
   for (const side of Object.keys(SIDES)) phones[side].contender.textContent = `${FIX_NAMES[facts.sides[side][region].fix]}`;
   const cpu = Object.keys(SIDES).map(side => facts.regions.reduce((sum, where) => sum + (last(side, where).cpu_frac || 0), 0));
   find("said").textContent = facts.state || `the same riders on both services; left ${(100 * cpu[0]).toFixed(0)} %, right ${(100 * cpu[1]).toFixed(0)} % of a core`;
-  find("foot").textContent = `Each region has a pricingservice of its own on either side, asked by ${facts.polls_per_s} polls a second and by a few other callers; `
-    + `in ${facts.bad} these come in bursts, every ${facts.burst_every_s} s here. Measured figures: greenlane demo offers without --page, one region and fix at a time.`;
+  find("foot").textContent = `Each region has a pricingservice of its own on either side, asked by ${facts.polls_per_s} polls a second and by a few other callers`
+    + facts.bursty.map(name => `; in ${name} these come in bursts, every ${facts.burst_every_s} s here`).join("") + ". "
+    + `Measured figures: greenlane demo offers without --page, one region and fix at a time.`;
 }
 
 async function send(fix) {
@@ -222,15 +225,25 @@ async function send(fix) {
 }
 
 async function look() {
+  // One at a time: what is asked for twice would be kept twice.
+  if (looking) return;
+  looking = true;
+  const found = await asked(`live?after=${number}`);
+  looking = false;
+  if (!found) { find("said").textContent = "the demo has ended"; return; }
+  facts = found;
+  ({ number, marks, now_s } = facts);
+  for (const [name, more] of Object.entries(facts.rows)) {
+    rows[name] = [...(rows[name] || []), ...more].filter(row => row.t >= now_s - facts.kept_s - 2);
+  }
+  if (!region) turnTo(facts.first); else { controls(); draw(); }
+}
+
+async function asked(path) {
   try {
-    const answer = await fetch(`live?after=${number}`);
-    facts = await answer.json();
-    ({ number, marks, now_s } = facts);
-    for (const [name, more] of Object.entries(facts.rows)) {
-      rows[name] = [...(rows[name] || []), ...more].filter(row => row.t >= now_s - facts.kept_s - 2);
-    }
-    if (!region) turnTo(facts.bad); else { controls(); draw(); }
-  } catch { find("said").textContent = "the demo has ended"; }
+    const answer = await fetch(path);
+    return answer.ok ? await answer.json() : null;
+  } catch { return null; }
 }
 
 for (const side of Object.keys(SIDES)) phones[side] = phone(side);

@@ -69,8 +69,9 @@ def _live(show: Show) -> Answer:
 
 def _facts(show: Show) -> dict[str, Any]:
     return {
-        "fixes": list(FIXES), "regions": list(show.regions), "bad": show.bad, "kept_s": KEPT_S, "window_s": WINDOW_S,
-        "cap_ms": CAP_MS, "polls_per_s": POLLS_PER_S, "burst_every_s": BURST_EVERY_S,
+        "fixes": list(FIXES), "regions": list(show.regions), "first": show.first, "bursty": show.bursty(),
+        "kept_s": KEPT_S, "window_s": WINDOW_S, "cap_ms": CAP_MS, "polls_per_s": POLLS_PER_S,
+        "burst_every_s": BURST_EVERY_S,
     }  # fmt: skip
 
 

@@ -38,17 +38,17 @@ class Show:
     Args:
         site: with its upstreams.
         regions: which are shown.
-        bad: the one that is shown first.
+        first: the one that is shown first, and switched first.
         fix: of the fixed side.
         say: hears what is being done.
         cancel, propagate_deadline: of offerservice.
     """
 
     def __init__(
-        self, site: Site, regions: Sequence[str], bad: str, fix: Fix, say: Callable[[str], None], *,
+        self, site: Site, regions: Sequence[str], first: str, fix: Fix, say: Callable[[str], None], *,
         cancel: bool = False, propagate_deadline: bool = False,
     ) -> None:  # fmt: skip
-        self.regions, self.bad, self.state = tuple(regions), bad, ""
+        self.regions, self.first, self.state = tuple(regions), first, ""
         self.session: aiohttp.ClientSession
         self._site, self._say = site, say
         # One thread for the processes' whole life: they end with the thread that started them.
@@ -57,7 +57,7 @@ class Show:
         options = {"cancel": cancel, "propagate_deadline": propagate_deadline}
         all_services = [
             Service(site, self._starter, side, region, its, **options)
-            for region in self._bad_first() for side, its in fixes.items()
+            for region in self._in_order() for side, its in fixes.items()
         ]  # fmt: skip
         self.services = {one.name: one for one in all_services}
         self._series = {name: Series() for name in self.services}
@@ -66,8 +66,12 @@ class Show:
         self._began_s = time.monotonic()
         self._switching: asyncio.Task[None] | None = None
 
-    def _bad_first(self) -> list[str]:
-        return sorted(self.regions, key=lambda region: region != self.bad)
+    def bursty(self) -> list[str]:
+        """Regions whose callers come in bursts: the bad ones."""
+        return [name for name in self.regions if self._site.table.regions[name].bursts]
+
+    def _in_order(self) -> list[str]:
+        return sorted(self.regions, key=lambda region: region != self.first)
 
     def start(self) -> None:
         """Starts all services; blocks.
@@ -128,7 +132,7 @@ class Show:
         self._series[service.name].look(self._number, now_ns / 1e9 - self._began_s, counts, share)
 
     def switch(self, fix: Fix) -> bool:
-        """Begins to switch the changing side, region by region, the bad one first; False while it is being switched."""
+        """Begins to switch the changing side, region by region; False while it is being switched."""
         if self._switching is not None and not self._switching.done():
             return False
         self._switching = asyncio.create_task(self._switched(fix))
@@ -136,7 +140,7 @@ class Show:
 
     async def _switched(self, fix: Fix) -> None:
         try:
-            for region in self._bad_first():
+            for region in self._in_order():
                 service = self.services[f"{CHANGING}/{region}"]
                 if service.fix == fix:
                     continue
