@@ -52,7 +52,7 @@ _LONG: Final = ("--timeout", "180")
 _HAZARDS: Final = ("tests/hazards",)
 _HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
 #: They mostly wait.
-_WAITING: Final = ("tests/fleet", "tests/tasks")
+_WAITING: Final = ("systems/pos/tests", "tests/fleet", "tests/tasks")
 _PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
 
 #: kind -> what is run one after the other; what stands together is run side by side.

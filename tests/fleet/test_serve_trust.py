@@ -8,7 +8,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -25,11 +24,7 @@ from tests.fleet.served import APPS, Served, until
 from tests.fleet.test_divert_route import divert
 from tests.fleet.wire import log, records, talk
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate: apt-get install openssl"),
-]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SETTINGS = """
 workers = 1

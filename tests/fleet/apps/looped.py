@@ -6,16 +6,13 @@ Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting; `/call?PO
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import http.client
 import os
 import time
-from pathlib import Path
 from typing import Any
 
-import greenlane
+from held import FOLDER, begin, call
 
-FOLDER = Path(os.environ["HELD"])
+import greenlane
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -37,9 +34,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def hold(name: str, *, checks: bool, block: bool) -> None:
-    with (FOLDER / "order").open("a") as order:
-        order.write(f"{name}\n")
-    (FOLDER / f"{name}.begun").write_text(str(os.getpid()))
+    begin(name)
     try:
         while not (FOLDER / f"{name}.let_go").exists():
             time.sleep(0.002) if block else await asyncio.sleep(0.002)
@@ -50,9 +45,3 @@ async def hold(name: str, *, checks: bool, block: bool) -> None:
         raise
     finally:
         (FOLDER / f"{name}.ended").touch()
-
-
-def call(port: int) -> None:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as upstream:
-        upstream.request("GET", "/")
-        upstream.getresponse().read()
