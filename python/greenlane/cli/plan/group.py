@@ -7,17 +7,18 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan import diff, profile, show
+from greenlane.cli.plan import advise, diff, profile, show
 
 __all__ = ["COMMAND", "IMPLIED", "SUBCOMMANDS"]
 
 SUBCOMMANDS: Final[tuple[Command, ...]] = (
+    advise.COMMAND,
     show.COMMAND,
     diff.COMMAND,
     profile.COMMAND,
 )
 #: What `greenlane plan SOURCE` does.
-IMPLIED: Final = "show"
+IMPLIED: Final = "advise"
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
