@@ -13,7 +13,7 @@ from greenlane.plan.goal import goals
 from greenlane.plan.option import Standing
 from greenlane.plan.page import page
 from greenlane.plan.profile import Profile
-from tests.page_tags import resources
+from tests.page_tags import tags, what_it_fetches
 from tests.plan.models import ORDERS, model, pricing
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,8 @@ def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> Non
 
 def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
     text = page(found, {"python": "3"}, stock=stock.stock_of(found))
-    assert not resources(text)
+    assert tags(text).seen
+    assert not what_it_fetches(text)
     for part in ("how far the cliff is", "What it costs", "Each route", "The price of being wrong", "today"):
         assert part in text
 
