@@ -17,7 +17,7 @@ mapping with these keys; only `host` must be there:
 | `lanes` | `[{name, routes, kind, processes, priority, at_once, deadline_ms}]`; kind `soft`, `hard`, or `pinned` (only the last `processes` of the shared ones, beside others) |
 | `upstream_limits` | `{upstream: calls at once in a process}`; host `celery`: bulkheads |
 | `placement`, `pool` | `{route: "thread"}` or `"process"`, also `"route:3"` = its fourth step; processes for such work (1) |
-| `costs` | `{switch_us, dispatch_us, front_us, releases_per_call}`, each 0 when not given |
+| `costs` | `{switch_us, dispatch_us, front_us, releases_per_call, turns_per_request}`, each 0 when not given; the last two are of threads: how often one gives the GIL away for a moment in a call to an upstream, and needs it to begin a request |
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.
@@ -149,8 +149,9 @@ class SimulatedRoute:
 class Simulated:
     """A run."""
 
-    #: Of simulated time.
+    #: Of simulated time; and from the end of the first counted request to that of the last.
     seconds: float
+    counted_seconds: float
     jobs: int
     #: Counted requests that never ended.
     unfinished: int
@@ -173,14 +174,8 @@ class Simulated:
 
     @property
     def done_per_s(self) -> float:
-        """Requests done, of all routes, a second, after the service was full."""
+        """Requests done, of all routes, a second."""
         return sum(each.done for each in self.routes) / self.counted_seconds if self.counted_seconds else math.nan
-
-    @property
-    def counted_seconds(self) -> float:
-        """Simulated time in which the counted requests came, about: the warm-up's share taken off."""
-        warm = min(self.jobs // 10, 200_000)
-        return self.seconds * self.jobs / (self.jobs + warm) if self.jobs else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +282,7 @@ class _Stopped(Exception):
 def _simulated(found: Mapping[str, Any]) -> Simulated:
     return Simulated(
         seconds=found["seconds"],
+        counted_seconds=found["counted_seconds"],
         jobs=found["jobs"],
         unfinished=found["unfinished"],
         in_progress=found["in_progress"],

@@ -2,23 +2,30 @@
 
 use super::cores::Stretch;
 use super::heap::Class;
+use super::jobs::Between;
 use super::model::Work;
 use super::tally::Cause;
 use super::world::{Event, World};
 
 impl World<'_> {
-    /// A thread that is about to wait gives the GIL away for a moment, as often as it must; then it waits.
+    /// A thread has the GIL for a moment, as often as it must; then its request begins, or waits for its upstream.
     pub(super) fn release(&mut self, id: u32) {
         let process = self.jobs[id].process as usize;
         loop {
             let job = &mut self.jobs[id];
             if job.releases == 0 {
-                job.calling = false;
-                return self.call(id);
+                return match job.between.take() {
+                    Some(Between::Calling) => self.call(id),
+                    _ => self.advance(id),
+                };
             }
             job.releases -= 1;
-            if self.processes[process].turning && !self.processes[process].line.is_empty() {
-                let job = &mut self.jobs[id];
+            let one = &self.processes[process];
+            let waits = match job.between {
+                Some(Between::Calling) => one.turning && !one.line.is_empty(),
+                _ => !one.idles() || !one.line.is_empty(),
+            };
+            if waits {
                 job.wants_ns = self.now_ns;
                 return self.want_cpu(process, id);
             }

@@ -1,13 +1,13 @@
 //! Which process gets a request, and when.
 
-use super::jobs::Origin;
+use super::jobs::{Between, Origin};
 use super::looped::Turn;
 use super::model::Model;
 use super::random::{Purpose, Stream};
 use super::set_up::{Host, Kind, Queue, SetUp};
 use super::tally::{Cause, Outcome};
 use super::world::World;
-use crate::at_once::{AtOnce, Ended};
+use crate::at_once::modelled;
 use std::collections::VecDeque;
 
 /// asyncio takes so many connections at one wake-up of its socket.
@@ -71,9 +71,8 @@ fn groups(set_up: &SetUp) -> Vec<Vec<usize>> {
     let mut groups = vec![Vec::new(); set_up.lanes.len()];
     for (lane, group) in set_up.lanes.iter().zip(&mut groups) {
         if lane.kind == Kind::Hard {
-            let own = lane.processes.clamp(1, shared.saturating_sub(1).max(1));
-            shared = shared.saturating_sub(own).max(1);
-            *group = (shared..(shared + own).min(set_up.processes)).collect();
+            shared -= lane.processes.max(1);
+            *group = (shared..shared + lane.processes.max(1)).collect();
         }
     }
     for (lane, group) in set_up.lanes.iter().zip(&mut groups) {
@@ -94,20 +93,20 @@ pub fn at_once(model: &Model, set_up: &SetUp) -> Vec<u32> {
         let Some(rule) = set_up.at_once_rule.filter(|_| set_up.at_once == 0) else {
             return set_up.at_once.max(1);
         };
-        let ended = model.routes.iter().enumerate().filter_map(|(index, route)| {
-            let here = groups[set_up.lane_of[index]].contains(&process);
-            let (cpu_ns, io_ns) = model.means_ns(route);
-            let jobs = (route.per_s * 1e6).round() as u64;
-            let one = Ended {
-                jobs,
-                cpu_ns: (cpu_ns * jobs as f64) as u64,
-                io_ns: (io_ns * jobs as f64) as u64,
-            };
-            (here && jobs > 0).then_some((route.name.as_str(), one))
-        });
-        let mut known = AtOnce::new(rule, rule.least);
-        known.look(rule.window_ns, 0, ended);
-        known.number()
+        let (mut jobs, mut cpu_ns, mut rest_ns) = (0.0, 0.0, 0.0);
+        for (route, &lane) in model.routes.iter().zip(&set_up.lane_of) {
+            if groups[lane].contains(&process) {
+                let (cpu, rest) = model.means_ns(route);
+                jobs += route.per_s;
+                cpu_ns += route.per_s * cpu;
+                rest_ns += route.per_s * rest;
+            }
+        }
+        if jobs <= 0.0 {
+            return rule.least;
+        }
+        let rest_ns = rest_ns / jobs + rule.gap_ns as f64;
+        modelled(cpu_ns / jobs, rest_ns, rule.busy, rule.most).clamp(rule.least, rule.most)
     };
     (0..set_up.processes).map(number).collect()
 }
@@ -177,7 +176,10 @@ impl World<'_> {
             }
             None => {
                 if self.pick_up(id) {
-                    self.advance(id);
+                    let turns = self.set_up.costs.turns_per_request;
+                    let job = &mut self.jobs[id];
+                    (job.between, job.releases) = (Some(Between::Starting), turns);
+                    self.release(id);
                 }
             }
         }

@@ -13,6 +13,15 @@ pub enum Origin {
     Connection(u32),
 }
 
+/// Moments in which a thread needs the GIL and does nothing with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// It is handed from thread to thread before it begins.
+    Starting,
+    /// It gives the GIL away for a moment before it waits for an upstream.
+    Calling,
+}
+
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
@@ -43,11 +52,10 @@ pub struct Job {
     pub fresh: bool,
     /// It holds a permit.
     pub holds: bool,
-    /// It goes to call an upstream.
-    pub calling: bool,
+    /// What follows once its thread has had the GIL `releases` times more.
+    pub between: Option<Between>,
     /// It computes where it was placed, not where it came in.
     pub placed: bool,
-    /// Moments in which it gives the GIL away before its present call.
     pub releases: u32,
     /// A call of it has failed.
     pub failed: bool,

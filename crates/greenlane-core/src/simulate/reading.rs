@@ -260,7 +260,7 @@ fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
 }
 
 fn upstreams(at: &At<'_>) -> Read<Vec<Upstream>> {
-    let read = |one: &At<'_>| {
+    let read = |one: &At<'_>| -> Read<Upstream> {
         Ok(Upstream {
             name: one.of("name").text()?.to_owned(),
             limit: one.of("limit").count(0.0, MOST, 0)?,
@@ -360,6 +360,15 @@ fn read_set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
     let processes = at.of("processes").count(1.0, MOST_PROCESSES, 1)? as usize;
     let queue = queue(&at.of("queue"))?;
     let (lanes, lane_of) = lanes(&at.of("lanes"), model, named)?;
+    let own: usize = lanes
+        .iter()
+        .filter(|lane| lane.kind == Kind::Hard)
+        .map(|lane| lane.processes.max(1))
+        .sum();
+    if own >= processes && own > 0 {
+        let rule = format!("more than {own}: hard lanes have so many of their own, and others need one");
+        return at.of("processes").wrong(&rule);
+    }
     let limits = upstream_limits(&at.of("upstream_limits"), model)?;
     let limit = at.of("limit").count(0.0, MOST, 0)?;
     let at_once = at.of("at_once").count(0.0, MOST, 0)?;
@@ -408,7 +417,7 @@ fn read_set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
 
 fn host(at: &At<'_>, processes: usize) -> Read<Host> {
     let slice_ns = at.of("slice_ms").ms()?;
-    let ideal = |order| Ok(Host::Ideal { order, slice_ns });
+    let ideal = |order| -> Read<Host> { Ok(Host::Ideal { order, slice_ns }) };
     let name = at.of("host");
     match name.text()? {
         "gevent" => {
@@ -517,12 +526,13 @@ fn keep_alive(at: &At<'_>) -> Read<Option<KeepAlive>> {
 }
 
 fn costs(at: &At<'_>) -> Read<Costs> {
-    let us = |name: &str| Ok((at.of(name).number_or(0.0, 1e9, 0.0)? * 1e3) as u64);
+    let us = |name: &str| -> Read<u64> { Ok((at.of(name).number_or(0.0, 1e9, 0.0)? * 1e3) as u64) };
     Ok(Costs {
         switch_ns: us("switch_us")?,
         dispatch_ns: us("dispatch_us")?,
         front_ns: us("front_us")?,
         releases_per_call: at.of("releases_per_call").count(0.0, 100.0, 0)?,
+        turns_per_request: at.of("turns_per_request").count(0.0, 100.0, 0)?,
     })
 }
 

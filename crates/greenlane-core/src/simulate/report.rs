@@ -16,6 +16,8 @@ pub struct RouteReport {
 pub struct Report {
     /// Simulated time.
     pub seconds: f64,
+    /// From the end of the first counted request to that of the last.
+    pub counted_seconds: f64,
     /// Counted requests that have ended, and those that never did.
     pub jobs: u64,
     pub unfinished: u64,
@@ -50,6 +52,7 @@ impl Report {
         json!({
             "schema": "greenlane.simulation/1",
             "seconds": self.seconds,
+            "counted_seconds": self.counted_seconds,
             "jobs": self.jobs,
             "unfinished": self.unfinished,
             "in_progress": self.in_progress,

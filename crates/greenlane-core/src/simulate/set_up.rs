@@ -124,6 +124,8 @@ pub struct Costs {
     pub front_ns: u64,
     /// How often a thread gives the GIL away for a moment before it waits for an upstream.
     pub releases_per_call: u32,
+    /// How often threads need the GIL to hand a request to the one that runs it.
+    pub turns_per_request: u32,
 }
 
 /// See the module.

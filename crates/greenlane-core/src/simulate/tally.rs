@@ -85,6 +85,8 @@ pub struct Tally {
     jobs: u64,
     ended: u64,
     batch: u64,
+    /// When the first and the last counted one ended, ns.
+    span_ns: Option<(u64, u64)>,
 }
 
 impl Tally {
@@ -95,6 +97,7 @@ impl Tally {
             warm,
             jobs,
             ended: 0,
+            span_ns: None,
             batch: jobs.div_ceil(BATCHES).max(1),
         }
     }
@@ -107,6 +110,11 @@ impl Tally {
     /// Counted requests that have ended.
     pub fn ended(&self) -> u64 {
         self.ended
+    }
+
+    /// From the end of the first counted one to that of the last, ns.
+    pub fn span_ns(&self) -> u64 {
+        self.span_ns.map_or(0, |(first, last)| last - first)
     }
 
     /// Whether all have.
@@ -128,11 +136,20 @@ impl Tally {
         }
     }
 
-    /// A request has ended after `took_ns`.
-    pub fn end(&mut self, index: u64, route: u32, outcome: Outcome, took_ns: u64, late: bool) {
+    /// A request has ended now, after `took_ns`.
+    pub fn end(
+        &mut self,
+        now_ns: u64,
+        (index, route): (u64, u32),
+        outcome: Outcome,
+        took_ns: u64,
+        late: bool,
+    ) {
         if !self.counts(index) {
             return;
         }
+        let (first_ns, _) = self.span_ns.unwrap_or((now_ns, now_ns));
+        self.span_ns = Some((first_ns, now_ns));
         let one = &mut self.routes[route as usize];
         for counts in [&mut one.counts, &mut one.opened] {
             match outcome {
@@ -178,9 +195,11 @@ mod tests {
             } else {
                 Outcome::Done
             };
-            tally.end(index, (index % 2) as u32, outcome, index * 1_000, index > 100);
+            let which = (index, (index % 2) as u32);
+            tally.end(index, which, outcome, index * 1_000, index > 100);
         }
         assert!(tally.complete());
+        assert_eq!(tally.span_ns(), 99);
         let all = |pick: fn(&Counts) -> u64| -> [u64; 2] {
             let of = |one: &OfRoute| {
                 assert_eq!(

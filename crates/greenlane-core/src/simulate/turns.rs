@@ -12,7 +12,7 @@ impl World<'_> {
     pub(super) fn want_cpu(&mut self, process: usize, who: u32) {
         if self.processes[process].idles() {
             self.cores.enter(self.now_ns);
-            self.run(process, who);
+            self.give(process, who);
             return;
         }
         let key = self.key(who);
@@ -40,7 +40,7 @@ impl World<'_> {
         let one = &mut self.processes[process];
         one.turning = false;
         match goes_on.or_else(|| one.line.pop()) {
-            Some(next) => self.run(process, next),
+            Some(next) => self.give(process, next),
             None => self.cores.leave(self.now_ns),
         }
     }
@@ -75,7 +75,7 @@ impl World<'_> {
             let process = job.process as usize;
             self.next_placed(process);
             self.go_on(id);
-        } else if job.calling {
+        } else if job.between.is_some() {
             self.release(id);
         } else {
             self.phase_over(id, burst_ns);
@@ -83,7 +83,7 @@ impl World<'_> {
         }
     }
 
-    fn run(&mut self, process: usize, who: u32) {
+    fn give(&mut self, process: usize, who: u32) {
         let id = self.job_of(process, who);
         let left_ns = self.jobs[id].left_ns;
         let slice_ns = self.slice_ns(process);

@@ -6,7 +6,7 @@ use super::cores::{Cores, Stretch};
 use super::front::{at_once, Front};
 use super::gate::Gate;
 use super::heap::{Class, Heap};
-use super::jobs::{Job, Jobs, Origin};
+use super::jobs::{Between, Job, Jobs, Origin};
 use super::looped::Looped;
 use super::model::{Arrivals, Model, Work};
 use super::process::{Calls, Process};
@@ -127,19 +127,26 @@ impl<'a> World<'a> {
         self.begin();
         while !self.tally.complete() {
             let (cpu_ns, timer_ns) = (self.cores.next_at(), self.timers.next_at());
-            // An end of CPU goes first: who follows it at once goes before those whose wait ends at the same instant.
-            if cpu_ns <= timer_ns {
-                let Some(stretch) = self.cores.pop() else {
-                    break;
-                };
+            // At the same instant an end of CPU goes first, so that who follows at once goes before those whose wait ends
+            // then; where a key says who goes first, all must be there to be compared.
+            let cpu_first = match self.order {
+                Order::Turns => cpu_ns <= timer_ns,
+                Order::Oldest | Order::First => cpu_ns < timer_ns,
+            };
+            if cpu_first && cpu_ns < u64::MAX {
                 self.now_ns = self.now_ns.max(cpu_ns);
-                match stretch {
-                    Stretch::Process { process, turn } => self.turn_over(process as usize, turn),
-                    Stretch::Beside(id) => self.beside_over(id),
+                match self.cores.pop() {
+                    Some(Stretch::Process { process, turn }) => {
+                        self.turn_over(process as usize, turn);
+                    }
+                    Some(Stretch::Beside(id)) => self.beside_over(id),
+                    None => {}
                 }
             } else if let Some(event) = self.timers.pop() {
                 self.now_ns = self.now_ns.max(timer_ns);
                 self.happens(event);
+            } else {
+                break;
             }
             self.events += 1;
             if self.events % LOOK == 0 && !tick(self.tally.ended() as f64 / jobs as f64) {
@@ -159,6 +166,7 @@ impl<'a> World<'a> {
         let central = self.set_up.queue == Queue::Central;
         Report {
             seconds: ns / 1e9,
+            counted_seconds: self.tally.span_ns() as f64 / 1e9,
             jobs: self.tally.ended(),
             unfinished: jobs - self.tally.ended().min(jobs),
             in_progress: self.jobs.count() as u64,
@@ -290,7 +298,7 @@ impl<'a> World<'a> {
             origin,
             fresh: true,
             holds: false,
-            calling: false,
+            between: None,
             placed: false,
             releases: 0,
             failed: false,
@@ -315,7 +323,7 @@ impl<'a> World<'a> {
             Work::Io { .. } => {
                 let releases = self.set_up.costs.releases_per_call;
                 if releases > 0 && !self.set_up.host.loops() {
-                    (job.calling, job.releases) = (true, releases);
+                    (job.between, job.releases) = (Some(Between::Calling), releases);
                     self.release(id);
                 } else {
                     self.call(id);
@@ -372,8 +380,8 @@ impl<'a> World<'a> {
         let took_ns = self.now_ns - job.arrival_ns + self.set_up.costs.front_ns;
         let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
         let late = job.due_ns != 0 && took_ns > span_ns;
-        self.tally
-            .end(job.index, job.route, outcome, took_ns, late);
+        let which = (job.index, job.route);
+        self.tally.end(self.now_ns, which, outcome, took_ns, late);
         let one = &mut self.processes[process];
         one.in_flight -= 1;
         one.done += u64::from(outcome == Outcome::Done);
