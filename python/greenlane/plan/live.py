@@ -2,7 +2,7 @@
 
 Counters know how many requests came and how much CPU, I/O and waiting they had together, not how one request differs
 from the next, nor where in it its I/O stands: each route becomes one sequence. Where CPU bursts are learned (permits in
-`on` or `observe`), the sequence has their phases, and what of them runs without the GIL. For percentiles record instead.
+`on` or `observe`) it has their phases, and what of them runs without the GIL. For percentiles record instead.
 """
 
 from __future__ import annotations

@@ -60,12 +60,12 @@ def _shape(profile: Profile) -> list[str]:
         if flat and profile.source == "model":
             said.append(f"No variation is written for {_names(flat)}: the same work each time. Real tails are longer.")
     if profile.host in LOOPS and not any(route.demand.free_ms for route in profile.routes):
-        said.append("What of the CPU could run without the GIL cannot be seen on one loop: all of it counts as needing it.")
+        said.append("What of the CPU could run without the GIL cannot be seen on one loop: all of it counts as with it.")
     standing = standing_of(profile)
     if standing.headroom is not None and standing.headroom < 1:
         full = "each process's one core (the GIL, the loop)" if standing.bound == "process" else "the machine's cores"
         more = max(standing.busy_frac, standing.cores_frac)
-        said.append(f"The requests need {amount(more)} times {full}: this load cannot be served, or the rates are wrong.")
+        said.append(f"The requests need {amount(more)} times {full}: this cannot be served, or the rates are wrong.")
     return said
 
 
