@@ -50,11 +50,6 @@ def test_show_says_what_it_is_how_close_the_cliff_and_what_is_missing(run: Run) 
     assert "what is missing" in out and "- Too few requests to say" in out and "- No bytes are known" in out
 
 
-def test_show_is_what_a_source_alone_means(run: Run) -> None:
-    assert run("bikes.toml")[1] == run("show", "bikes.toml")[1] != ""
-    assert json.loads(run("--json", "bikes.toml")[1]) == json.loads(run("show", "--json", "bikes.toml")[1])
-
-
 def test_json_has_the_whole_the_routes_and_what_is_missing(run: Run) -> None:
     code, out, _ = run("show", "--json", "pricing.glr")
     document = json.loads(out)

@@ -24,6 +24,7 @@ mod reference;
 mod routes;
 mod serving;
 mod shared;
+mod simulate;
 mod standing;
 mod thread;
 mod upstreams;
@@ -82,6 +83,8 @@ mod _native {
     use super::reference::{BurstSketch, PermitQueue};
     #[pymodule_export]
     use super::serving::{Apart, AtOnce, Shed};
+    #[pymodule_export]
+    use super::simulate::simulate;
     #[pymodule_export]
     use super::standing::Standing;
     #[pymodule_export]

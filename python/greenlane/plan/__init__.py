@@ -4,6 +4,7 @@
 - `opened`: a profile from a recording, live metrics, a hand-written model, or a profile's file
 - `merged`, `anonymised`, `with_known`: profiles made of profiles
 - `compared`: before and after a release
+- `simulate`, `simulate_cells`: what its latencies would be under a set-up
 """
 
 from greenlane.plan.anonymous import anonymised
@@ -11,6 +12,7 @@ from greenlane.plan.differences import compared
 from greenlane.plan.known import with_known
 from greenlane.plan.merging import When, merged
 from greenlane.plan.profile import Profile
+from greenlane.plan.simulation import Cell, Estimate, Simulated, SimulatedRoute, simulate, simulate_cells
 from greenlane.plan.sources import opened
 
 __all__ = [
@@ -24,4 +26,11 @@ __all__ = [
     "with_known",
     # two of them
     "compared",
+    # under a set-up
+    "simulate",
+    "simulate_cells",
+    "Cell",
+    "Estimate",
+    "Simulated",
+    "SimulatedRoute",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan import advise, diff, profile, show
+from greenlane.cli.plan import advise, diff, profile, selftest, show
 
 __all__ = ["COMMAND", "IMPLIED", "SUBCOMMANDS"]
 
@@ -16,6 +16,7 @@ SUBCOMMANDS: Final[tuple[Command, ...]] = (
     show.COMMAND,
     diff.COMMAND,
     profile.COMMAND,
+    selftest.COMMAND,
 )
 #: What `greenlane plan SOURCE` does.
 IMPLIED: Final = "advise"
