@@ -110,7 +110,7 @@ def test_what_the_requests_own_work_takes_no_set_up_can_change() -> None:
 def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
     busy = _advised(pricing(times=3.0), "bikes p99 <= 400ms")
     assert busy.verdict is Verdict.OUT_OF_REACH
-    assert "The work needs 3 processes at least, 2 may be used" in " ".join(words.answers(busy))
+    assert "The work needs 3 cores at least, 2 may be used" in " ".join(words.answers(busy))
     enough = _advised(pricing(times=3.0), "bikes p99 <= 400ms", cores=4)
     assert enough.verdict is Verdict.CHANGE
     assert enough.recommended is not None

@@ -43,7 +43,9 @@ def effects(
     """Each route of the profile, by its rate."""
     cells = [cell_of(profile, set_up, goals, jobs=jobs, seed=seed) for profile, set_up in (before, after)]
     found = simulate_cells(cells, progress=None if told is None else lambda part: told(part, "now, and what if"))
-    was, then = (predicted(run, goals, 1.0) for run in found)
+    was, then = (
+        predicted(run, profile, set_up, goals, 1.0) for run, (profile, set_up) in zip(found, (before, after), strict=True)
+    )
     return [
         Effect(
             route.route, _ms(was, route.route, 0.5), _ms(then, route.route, 0.5), _ms(was, route.route, 0.99),

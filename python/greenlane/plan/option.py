@@ -140,24 +140,23 @@ class Option:
 
 
 def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0) -> Cell:
-    """A run: the profile as the set-up's host meets it, routes with the goal's limit for deadline."""
-    limits = _limits(goals)
-    routes = tuple(
-        replace(route, deadline_ms=limits.get(route.route, route.deadline_ms)) for route in profile.routes
-    )
+    """A run: the profile as the set-up's host meets it."""
+    due = _due(profile, set_up, goals)
+    routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
     simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host)
     return Cell(simulated.to_json(), _table(profile, set_up), jobs=jobs, seed=seed, load=load)
 
 
-def predicted(run: Simulated, goals: Sequence[Goal], load: float) -> Predicted:
-    """What a run says of the goals."""
-    return Predicted(load, run, tuple(judged(run, goal, goals) for goal in goals))
+def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
+    """What the run of `cell_of` says of the goals."""
+    due = _due(profile, set_up, goals)
+    return Predicted(load, run, tuple(judged(run, goal, due[goal.route]) for goal in goals))
 
 
-def judged(run: Simulated, goal: Goal, goals: Sequence[Goal]) -> Judged:
-    """One goal. The interval is that of the batches where the goal's limit was the deadline of the run."""
+def judged(run: Simulated, goal: Goal, due_ms: float | None) -> Judged:
+    """One goal. The interval is that of the batches where the goal's limit was the deadline of the run, `due_ms`."""
     route = run.route(goal.route)
-    if _limits(goals)[goal.route] == goal.limit_ms:
+    if due_ms == goal.limit_ms:
         within = route.within_deadline
     else:
         within = _beside(route.within_frac(goal.limit_ms), route.ended)
@@ -179,11 +178,13 @@ def _beside(share: float, samples: int) -> Estimate:
     return Estimate(share, max(0.0, share - half), min(1.0, share + half))
 
 
-def _limits(goals: Sequence[Goal]) -> Mapping[str, float]:
-    """By route, of several the tightest."""
-    found: dict[str, float] = {}
-    for goal in goals:
-        found[goal.route] = min(goal.limit_ms, found.get(goal.route, math.inf))
+def _due(profile: Profile, set_up: SetUp, goals: Sequence[Goal]) -> Mapping[str, float | None]:
+    """Deadline by route: the goal's limit, of several the tightest. Who sheds knows only what requests bring."""
+    found = {route.route: route.deadline_ms for route in profile.routes}
+    if set_up.shed:
+        return found
+    for goal in sorted(goals, key=lambda each: -each.limit_ms):
+        found[goal.route] = goal.limit_ms
     return found
 
 

@@ -63,7 +63,10 @@ class Runs:
             [cell_of(profile, set_up, self.goals, jobs=jobs, seed=self.seed, load=load) for set_up, profile, load in cells],
             progress=lambda part: self._tell(part, said),
         )
-        return [predicted(run, self.goals, load) for run, (_, _, load) in zip(found, cells, strict=True)]
+        return [
+            predicted(run, profile, set_up, self.goals, load)
+            for run, (set_up, profile, load) in zip(found, cells, strict=True)
+        ]
 
     def size(self, *, quick: bool) -> int:
         """Requests of a cell: enough of each goal's route beyond its percentile."""

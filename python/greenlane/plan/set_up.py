@@ -129,7 +129,8 @@ def present(profile: Profile) -> SetUp:
         cores=max(profile.cores, 1),
         switch_interval_ms=profile.switch_interval_ms or usual,
         limit=limit,
-        shed=profile.host == "permits",
+        # Only what has a deadline is ever refused.
+        shed=profile.host == "permits" and any(route.deadline_ms for route in profile.routes),
         costs=costs_of(profile, profile.host, front=False),
     )
 

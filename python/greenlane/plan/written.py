@@ -36,7 +36,7 @@ def settings_of(advice: Advice, option: Option) -> str:
 
     Raises: PlanError when the settings' own loader refuses it: a bug of ours.
     """
-    text = "\n".join([*_above(advice, option), "", *_keys(advice, option.set_up)]) + "\n"
+    text = "\n".join([*_above(advice, option), "", *_keys(option.set_up)]) + "\n"
     checked(text)
     return text
 
@@ -91,7 +91,7 @@ def _comment(text: str) -> Iterator[str]:
     yield line
 
 
-def _keys(advice: Advice, set_up: SetUp) -> Iterator[str]:
+def _keys(set_up: SetUp) -> Iterator[str]:
     usual = Settings()
     if set_up.host == "permits":
         if set_up.permits and set_up.permits != usual.permits:
@@ -110,7 +110,7 @@ def _keys(advice: Advice, set_up: SetUp) -> Iterator[str]:
         yield f"process_workers = {set_up.pool}"
     for route, place in set_up.placement.items():
         yield f"# {_plain(route)}: mark its heavy function @greenlane.placed(on={json.dumps(place)}), or pin it in [placements]."
-    yield from _lanes(advice, set_up)
+    yield from _lanes(set_up)
 
 
 def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
@@ -123,8 +123,7 @@ def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
         yield f"task_most_frac = {max(0.001, round(share, 3)):g}"
 
 
-def _lanes(advice: Advice, set_up: SetUp) -> Iterator[str]:
-    limits = {goal.route: goal.limit_ms for goal in advice.goals}
+def _lanes(set_up: SetUp) -> Iterator[str]:
     if set_up.queue != "central" and set_up.host != "permits":
         return
     for lane in set_up.lanes:
@@ -139,9 +138,8 @@ def _lanes(advice: Advice, set_up: SetUp) -> Iterator[str]:
             yield f"priority = {lane.priority}"
         if lane.at_once:
             yield f"at_once = {lane.at_once}"
-        due = {limits[route] for route in lane.routes if route in limits}
-        if len(due) == 1:
-            yield f"deadline_ms = {due.pop():g}"
+        if lane.deadline_ms:
+            yield f"deadline_ms = {lane.deadline_ms:g}"
 
 
 def glob_of(route: str) -> str:
