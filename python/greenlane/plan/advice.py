@@ -22,7 +22,7 @@ from greenlane.plan.goal import Goal, carried_goal
 from greenlane.plan.option import Candidate, Option, Predicted
 from greenlane.plan.profile import Profile, Route
 from greenlane.plan.runs import JOBS, Runs, Told
-from greenlane.plan.sensitivity import Wrong, wrongs
+from greenlane.plan.sensitivity import Wrong, hanging, wrongs
 from greenlane.plan.set_up import SetUp, present
 
 __all__ = ["COSTS", "Advice", "Verdict", "advised"]
@@ -124,12 +124,13 @@ def advised(
         return Advice(profile, tuple(goals), Verdict.UNSUPPORTED, cost, tuple(notes))
     if beyond := _beyond(profile, judged):
         return Advice(profile, judged, Verdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
-    room = Room(cores or max(profile.cores, base.processes), cores or max(profile.cores, base.processes))
+    usable = cores or profile.cores
+    room = Room(usable, max(usable, base.processes))
     tried = candidates(profile, judged, base, room)
-    if needed_processes(profile) > room.processes:
+    if needed_processes(profile) > room.cores:
         notes.append(
-            f"The work needs {needed_processes(profile)} processes at least, {room.processes} may be used: at this load "
-            "nothing serves all of it (--cores says otherwise)."
+            f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load nothing "
+            "serves all of it (--cores N looks further)."
         )
     runs = Runs(profile, judged, jobs=jobs, seed=seed, told=told)
     return _Choice(runs, cost, tuple(notes)).made(tried)
@@ -144,7 +145,7 @@ class _Choice:
         options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
         first = options[0]
         close = self._runs.with_curves(_unique([first, *self._finalists(options)]))
-        verdict, chosen = self._chosen(close)
+        verdict, chosen = self._chosen(self._hanging(close))
         following = self._following(close, options, chosen)
         stock = _best_stock(close, options)
         named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
@@ -176,6 +177,21 @@ class _Choice:
         smallest = min(cheapest, key=lambda each: (each.candidate.effort, each.at.tail))
         dearer = sorted((each for each in reached if each.cost > least), key=lambda each: (each.cost, each.at.tail))
         return [*_unique([smallest, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
+
+    def _hanging(self, close: Sequence[Option]) -> Sequence[Option]:
+        """Where calls hold slots: the options with which the others' orders go on when the busiest upstream hangs; all if
+        none is such."""
+        hung = hanging(self._runs.profile)
+        if hung is None or close[0].set_up.host != "celery":
+            return close
+        profile, spared = hung
+        found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
+        holds = [
+            option
+            for option, run in zip(close, found, strict=True)
+            if all(each.within.at >= each.goal.share for each in run.goals if each.goal.route in spared)
+        ]
+        return [close[0], *(option for option in holds if option is not close[0])] if holds else close
 
     def _chosen(self, close: Sequence[Option]) -> tuple[Verdict, Option]:
         now = close[0]

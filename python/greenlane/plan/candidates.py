@@ -9,7 +9,7 @@ A lane is only suggested for routes of which enough requests were seen to say wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,7 +28,9 @@ from greenlane.plan.set_up import (
 )
 from greenlane.settings import Settings
 
-__all__ = ["Room", "candidates", "heavy_routes", "lane_routes", "needed_processes"]
+__all__ = [
+    "HANG_MS", "Room", "busiest", "candidates", "heavy_routes", "lane_routes", "needed_processes", "upstream_rates",
+]  # fmt: skip
 
 #: Of a process's CPU that a plan uses at most.
 _BUSY: Final = 0.97
@@ -38,8 +40,8 @@ _SEEN: Final = 20
 _MORE: Final = 4
 #: Factors of the knee that are worth a limit: the rule that confirms itself, and what varied work needs.
 _LIMITS: Final = (1.0, bounds.VARIED)
-#: Of Celery: time after which a call of a hanging upstream gives up where nobody says it.
-_HANG_MS: Final = 30_000.0
+#: Time after which a call of a hanging upstream gives up where nobody says it.
+HANG_MS: Final = 30_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,17 @@ def lane_routes(profile: Profile, goals: Sequence[Goal]) -> tuple[str, ...]:
     return tuple(route.route for route in profile.routes if route.route in chosen & known)
 
 
+def upstream_rates(profile: Profile) -> dict[str, float]:
+    """Requests a second that call it, by upstream."""
+    names = [upstream.name for upstream in profile.upstreams]
+    return {name: math.fsum(route.rate_per_s for route in profile.routes if name in route.upstreams) for name in names}
+
+
+def busiest(rates: Mapping[str, float]) -> str:
+    """The upstream that is called most: whose hanging hurts most."""
+    return max(rates, key=lambda name: (rates[name], name))
+
+
 class _Search:
     def __init__(self, profile: Profile, goals: Sequence[Goal], base: SetUp, room: Room) -> None:
         self._profile, self._goals, self._base, self._room = profile, goals, base, room
@@ -129,28 +142,22 @@ class _Search:
         stay_ms = _mean(profile, lambda route: sum(_parts(route)))
         cpu_ms = _mean(profile, lambda route: _parts(route)[0])
         wanted = slots.slots(rate_per_s, stay_ms, cpu_ms)
-        usual = Settings().task_slots
-        for processes in range(wanted.processes, min(self._room.processes, wanted.processes + 2) + 1):
-            each = max(1, math.ceil(wanted.needed.value / processes))
-            for number in sorted({each, max(each, usual)}):
-                plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
-                said = f"{_processes(processes)} with {number} slots each"
-                yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
-                names = [upstream.name for upstream in profile.upstreams]
-                if len(names) < 2:
-                    continue
-                rates = {name: sum(r.rate_per_s for r in profile.routes if name in r.upstreams) for name in names}
-                slowest = max(names, key=lambda name: (rates[name], name))
-                limit = slots.stuck(processes * number, rates, stay_ms, slowest, _HANG_MS).bulkhead
-                if limit:
-                    held = replace(plain, upstream_limits={name: limit for name in names}, breakers=True)
-                    said = f"{_processes(processes)} with {number} slots each, at most {limit} for one upstream"
-                    yield self._made(f"bulkhead {processes}x{number}", held, said, effort=2)
+        for processes in range(wanted.processes, max(self._room.processes, wanted.processes) + 1):
+            number = max(1, math.ceil(wanted.needed.value / processes))
+            plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
+            said = f"{_processes(processes)} with {number} slots each (Little's law: {wanted.busy.value:.3g} busy on average)"
+            yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
+            rates = upstream_rates(profile)
+            if len(rates) > 1:
+                limit = slots.stuck(processes * number, rates, stay_ms, busiest(rates), HANG_MS).bulkhead
+                held = replace(plain, upstream_limits={name: limit for name in rates}, breakers=True)
+                words = f"{said}, at most {limit} of them for one upstream"
+                yield self._made(f"bulkhead {processes}x{number}", held, words, effort=2)
 
     def _stock(self, host: str, processes: int, places: int) -> Iterator[Candidate]:
         same = host == self._base.host
-        name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{places}", f"threads ({places} each)")
-        limit = self._base.limit if same and self._base.limit >= places else places
+        limit = max(self._base.limit, places) if same else places
+        name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{limit}", f"threads ({limit} each)")
         plain = self._served(host, processes, limit)
         if not self._holds(plain):
             return
@@ -168,7 +175,9 @@ class _Search:
         yield from self._apart(f"{name} x{processes}", plain, said)
 
     def _permits(self, processes: int) -> Iterator[Candidate]:
-        plain = replace(self._served("permits", processes, THREADS), switch_interval_ms=PERMITS_SWITCH_MS, shed=True)
+        plain = self._served("permits", processes, THREADS)
+        due = any(route.deadline_ms for route in self._profile.routes)
+        plain = replace(plain, switch_interval_ms=PERMITS_SWITCH_MS, shed=due)
         said = f"{_processes(processes)} of Greenlane's worker: threads with CPU permits"
         yield self._made(f"permits x{processes}", plain, said, effort=2)
         if processes == 1:
@@ -220,7 +229,7 @@ class _Search:
 
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
         return replace(
-            self._base, host=host, processes=processes, cores=max(self._room.cores, 1), queue="accept", limit=limit,
+            self._base, host=host, processes=processes, cores=self._room.cores, queue="accept", limit=limit,
             at_once=0, shed=False, lanes=(), placement={}, permits=0, switch_interval_ms=self._switch_ms(host),
             costs=costs_of(self._profile, host, front=False),
         )  # fmt: skip

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from greenlane.plan.candidates import HANG_MS, busiest, upstream_rates
 from greenlane.plan.option import Option, Predicted
 from greenlane.plan.profile import Profile, Route
 from greenlane.plan.runs import Runs
+from greenlane.plan.steps import Sequence as Sampled
+from greenlane.plan.steps import Step
 from greenlane.plan.what_if import applied, asked
 
 __all__ = ["Wrong", "wrongs"]
@@ -46,6 +49,26 @@ def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
     )
 
 
+def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
+    """The profile with its busiest upstream hanging until calls give up, and the routes that do not call it; None = there
+    is nobody to spare."""
+    rates = upstream_rates(profile)
+    if len(rates) < 2:
+        return None
+    name = busiest(rates)
+    spared = tuple(route.route for route in profile.routes if name not in route.upstreams)
+    hung = (replace(route, mean=None, sequences=_hung(route, name)) for route in profile.routes)
+    return (replace(profile, routes=tuple(hung)), spared) if spared else None
+
+
+def _hung(route: Route, name: str) -> tuple[Sampled, ...]:
+    def longer(step: Step) -> Step:
+        called = route.upstreams[step.upstream] if step.upstream >= 0 else ""
+        return replace(step, ms=HANG_MS) if called == name and step.kind in _WAITS else step
+
+    return tuple(replace(each, steps=tuple(map(longer, each.steps))) for each in route.sequences)
+
+
 def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], Profile]]]:
     ways: list[tuple[str, str, float, Callable[[Profile], Profile]]] = [
         ("cpu", f"requests need {_CPU - 1:.0%} more CPU than was seen", 1.0, _cpu),
@@ -53,6 +76,10 @@ def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], P
     ]
     if any(route.demand.io_ms for route in profile.routes):
         ways.append(("io", f"upstreams take {_IO - 1:.0%} longer", 1.0, _io))
+    hung = hanging(profile)
+    if hung is not None and profile.host == "celery":
+        name = busiest(upstream_rates(profile))
+        ways.append(("hang", f"{name} hangs, and its calls give up after {HANG_MS / 1000:g} s", 1.0, lambda _: hung[0]))
     if (profile.arrivals.dispersion or 1.0) < _BURSTS:
         ways.append(("bursts", f"requests come in bursts ({_BURSTS:g} times a random stream's variance)", 1.0, _bursty))
     return ways
