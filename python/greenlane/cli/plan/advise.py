@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ _MOST_JOBS: Final = 100_000_000
 _MOST_CORES: Final = 1024
 #: Before a progress line is shown.
 _QUIET_S: Final = 2.0
+_WIDTH: Final = 118
 _BAR: Final = 24
 _WHAT_IFS: Final = ("cpu", "rate", "visits", "split", "move", "upstream")
 
@@ -184,10 +186,9 @@ def _show(
                          "warnings": list(staying.warnings)})  # fmt: skip
         output.document("plan", rows)
         return
-    first, *others = words.answers(advice)
-    output.line(output.styled(_plain(first), "bold"))
-    for sentence in others:
-        output.line(_plain(sentence))
+    for number, sentence in enumerate(words.answers(advice)):
+        for line in textwrap.wrap(_plain(sentence), _WIDTH, break_long_words=False, break_on_hyphens=False):
+            output.line(output.styled(line, "bold") if number == 0 else line)
     if found:
         output.line("\nas it is served now")
         output.table(effects.table_of(found), effects.COLUMNS)
@@ -210,8 +211,11 @@ def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output
         output.line(written.settings_of(advice, option).rstrip())
     if staying is not None and advice.verdict is not Verdict.NOTHING:
         output.line("\nstaying on stock servers")
-        for line in (*staying.commands, *(f"- {text}" for text in staying.warnings)):
-            output.line(_plain(line))
+        for command in staying.commands:
+            output.line(f"    {_plain(command)}")
+        for text in staying.warnings:
+            for line in textwrap.wrap(f"- {_plain(text)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+                output.line(line)
 
 
 def _write(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespace, output: Output) -> None:
