@@ -25,6 +25,7 @@ mod routes;
 mod serving;
 mod shared;
 mod standing;
+mod theory;
 mod thread;
 mod upstreams;
 
@@ -84,6 +85,11 @@ mod _native {
     use super::serving::{Apart, AtOnce, Shed};
     #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::theory::{
+        closed_bounds, closed_classes, closed_means, closed_network, closed_number, hard_lane, shared_latency, usl_fit, waits_frac,
+        OpenQueue,
+    };
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan import diff, profile, show
+from greenlane.cli.plan import bounds, decide, diff, profile, show
 
 __all__ = ["COMMAND", "IMPLIED", "SUBCOMMANDS"]
 
@@ -15,6 +15,8 @@ SUBCOMMANDS: Final[tuple[Command, ...]] = (
     show.COMMAND,
     diff.COMMAND,
     profile.COMMAND,
+    bounds.COMMAND,
+    decide.COMMAND,
 )
 #: What `greenlane plan SOURCE` does.
 IMPLIED: Final = "show"
