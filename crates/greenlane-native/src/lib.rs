@@ -26,6 +26,7 @@ mod serving;
 mod shared;
 mod simulate;
 mod standing;
+mod theory;
 mod thread;
 mod upstreams;
 
@@ -87,6 +88,11 @@ mod _native {
     use super::simulate::simulate;
     #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::theory::{
+        closed_bounds, closed_classes, closed_means, closed_network, closed_number, hard_lane, shared_latency, usl_fit, waits_frac,
+        OpenQueue,
+    };
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
 

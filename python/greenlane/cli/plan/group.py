@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan import advise, diff, profile, selftest, show
+from greenlane.cli.plan import advise, bounds, decide, diff, profile, selftest, show
 
 __all__ = ["COMMAND", "IMPLIED", "SUBCOMMANDS"]
 
@@ -17,6 +17,8 @@ SUBCOMMANDS: Final[tuple[Command, ...]] = (
     diff.COMMAND,
     profile.COMMAND,
     selftest.COMMAND,
+    bounds.COMMAND,
+    decide.COMMAND,
 )
 #: What `greenlane plan SOURCE` does.
 IMPLIED: Final = "advise"
