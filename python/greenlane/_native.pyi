@@ -63,8 +63,8 @@ __all__ = [
     "sampler_start",
     "sampler_stop",
     "send_now",
-    "simulate",
     "shared_latency",
+    "simulate",
     "usl_fit",
     "waits_frac",
 ]
