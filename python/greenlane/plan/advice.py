@@ -29,7 +29,10 @@ __all__ = ["COSTS", "Advice", "Verdict", "advised"]
 
 #: What may be spared.
 COSTS: Final = ("cores", "memory", "processes", "changes")
-#: A set-up that breaks below this load is no answer while a better one costs the same: a busier day is enough.
+#: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
+_EDGE_TIMES: Final = 1.05
+#: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at the
+#: same cost is better.
 _ROOM_TIMES: Final = 1.2
 #: Options that are looked at closely.
 _FINALISTS: Final = 5
@@ -198,11 +201,11 @@ class _Choice:
         reached = [option for option in close if option.at.reached]
         if not reached:
             return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
-        roomy = [option for option in reached if _breaks(option) >= _ROOM_TIMES] or reached
-        least = min(option.cost for option in roomy)
-        if now in roomy and now.cost <= least:
+        sure = [option for option in reached if _breaks(option) >= _EDGE_TIMES] or reached
+        least = min(option.cost for option in sure)
+        cheapest = [option for option in sure if option.cost == least]
+        if now in cheapest and _breaks(now) >= _ROOM_TIMES:
             return Verdict.NOTHING, now
-        cheapest = [option for option in roomy if option.cost == least]
         most = max(_breaks(option) for option in cheapest)
         alike = [option for option in cheapest if _breaks(option) >= most * (1 - _SAME_FRAC)]
         best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))

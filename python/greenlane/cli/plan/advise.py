@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, environment
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add("--verify-out", type=Path, default=Path("out/plan"), metavar="FOLDER", help="what was measured (out/plan)")
     add("--jobs", type=_whole(_LEAST_JOBS, _MOST_JOBS), metavar="N", help="requests a simulated set-up (1,000,000)")
     add("--seed", type=_whole(0, 2**31), default=1, metavar="N", help="of the simulated requests (1)")
-    declare_seconds(parser)
+    declare_looking(parser)
     add("--json", action="store_true", help="one JSON object: the advice, each way that was tried, each route")
 
 
@@ -133,7 +133,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane.plan.set_up import SetUp, present
     from greenlane.plan.sources import opened
 
-    profile = opened(arguments.source, seconds=arguments.seconds)
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
     base = present(profile)
     options = {name: getattr(arguments, name) for name in _WHAT_IFS}
     changes = what_if.asked(profile, **options, slots=arguments.slots)

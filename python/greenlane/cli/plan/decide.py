@@ -8,7 +8,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
 
 __all__ = ["COMMAND"]
@@ -40,7 +40,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, dest=field, type=kind, metavar=metavar, help=text)
     parser.add_argument("--buffers", action="store_true", help="bytes or arrays are moved, not Python objects")
     parser.add_argument("--orjson", action="store_true", help="a service of its own would speak orjson, not json")
-    declare_seconds(parser)
+    declare_looking(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: a row for each way")
 
 
