@@ -131,7 +131,8 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert orders.verdict is Verdict.CHANGE
     held = [option for option in orders.options if option.set_up.upstream_limits]
     assert held
-    assert all(option.at.reached for option in held)
+    assert orders.recommended in held
+    assert orders.recommended is not None and orders.recommended.at.reached
     option = written.writable(orders)
     assert option is not None
     assert written.checked(written.settings_of(orders, option)).task_most_frac <= 1

@@ -263,7 +263,10 @@ def _best_stock(close: Sequence[Option], options: Sequence[Option]) -> Option | 
 
 
 def _unique(options: Sequence[Option]) -> list[Option]:
-    return list({option.candidate.name: option for option in reversed(options)}.values())[::-1]
+    found: dict[str, Option] = {}
+    for option in options:
+        found.setdefault(option.candidate.name, option)
+    return list(found.values())
 
 
 def _next_best(option: Option) -> tuple[bool, float, float, float]:

@@ -127,11 +127,11 @@ class _Search:
             if not heavy:
                 continue
             names = ", ".join(heavy)
-            thread = replace(plain, placement={route: "thread" for route in heavy})
+            thread = replace(plain, placement=dict.fromkeys(heavy, "thread"))
             said = f"{_processes(processes)} of asyncio, the heavy part of {names} on Greenlane's native thread"
             yield self._made(f"placed-thread x{processes}", thread, said, effort=3)
             for pool in range(1, max(2, self._room.cores - processes + 1)):
-                process = replace(plain, placement={route: "process" for route in heavy}, pool=pool)
+                process = replace(plain, placement=dict.fromkeys(heavy, "process"), pool=pool)
                 said = f"{_processes(processes)} of asyncio, the heavy part of {names} in {_processes(pool)} beside"
                 yield self._made(f"placed-process{pool} x{processes}", process, said, effort=3)
 
@@ -147,12 +147,25 @@ class _Search:
             plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
             said = f"{_processes(processes)} with {number} slots each (Little's law: {wanted.busy.value:.3g} busy on average)"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
-            rates = upstream_rates(profile)
-            if len(rates) > 1:
-                limit = slots.stuck(processes * number, rates, stay_ms, busiest(rates), HANG_MS).bulkhead
-                held = replace(plain, upstream_limits={name: limit for name in rates}, breakers=True)
-                words = f"{said}, at most {limit} of them for one upstream"
-                yield self._made(f"bulkhead {processes}x{number}", held, words, effort=2)
+            yield from self._held(plain, said, stay_ms)
+
+    def _held(self, plain: SetUp, said: str, stay_ms: float) -> Iterator[Candidate]:
+        """The same with a bulkhead for each upstream: out of the slots that there are, and with so many that the busiest
+        upstream can hang and the others still have theirs."""
+        rates = upstream_rates(self._profile)
+        if len(rates) < 2:
+            return
+        processes, number = plain.processes, plain.limit
+        most = busiest(rates)
+        own = slots.slots(rates[most], stay_ms).needed.value
+        others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed.value
+        wide = max(number, math.ceil((own + others) / processes))
+        tight = slots.stuck(processes * number, rates, stay_ms, most, HANG_MS).bulkhead
+        for each, limit in dict.fromkeys(((number, tight), (wide, max(1, math.ceil(own))))):
+            held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, limit), breakers=True)
+            more = "" if each == number else f" and {each - number} more, so that the others keep theirs when one hangs"
+            words = f"{said}{more}, at most {limit} for one upstream"
+            yield self._made(f"bulkhead{limit} {processes}x{each}", held, words, effort=2)
 
     def _stock(self, host: str, processes: int, places: int) -> Iterator[Candidate]:
         same = host == self._base.host
