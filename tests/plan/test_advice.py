@@ -52,7 +52,15 @@ def test_the_goal_breaks_later_than_now_and_before_the_process_is_full(found: Ad
 
 def test_the_words_name_what_to_set_what_comes_of_it_and_what_if_it_is_wrong(found: Advice) -> None:
     said = " ".join(words.answers(found))
-    for part in ("Serve it with", "CPU permits", "GET /bikes: p99", "95 %:", "The goal breaks:", "Runner-up:", "more CPU"):
+    for part in (
+        "Serve it with",
+        "CPU permits",
+        "GET /bikes: p99",
+        "95 %:",
+        "The goal breaks:",
+        "Runner-up:",
+        "more CPU",
+    ):
         assert part in said
     assert len(words.table_of(found)) == len(found.options)
     assert {"advice", "option", "route", "curve", "wrong"} == {str(row["view"]) for row in words.rows_of(found)}

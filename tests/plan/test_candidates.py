@@ -27,7 +27,14 @@ def test_the_present_one_is_the_first_and_all_differ() -> None:
 
 def test_permits_lanes_processes_and_limits_are_among_them() -> None:
     names = set(_of(pricing()))
-    assert {"permits x1", "threads-64 x1", "serve x2", "serve-soft x2", "gevent x2 apart1", "gevent x2 reuse-port"} <= names
+    assert {
+        "permits x1",
+        "threads-64 x1",
+        "serve x2",
+        "serve-soft x2",
+        "gevent x2 apart1",
+        "gevent x2 reuse-port",
+    } <= names
 
 
 def test_fewer_processes_than_the_work_needs_are_not_tried() -> None:

@@ -51,8 +51,8 @@ def test_7_a_limit_on_one_process_helps_nobody_and_what_helps_is_said(ask: Ask) 
 def test_8_a_limit_comes_with_keep_alive_0_and_the_reason(ask: Ask) -> None:
     from dataclasses import replace
 
-    from greenlane.plan.stock import KEEP_ALIVE, _commands
     from greenlane.plan.set_up import SetUp
+    from greenlane.plan.stock import KEEP_ALIVE, _commands
 
     limited = SetUp("gevent", 2, 2, limit=12)
     assert list(_commands(limited)) == [

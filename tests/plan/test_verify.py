@@ -50,7 +50,10 @@ def test_of_means_there_is_no_twin(tmp_path: Path) -> None:
 def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
     profile = replace(pricing(), routes=tuple(replace(r, route=r.route.partition("/<")[0]) for r in pricing().routes))
     found = named("pricing", profile, {BIKES: 400.0}, seconds=20, repetitions=2)
-    assert {one.path: (one.rate_per_s, one.cpu_share_frac) for one in found.classes} == {"/bikes": (30, 0), "/quote": (48, 0)}
+    assert {one.path: (one.rate_per_s, one.cpu_share_frac) for one in found.classes} == {
+        "/bikes": (30, 0),
+        "/quote": (48, 0),
+    }
     assert not found.calibrates()
     assert application_of(found) == "pricing:app"
     with pytest.raises(PlanError, match="--verify='pricing', expected a scenario that asks GET /quote/<int:id> too"):

@@ -220,7 +220,9 @@ class _Choice:
     def _at_length(self, options: Sequence[Option]) -> list[Option]:
         said = "looking at the best at length"
         runs = self._runs.at([option.candidate for option in options], said, quick=False)
-        return [replace(option, at=at, jobs=self._runs.size(quick=False)) for option, at in zip(options, runs, strict=True)]
+        return [
+            replace(option, at=at, jobs=self._runs.size(quick=False)) for option, at in zip(options, runs, strict=True)
+        ]
 
 
 def _opened(profile: Profile) -> tuple[Profile, list[str]]:

@@ -42,6 +42,7 @@ _MORE: Final = 4
 _LIMITS: Final = (1.0, bounds.VARIED)
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
+_HANG_TIMES: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,12 @@ def upstream_rates(profile: Profile) -> dict[str, float]:
     """Requests a second that call it, by upstream."""
     names = [upstream.name for upstream in profile.upstreams]
     return {name: math.fsum(route.rate_per_s for route in profile.routes if name in route.upstreams) for name in names}
+
+
+def hang_ms(profile: Profile) -> float:
+    """How long a call of a hanging upstream takes: a time-out, and much longer than what requests take anyway."""
+    usual = max(sum(_parts(route)) for route in profile.routes)
+    return max(HANG_MS, _HANG_TIMES * usual)
 
 
 def busiest(rates: Mapping[str, float]) -> str:
@@ -161,11 +168,14 @@ class _Search:
         others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed.value
         wide = max(number, math.ceil((own + others) / processes))
         tight = slots.stuck(processes * number, rates, stay_ms, most, HANG_MS).bulkhead
-        for each, limit in dict.fromkeys(((number, tight), (wide, max(1, math.ceil(own))))):
-            held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, limit), breakers=True)
+        limit = max(1, math.ceil(own))
+        # Production shares slots out fairly: with k upstreams that all want more each has 1/(k + 1) of them.
+        fair = max(wide, math.ceil(limit * (len(rates) + 1) / processes))
+        for each, most_of_one in dict.fromkeys(((number, tight), (wide, limit), (fair, limit))):
+            held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, most_of_one), breakers=True)
             more = "" if each == number else f" and {each - number} more, so that the others keep theirs when one hangs"
-            words = f"{said}{more}, at most {limit} for one upstream"
-            yield self._made(f"bulkhead{limit} {processes}x{each}", held, words, effort=2)
+            words = f"{said}{more}, at most {most_of_one} for one upstream"
+            yield self._made(f"bulkhead{most_of_one} {processes}x{each}", held, words, effort=2)
 
     def _stock(self, host: str, processes: int, places: int) -> Iterator[Candidate]:
         same = host == self._base.host
@@ -184,7 +194,9 @@ class _Search:
                 yield self._made(f"{name} x{processes} limit {number}", limited, with_limit, stock=True, effort=effort)
         if processes > 1:
             ports = replace(plain, queue="reuse-port")
-            yield self._made(f"{name} x{processes} reuse-port", ports, f"{said}, a socket each", stock=True, effort=effort)
+            yield self._made(
+                f"{name} x{processes} reuse-port", ports, f"{said}, a socket each", stock=True, effort=effort
+            )
         yield from self._apart(f"{name} x{processes}", plain, said)
 
     def _permits(self, processes: int) -> Iterator[Candidate]:

@@ -43,7 +43,9 @@ class Costs:
 
 def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
     """What `host` adds to the profile's requests; `front`: with HAProxy before it."""
-    dispatch_us = max(0.0, DISPATCH_US.get(host, 0.0) - DISPATCH_US.get(profile.host, 0.0)) if host != profile.host else 0.0
+    dispatch_us = (
+        max(0.0, DISPATCH_US.get(host, 0.0) - DISPATCH_US.get(profile.host, 0.0)) if host != profile.host else 0.0
+    )
     return Costs(
         switch_us=0.0 if host in ("gevent", "asyncio") else SWITCH_US,
         dispatch_us=dispatch_us,

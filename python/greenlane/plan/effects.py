@@ -44,7 +44,8 @@ def effects(
     cells = [cell_of(profile, set_up, goals, jobs=jobs, seed=seed) for profile, set_up in (before, after)]
     found = simulate_cells(cells, progress=None if told is None else lambda part: told(part, "now, and what if"))
     was, then = (
-        predicted(run, profile, set_up, goals, 1.0) for run, (profile, set_up) in zip(found, (before, after), strict=True)
+        predicted(run, profile, set_up, goals, 1.0)
+        for run, (profile, set_up) in zip(found, (before, after), strict=True)
     )
     return [
         Effect(

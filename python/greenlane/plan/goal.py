@@ -127,19 +127,23 @@ def carried_goal(goal: Goal, profile: Profile) -> Carried:
     if not shares:
         return Carried(None, f"{seen}: nothing is said of it; {longer}.")
     lower = replace(goal, share=max(shares))
-    why = f"{seen}: judged is {level_said(lower.share)} <= {milliseconds(goal.limit_ms)} instead; for the other {longer}."
+    why = (
+        f"{seen}: judged is {level_said(lower.share)} <= {milliseconds(goal.limit_ms)} instead; for the other {longer}."
+    )
     return Carried(lower, why)
 
 
 def level_said(share: float) -> str:
-    """"p99.9" for 0.999."""
+    """ "p99.9" for 0.999."""
     return f"p{share * 100:.6g}"
 
 
 def _read(text: str, profile: Profile) -> Sequence[Goal]:
     if found := _PERCENTILE.fullmatch(text):
         if found["sign"] not in _AT_MOST:
-            raise _error(text, "<= before the time", f"write {found['who'].strip()} p{found['level']} <= {found['time']}")
+            raise _error(
+                text, "<= before the time", f"write {found['who'].strip()} p{found['level']} <= {found['time']}"
+            )
         share, limit_ms = _level(text, found["level"]), _time_ms(text, found["time"])
         return [Goal(route.route, share, limit_ms) for route in _named(text, found["who"], profile)]
     if found := _WITHIN.fullmatch(text):
@@ -161,7 +165,7 @@ def _in_time(text: str, share: float, routes: Sequence[Route]) -> list[Goal]:
 
 
 def _level(text: str, level: str) -> float:
-    """"99.9", and "999" as it stands in Prometheus's names."""
+    """ "99.9", and "999" as it stands in Prometheus's names."""
     if level.startswith("99") and len(level) in (3, 4) and level.strip("9") == "":
         level = f"99.{level[2:]}"
     return _share(text, level)
@@ -177,7 +181,9 @@ def _share(text: str, percent: str) -> float:
 def _time_ms(text: str, time: str) -> float:
     found = _TIME.fullmatch(time.strip())
     if found is None:
-        raise _error(text, "a time with its unit at the end: 500ms, 1.5s", f"{time.strip() or 'nothing'} has none of ms, s")
+        raise _error(
+            text, "a time with its unit at the end: 500ms, 1.5s", f"{time.strip() or 'nothing'} has none of ms, s"
+        )
     ms = float(found["number"]) * _UNITS_MS[found["unit"]]
     if not 0 < ms <= _MOST_MS:
         raise _error(text, "a time above 0 and up to an hour")
@@ -210,11 +216,12 @@ def _named(text: str, who: str, profile: Profile) -> Sequence[Route]:
 def _twice_ms(route: Route) -> float:
     alone = sorted((sum(step.ms for step in each.steps), each.weight) for each in route.sequences)
     wanted, seen = _USUAL_SHARE * math.fsum(weight for _, weight in alone), 0.0
+    longest = 0.0
     for ms, weight in alone:
-        seen += weight
+        longest, seen = ms, seen + weight
         if seen >= wanted - 1e-9:
             break
-    return max(_LEAST_LIMIT_MS, float(f"{_USUAL_TIMES * ms:.2g}"))
+    return max(_LEAST_LIMIT_MS, float(f"{_USUAL_TIMES * longest:.2g}"))
 
 
 def _error(text: str, rule: str, hint: str = "") -> PlanError:

@@ -188,7 +188,9 @@ def _routes(advice: Advice) -> Html:
         for number, option in enumerate(unique):
             cells = _route_cells(option, route.route)
             style = "first" if number == 0 else ""
-            lines.append(blocks.Row((route.route, _name(advice, option), *cells), f"{style} {_style(advice, option)}".strip()))
+            lines.append(
+                blocks.Row((route.route, _name(advice, option), *cells), f"{style} {_style(advice, option)}".strip())
+            )
     return section("Each route", blocks.table(heads, lines, "predictions by route", names=2))
 
 
@@ -228,7 +230,10 @@ def _settings(settings: str, stock: Stock | None) -> Html:
     if settings:
         parts += [element("h3", "greenlane.toml"), element("pre", settings)]
     if stock is not None:
-        parts += [element("h3", "Staying on stock servers"), paragraph(f"The best of them: {stock.option.candidate.said}.")]
+        parts += [
+            element("h3", "Staying on stock servers"),
+            paragraph(f"The best of them: {stock.option.candidate.said}."),
+        ]
         parts += [element("pre", "\n".join(stock.commands))]
         parts += [paragraph(text) for text in stock.warnings]
     return section("Settings", *parts) if parts else Html("")
@@ -261,7 +266,9 @@ def _made(advice: Advice, environment: Mapping[str, object]) -> Html:
 def _named_first(advice: Advice, options: Sequence[Option]) -> list[Option]:
     order = [advice.recommended, advice.present, advice.runner_up]
     names = [option.candidate.name for option in order if option is not None]
-    return sorted(options, key=lambda each: names.index(each.candidate.name) if each.candidate.name in names else len(names))
+    return sorted(
+        options, key=lambda each: names.index(each.candidate.name) if each.candidate.name in names else len(names)
+    )
 
 
 def _name(advice: Advice, option: Option) -> str:

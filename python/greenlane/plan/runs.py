@@ -51,16 +51,17 @@ class Runs:
         """Each at the load of the profile."""
         return self.cells([(each.set_up, self.profile, 1.0) for each in candidates], said, quick=quick)
 
-    def cells(
-        self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True
-    ) -> list[Predicted]:
+    def cells(self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True) -> list[Predicted]:
         """Each of (set-up, profile, load).
 
         Raises: PlanError for what cannot be simulated; KeyboardInterrupt within 0.1 s of Ctrl-C.
         """
         jobs = self.size(quick=quick)
         found = simulate_cells(
-            [cell_of(profile, set_up, self.goals, jobs=jobs, seed=self.seed, load=load) for set_up, profile, load in cells],
+            [
+                cell_of(profile, set_up, self.goals, jobs=jobs, seed=self.seed, load=load)
+                for set_up, profile, load in cells
+            ],
             progress=lambda part: self._tell(part, said),
         )
         return [
@@ -96,7 +97,11 @@ class Runs:
         for step in range(_HALVES):
             self._halve(options, curves, step)
         return [
-            replace(option, curve=tuple(sorted(curve, key=lambda each: each.load)), breaks=_breaks(curve, self._full(option)))
+            replace(
+                option,
+                curve=tuple(sorted(curve, key=lambda each: each.load)),
+                breaks=_breaks(curve, self._full(option)),
+            )
             for option, curve in zip(options, curves, strict=True)
         ]
 

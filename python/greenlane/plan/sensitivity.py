@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from greenlane.plan.candidates import HANG_MS, busiest, upstream_rates
+from greenlane.plan.candidates import busiest, hang_ms, upstream_rates
 from greenlane.plan.option import Option, Predicted
 from greenlane.plan.profile import Profile, Route
 from greenlane.plan.runs import Runs
@@ -57,14 +57,14 @@ def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
         return None
     name = busiest(rates)
     spared = tuple(route.route for route in profile.routes if name not in route.upstreams)
-    hung = (replace(route, mean=None, sequences=_hung(route, name)) for route in profile.routes)
+    hung = (replace(route, mean=None, sequences=_hung(route, name, hang_ms(profile))) for route in profile.routes)
     return (replace(profile, routes=tuple(hung)), spared) if spared else None
 
 
-def _hung(route: Route, name: str) -> tuple[Sampled, ...]:
+def _hung(route: Route, name: str, ms: float) -> tuple[Sampled, ...]:
     def longer(step: Step) -> Step:
         called = route.upstreams[step.upstream] if step.upstream >= 0 else ""
-        return replace(step, ms=HANG_MS) if called == name and step.kind in _WAITS else step
+        return replace(step, ms=ms) if called == name and step.kind in _WAITS else step
 
     return tuple(replace(each, steps=tuple(map(longer, each.steps))) for each in route.sequences)
 
@@ -79,7 +79,7 @@ def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], P
     hung = hanging(profile)
     if hung is not None and profile.host == "celery":
         name = busiest(upstream_rates(profile))
-        ways.append(("hang", f"{name} hangs, and its calls give up after {HANG_MS / 1000:g} s", 1.0, lambda _: hung[0]))
+        ways.append(("hang", f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s", 1.0, lambda _: hung[0]))
     if (profile.arrivals.dispersion or 1.0) < _BURSTS:
         ways.append(("bursts", f"requests come in bursts ({_BURSTS:g} times a random stream's variance)", 1.0, _bursty))
     return ways
@@ -100,7 +100,9 @@ def _io(profile: Profile) -> Profile:
 def _longer(route: Route) -> Route:
     """With longer waits."""
     sequences = tuple(
-        replace(each, steps=tuple(replace(step, ms=step.ms * _IO) if step.kind in _WAITS else step for step in each.steps))
+        replace(
+            each, steps=tuple(replace(step, ms=step.ms * _IO) if step.kind in _WAITS else step for step in each.steps)
+        )
         for each in route.sequences
     )
     mean = route.mean

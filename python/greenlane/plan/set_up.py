@@ -76,7 +76,7 @@ class SetUp:
     #: Where heavy work of a route runs: thread (the process's one native thread) or process (one of `pool`).
     placement: Mapping[str, str] = field(default_factory=dict)
     pool: int = 1
-    costs: Costs = Costs()
+    costs: Costs = field(default_factory=Costs)
 
     def to_json(self) -> dict[str, Any]:
         """Its table: what `from_json` takes, and core."""

@@ -66,7 +66,9 @@ def _command(set_up: SetUp, processes: int) -> str:
         pool = "prefork" if set_up.limit == 1 else "gevent"
         number = processes if set_up.limit == 1 else set_up.limit
         more = "" if set_up.limit == 1 or processes == 1 else f"    # {processes} of these"
-        return f"celery -A module worker -P {pool} -c {number} --without-heartbeat --without-gossip --without-mingle{more}"
+        return (
+            f"celery -A module worker -P {pool} -c {number} --without-heartbeat --without-gossip --without-mingle{more}"
+        )
     if set_up.host == "gevent":
         limit = "" if set_up.limit in (0, CONNECTIONS) else f" --worker-connections {set_up.limit} --keep-alive 0"
         return f"gunicorn -k gevent --workers {processes}{limit}{reuse} module:app"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from greenlane.page.quantities import amount, count, milliseconds
+from greenlane.page.quantities import amount, milliseconds
 from greenlane.plan.advice import Advice, Verdict
 from greenlane.plan.goal import level_said
 from greenlane.plan.measured import LEVELS, carried
@@ -191,7 +191,9 @@ def _cliff(advice: Advice) -> Iterator[str]:
             continue
         rate = amount(option.breaks * advice.profile.arrivals.rate_per_s)
         full = full_load(advice.profile, option.set_up)
-        where = "at any load" if option.breaks == 0 else f"at {option.breaks:.2f}× today's load ({rate} requests a second)"
+        where = (
+            "at any load" if option.breaks == 0 else f"at {option.breaks:.2f}× today's load ({rate} requests a second)"
+        )
         if math.isfinite(full) and option.breaks:
             where += f"; its processes are full at {full:.2f}×"
         parts.append(f"{word}, {where}")
@@ -204,7 +206,8 @@ def _wrong(advice: Advice) -> Iterator[str]:
     if chosen is None or not advice.wrong:
         return
     name = chosen.candidate.name
-    broken, holds = [], []
+    broken: list[str] = []
+    holds: list[str] = []
     for wrong in advice.wrong:
         run = wrong.options[name]
         text = f"{wrong.said}: {_short(run.worst) if run.settled else 'never settles'}"
@@ -315,5 +318,3 @@ def _interval(estimate: Estimate) -> tuple[float | None, float | None]:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
-
-

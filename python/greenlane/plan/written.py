@@ -62,7 +62,11 @@ def command_of(set_up: SetUp, application: str = "module:app") -> str:
     if set_up.host == "celery":
         return f"greenlane work {application}"
     if set_up.host == "asyncio":
-        return f"greenlane serve {application}" if set_up.queue == "central" else f"uvicorn --workers {set_up.processes} {application}"
+        return (
+            f"greenlane serve {application}"
+            if set_up.queue == "central"
+            else f"uvicorn --workers {set_up.processes} {application}"
+        )
     if set_up.queue == "central":
         return f"greenlane serve {application}"
     threads = set_up.limit or THREADS

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from greenlane.plan.effects import Effect
     from greenlane.plan.goal import Goal
     from greenlane.plan.profile import Profile
-    from greenlane.plan.runs import Told
     from greenlane.plan.set_up import SetUp
     from greenlane.plan.verify.compared import Compared
 
@@ -41,7 +40,9 @@ _WHAT_IFS: Final = ("cpu", "rate", "visits", "split", "move", "upstream")
 def _declare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("source", metavar="SOURCE", help=SOURCE)
-    add("--goal", action="append", default=[], metavar="GOAL", help='such as "bikes p99.9 <= 500ms"; may be given again')
+    add(
+        "--goal", action="append", default=[], metavar="GOAL", help='such as "bikes p99.9 <= 500ms"; may be given again'
+    )
     add("--cost", choices=_COSTS, default="cores", help="what to spare (cores)")
     add("--cores", type=_whole(1, _MOST_CORES), default=0, metavar="N", help="that may be used (as many as it has)")
     what_if = parser.add_argument_group("what if")
@@ -273,4 +274,6 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-COMMAND: Final = Command("advise", "what to set for a goal: limits, processes, permits, lanes, placement", _declare, _run)
+COMMAND: Final = Command(
+    "advise", "what to set for a goal: limits, processes, permits, lanes, placement", _declare, _run
+)

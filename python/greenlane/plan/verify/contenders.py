@@ -16,7 +16,9 @@ _GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main impo
 _WORKERS: Final = {"gevent": "gevent", "threads": "gthread", "permits": "greenlane.hosts.gunicorn.Worker"}
 
 
-def contender_of(name: str, set_up: SetUp, classes: Mapping[str, str], application: str, settings: Path | None) -> Contender:
+def contender_of(
+    name: str, set_up: SetUp, classes: Mapping[str, str], application: str, settings: Path | None
+) -> Contender:
     """The contender.
 
     Args:
@@ -27,7 +29,9 @@ def contender_of(name: str, set_up: SetUp, classes: Mapping[str, str], applicati
     Raises: PlanError when the lab cannot serve it so.
     """
     if set_up.host not in _WORKERS:
-        raise _no(set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn")
+        raise _no(
+            set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn"
+        )
     env = {"GREENLANE_CONFIG": str(settings) if settings else ""}
     if set_up.queue == "central":
         command = (

@@ -39,7 +39,9 @@ class Played:
         self._per_ms = iterations_per_ms
         self._around_ms = around_ms
         self._piece_ms = _piece_ms()
-        self._sequences = [[[(kind, ms) for kind, ms in each["steps"]] for each in route["sequences"]] for route in routes]
+        self._sequences = [
+            [[(kind, ms) for kind, ms in each["steps"]] for each in route["sequences"]] for route in routes
+        ]
         self._weights = [list(accumulate(each["weight"] for each in route["sequences"])) for route in routes]
 
     def play(self, route: int, word: str) -> int:
@@ -81,7 +83,9 @@ def _piece_ms() -> float:
 def _held_sleep() -> Any:
     """A sleep that blocks its whole loop where there is one."""
     monkey = sys.modules.get("gevent.monkey")
-    return monkey.get_original("time", "sleep") if monkey is not None and monkey.is_module_patched("time") else time.sleep
+    return (
+        monkey.get_original("time", "sleep") if monkey is not None and monkey.is_module_patched("time") else time.sleep
+    )
 
 
 def _application() -> Any:

@@ -77,7 +77,11 @@ def _exact(profile: Profile) -> Profile:
     """Sequences with the exact means, `held` as it is; the server's own overhead is there in any case."""
     held = {route.route: route for route in profile.routes}
     scaled = replace(profile, overhead_ms=0.0).simulated("threads")
-    return scaled if not any(route.demand.held_ms for route in profile.routes) else replace(profile, routes=tuple(held.values()))
+    return (
+        scaled
+        if not any(route.demand.held_ms for route in profile.routes)
+        else replace(profile, routes=tuple(held.values()))
+    )
 
 
 def _played(route: Route) -> dict[str, object]:
