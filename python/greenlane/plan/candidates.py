@@ -29,7 +29,7 @@ from greenlane.plan.set_up import (
 from greenlane.settings import Settings
 
 __all__ = [
-    "HANG_MS", "Room", "busiest", "candidates", "heavy_routes", "lane_routes", "needed_processes", "upstream_rates",
+    "HANG_MS", "Room", "busiest", "candidates", "hang_ms", "heavy_routes", "lane_routes", "needed_processes", "upstream_rates",
 ]  # fmt: skip
 
 #: Of a process's CPU that a plan uses at most.
