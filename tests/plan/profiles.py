@@ -9,9 +9,9 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from greenlane.plan.measured import Measured
-from greenlane.plan.profile import Arrivals, Profile, Route, Upstream
+from greenlane.plan.profile import Arrivals, Mean, Profile, Route, Upstream
 from greenlane.plan.sampling import emphasised, kept, ranked
-from greenlane.plan.steps import Sequence, Step, joined
+from greenlane.plan.steps import KINDS, Kind, Sequence, Step, joined
 
 BIKES = """
 host = "gevent"
@@ -34,14 +34,15 @@ _UPSTREAMS = ("db:5432", "offers:80", "zones:80")
 _ROUTES = ("GET /a", "GET /b", "POST /c", "tasks.d")
 
 
-def _step(kind: str, ms: float, upstream: int) -> Step:
-    return Step(kind, ms, upstream if kind in ("io", "held") else -1)  # type: ignore[arg-type]
+def _step(kind: Kind, ms: float, upstream: int) -> Step:
+    return Step(kind, ms, upstream if kind in ("io", "held") else -1)
 
 
-_STEPS = (
-    st.lists(st.builds(_step, st.sampled_from(["cpu", "io", "free", "held"]), _MS, st.integers(-1, 2)), max_size=6)
-    .map(lambda steps: joined([Step("cpu", 1.0), *steps]))
-)  # fmt: skip
+def _steps(steps: list[Step]) -> tuple[Step, ...]:
+    return tuple(Step(each.kind, round(each.ms, 5), each.upstream) for each in joined([Step("cpu", 1.0), *steps]))
+
+
+_STEPS = st.lists(st.builds(_step, st.sampled_from(KINDS), _MS, st.integers(-1, 2)), max_size=6).map(_steps)
 
 
 @st.composite
@@ -49,7 +50,8 @@ def _routes(draw: st.DrawFn, name: str, seconds: float) -> Route:
     made = draw(st.lists(st.tuples(_STEPS, st.floats(0.5, 20)), min_size=1, max_size=5))
     salt = draw(st.integers(0, 10**9))
     sequences = [
-        ranked(Sequence(1.0, steps, emphasis), f"{name} {salt} {number}") for number, (steps, emphasis) in enumerate(made)
+        ranked(Sequence(1.0, steps, emphasis), f"{name} {salt} {number}")
+        for number, (steps, emphasis) in enumerate(made)
     ]
     chosen, threshold = kept(sequences, 0.0)
     requests = len(made)
@@ -94,7 +96,9 @@ def profiles(draw: st.DrawFn) -> Profile:
 Law = Callable[[random.Random], tuple[Step, ...]]
 
 
-def sampled(law: Law, requests: int, *, seed: int, name: str = "GET /x", seconds: float = 60.0, most: int = 256) -> Profile:
+def sampled(
+    law: Law, requests: int, *, seed: int, name: str = "GET /x", seconds: float = 60.0, most: int = 256
+) -> Profile:
     """A profile as a recording of so many requests of one route would give it."""
     chance = random.Random(seed)
     made = [law(chance) for _ in range(requests)]
@@ -108,8 +112,9 @@ def sampled(law: Law, requests: int, *, seed: int, name: str = "GET /x", seconds
     chosen, threshold = kept(sequences, 0.0, most)
     route = Route(
         name, requests / seconds, chosen, upstreams=("up:80",), requests=requests, threshold=threshold,
+        mean=Mean(cpu_ms=mean_cpu, io_ms=mean_io),
     )  # fmt: skip
     return Profile(
-        host="threads", source="recording", seconds=seconds, arrivals=Arrivals(requests / seconds, 1.0), routes=(route,),
-        upstreams=(Upstream("up:80"),),
+        host="threads", source="recording", seconds=seconds, arrivals=Arrivals(requests / seconds, 1.0),
+        routes=(route,), upstreams=(Upstream("up:80"),),
     )  # fmt: skip

@@ -13,7 +13,9 @@ from greenlane.plan.profile import Arrivals, Profile, Route, Upstream
 from greenlane.plan.steps import Sequence, Step
 from tests.plan.profiles import profiles
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=5, max_size=30).map(lambda t: f"ß{t}")
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=5, max_size=30).map(
+    lambda t: f"ß{t}"
+)
 
 
 @given(NAMES, NAMES, NAMES, NAMES)
@@ -41,7 +43,9 @@ def test_numbers_stay_and_a_second_time_changes_nothing(profile: Profile) -> Non
 @given(profiles(), profiles())
 def test_merging_before_or_after_is_the_same(a: Profile, b: Profile) -> None:
     before, after = anonymised(merged([a, b]), b"key"), merged([anonymised(a, b"key"), anonymised(b, b"key")])
-    assert {route.route: route.requests for route in before.routes} == {route.route: route.requests for route in after.routes}
+    assert {route.route: route.requests for route in before.routes} == {
+        route.route: route.requests for route in after.routes
+    }
     assert {route.route: route.sequences for route in before.routes}.keys() == {r.route for r in after.routes}
 
 

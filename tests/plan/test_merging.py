@@ -96,7 +96,9 @@ def test_a_kept_sample_stands_for_all_on_average() -> None:
         truth = sampled(heavy_or_light, requests, seed=seed, most=requests).routes[0]
         assert len(route.sequences) == 256 and len(truth.sequences) == requests
         counts.append(math.fsum(each.weight for each in route.sequences) / requests)
-        cpu.append(math.fsum(each.weight * each.ms("cpu") for each in route.sequences) / (truth.demand.cpu_ms * requests))
+        cpu.append(
+            math.fsum(each.weight * each.ms("cpu") for each in route.sequences) / (truth.demand.cpu_ms * requests)
+        )
     for found in (counts, cpu):
         mean = sum(found) / len(found)
         spread = math.sqrt(sum((each - mean) ** 2 for each in found) / (len(found) - 1))

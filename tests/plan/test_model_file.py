@@ -1,4 +1,4 @@
-"""Models written by hand: laws have the means that they say, the same file is the same profile, errors name the place."""
+"""Models written by hand: laws have the means that they say, one file is one profile, errors name the place."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_steps_of_one_sequence_vary_apart_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("step", "name", "says"),
     [
-        ('["cpu", { mean = 5, cw = 1 }]', "routes[0].steps.cw", "did you mean 'cv'?"),
+        ('["cpu", { mean = 5, cvv = 1 }]', "routes[0].steps.cvv", "did you mean 'cv'?"),
         ('["cpu", { median = 5, p99 = 1 }]', "routes[0].steps.p99", "at least the median"),
         ('["cpu", { mean = 5, law = "pareto" }]', "routes[0].steps.law", "one of lognormal, exponential"),
         ('["cpu", { p99 = 5 }]', "routes[0].steps", "{ mean, cv }"),

@@ -17,8 +17,15 @@ from tests.plan.profiles import BIKES, profiles
 SMALL: dict[str, Any] = {
     "schema": "greenlane.profile/1",
     "host": "threads",
-    "routes": [{"route": "GET /x", "rate_per_s": 2, "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}], "upstreams": ["db"]}],
-}  # fmt: skip
+    "routes": [
+        {
+            "route": "GET /x",
+            "rate_per_s": 2,
+            "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}],
+            "upstreams": ["db"],
+        }
+    ],
+}
 
 
 def read(**changed: object) -> Profile:

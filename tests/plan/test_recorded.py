@@ -1,4 +1,4 @@
-"""From a recording to a profile: made-up recordings whose truth is known, and real ones of programs that know theirs."""
+"""From a recording to a profile: made-up ones whose truth is known, and real ones of programs that know theirs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_its_cpu_is_what_the_processes_used(green: Profile) -> None:
 def test_a_bad_day_of_rows_gives_their_costs() -> None:
     day = a_day({"GET /bikes": Endpoint(40, 0.6, 110, 0.9, "offers-db:5432")}, seconds=60, workers=(1.0,))
     found = profile_of_recording(day).route("GET /bikes")
-    assert found.demand.cpu_ms == pytest.approx(1.5 * 1.02, rel=0.05) and found.demand.io_ms == pytest.approx(110, rel=0.02)
+    assert found.demand.cpu_ms == pytest.approx(1.5 * 1.02, rel=0.05) and found.demand.io_ms == pytest.approx(
+        110, rel=0.02
+    )
     assert found.upstreams == ("offers-db:5432",) and len(found.sequences) == 256
     assert found.requests == len(day.jobs)
 
@@ -87,7 +89,7 @@ def test_a_bad_day_of_rows_gives_their_costs() -> None:
 def test_too_few_requests_are_said_with_what_cannot_be() -> None:
     short = profile_of_recording(a_day(seconds=5))
     said = " ".join(missing(short))
-    assert "Too few requests to say" in said and "GET /report" in said and "record" in said
+    assert "Too few requests of" in said and "GET /report" in said and "record" in said
     assert "bursts" in said
 
 
@@ -109,15 +111,20 @@ def piece(state: str, from_ms: float, to_ms: float, kind: str = "", label: str =
     [
         # Taken away: the stretches are one. Given away: they are two.
         ([piece("cpu", 0, 2), piece("wait", 2, 7, "gil"), piece("cpu", 7, 8)], (Step("cpu", 3),)),
-        ([piece("cpu", 0, 2), piece("wait", 2, 7, "loop"), piece("cpu", 7, 8)], (Step("cpu", 2), Step("io", 0), Step("cpu", 1))),
+        (
+            [piece("cpu", 0, 2), piece("wait", 2, 7, "loop"), piece("cpu", 7, 8)],
+            (Step("cpu", 2), Step("io", 0), Step("cpu", 1)),
+        ),
         # Ready long before it ran: the I/O ends when it was ready.
         (
-            [piece("wait", 0, 9, "accept"), piece("cpu", 9, 10), piece("io", 10, 60, "socket", "db"), piece("wait", 60, 90, "loop"), piece("cpu", 90, 91)],
+            [piece("wait", 0, 9, "accept"), piece("cpu", 9, 10), piece("io", 10, 60, "socket", "db"),
+             piece("wait", 60, 90, "loop"), piece("cpu", 90, 91)],
             (Step("cpu", 1), Step("io", 50, 0), Step("cpu", 1)),
         ),
         # Two children beside each other: the longer counts; one that waits is hidden by one that is in I/O.
         (
-            [piece("cpu", 0, 1), piece("io", 1, 21, "socket", "db"), piece("io", 1, 41, "sleep"), piece("wait", 21, 30, "loop"), piece("cpu", 41, 42)],
+            [piece("cpu", 0, 1), piece("io", 1, 21, "socket", "db"), piece("io", 1, 41, "sleep"),
+             piece("wait", 21, 30, "loop"), piece("cpu", 41, 42)],
             (Step("cpu", 1), Step("io", 20, 0), Step("io", 20), Step("cpu", 1)),
         ),
         ([piece("cpu", 0, 10), piece("io", 2, 5, "socket", "db")], (Step("cpu", 10),)),

@@ -14,7 +14,7 @@ from greenlane.plan.arriving import off_s, seen_s, spread
 from greenlane.plan.measured import Measured
 from greenlane.plan.outside import overhead_ms
 from greenlane.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
-from greenlane.plan.sampling import MOST, chance, emphasised
+from greenlane.plan.sampling import MOST, emphasised, priority
 from greenlane.plan.steps import Kind, Step
 from greenlane.plan.steps import Sequence as Sampled
 from greenlane.plan.timeline import steps_of
@@ -116,9 +116,9 @@ class _Sampling:
                 weight=max(1.0, threshold / emphasis),
                 steps=steps_of(life, names.named(who), free_frac=self._free_frac) or _NOTHING,
                 emphasis=emphasis,
-                priority=priority,
+                priority=rank,
             )
-            for (_, emphasis, priority), (who, life) in zip(chosen, lives.items(), strict=True)
+            for (_, emphasis, rank), (who, life) in zip(chosen, lives.items(), strict=True)
         )
         return Route(
             route=self._route,
@@ -136,7 +136,7 @@ class _Sampling:
         found = []
         for job in self._jobs:
             emphasis = emphasised(job.cpu_ns / 1e6, _io_ns(job) / 1e6, self._cpu_ms, self._io_ms)
-            found.append((job, emphasis, emphasis / chance(f"{job.process} {job.job} {job.arrival_ns}")))
+            found.append((job, emphasis, priority(emphasis, 1.0, f"{job.process} {job.job} {job.arrival_ns}")))
         found.sort(key=lambda each: -each[2])
         return found[:MOST], found[MOST][2] if len(found) > MOST else 0.0
 
