@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import PlanError
+from greenlane.plan.lookups import shortened
 from greenlane.plan.missing import missing
 from greenlane.plan.profile import Profile
 from greenlane.plan.recorded import profile_of_recording
@@ -133,6 +134,15 @@ def piece(state: str, from_ms: float, to_ms: float, kind: str = "", label: str =
 )  # fmt: skip
 def test_a_life_becomes_what_it_would_have_been_alone(life: list[Segment], steps: tuple[Step, ...]) -> None:
     assert steps_of(life, named) == steps  # type: ignore[arg-type]
+
+
+def test_lookups_that_waited_for_the_loop_count_as_those_that_did_not() -> None:
+    fast = [piece("cpu", 0, 1), piece("io", 1, 2, "dns", "getaddrinfo"), piece("io", 2, 102, "socket", "db")]
+    slow = [piece("cpu", 0, 1), piece("io", 1, 9001, "dns", "getaddrinfo"), piece("io", 9001, 9101, "socket", "db")]
+    lives = shortened({(1, 1): fast, (1, 2): slow, (1, 3): slow})
+    assert lives[1, 1] == fast
+    assert steps_of(lives[1, 3], named) == (Step("cpu", 1), Step("io", 4), Step("io", 100, 0))  # type: ignore[arg-type]
+    assert shortened({(1, 1): fast[:1]}) == {(1, 1): fast[:1]}
 
 
 def test_a_very_long_life_is_shortened_without_losing_time() -> None:

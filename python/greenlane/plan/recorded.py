@@ -11,6 +11,7 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane.page.quantities import count, share
 from greenlane.plan.arriving import off_s, seen_s, spread
+from greenlane.plan.lookups import Life, shortened
 from greenlane.plan.measured import Measured
 from greenlane.plan.outside import overhead_ms
 from greenlane.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
@@ -64,7 +65,8 @@ def profile_of_recording(recording: Recording, name: str = "", *, skip_s: float 
     by_route = _by_route(jobs)
     free = free_fracs(recording, jobs) if host not in LOOPS else {}
     found = [
-        _Sampling(recording, route, of, upstreams, free.get(route, 0.0)).made(seconds) for route, of in by_route.items()
+        _Sampling(recording, route, of, upstreams, host, free.get(route, 0.0)).made(seconds)
+        for route, of in by_route.items()
     ]
     overhead = overhead_ms(recording, jobs)
     return Profile(
@@ -99,8 +101,9 @@ class _Sampling:
     """One route: which of its requests are kept, and what they did."""
 
     def __init__(
-        self, recording: Recording, route: str, jobs: Sequence[Job], upstreams: Upstreams, free_frac: float
+        self, recording: Recording, route: str, jobs: Sequence[Job], upstreams: Upstreams, host: str, free_frac: float
     ) -> None:
+        self._on_loop = host in LOOPS
         self._recording, self._route, self._jobs = recording, route, jobs
         self._upstreams, self._free_frac = upstreams, free_frac
         self._cpu_ms = math.fsum(job.cpu_ns for job in jobs) / len(jobs) / 1e6
@@ -109,7 +112,10 @@ class _Sampling:
     def made(self, seconds: float) -> Route:
         """The route. Rates are its requests by the time that was recorded."""
         chosen, threshold = self._chosen()
-        lives = {(job.process, job.job): self._recording.segments(job.process, job.job) for job, _, _ in chosen}
+        lives: dict[tuple[int, int], Life] = {
+            (job.process, job.job): self._recording.segments(job.process, job.job) for job, _, _ in chosen
+        }
+        lives = shortened(lives) if self._on_loop else lives
         names = self._upstreams.of_route(self._route, lives, len(chosen) / len(self._jobs))
         sequences = tuple(
             Sampled(
