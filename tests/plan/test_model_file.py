@@ -1,11 +1,11 @@
-"""Models written by hand: laws have the means that they say, the same file is the same profile, errors name the place."""
+"""Models written by hand: laws have the means that they say, one file is one profile, errors name the place."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
@@ -29,6 +29,7 @@ def test_the_model_of_the_demo() -> None:
     assert Profile.from_json(found.to_json()) == found
 
 
+@settings(max_examples=30)
 @given(st.floats(0.1, 1000), st.floats(0.05, 2))
 def test_a_law_has_its_mean_and_its_variation(mean: float, cv: float) -> None:
     times = [each.ms("cpu") for each in one(f'["cpu", {{ mean = {mean}, cv = {cv} }}]').routes[0].sequences]
@@ -59,7 +60,7 @@ def test_steps_of_one_sequence_vary_apart_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("step", "name", "says"),
     [
-        ('["cpu", { mean = 5, cw = 1 }]', "routes[0].steps.cw", "did you mean 'cv'?"),
+        ('["cpu", { mean = 5, cvv = 1 }]', "routes[0].steps.cvv", "did you mean 'cv'?"),
         ('["cpu", { median = 5, p99 = 1 }]', "routes[0].steps.p99", "at least the median"),
         ('["cpu", { mean = 5, law = "pareto" }]', "routes[0].steps.law", "one of lognormal, exponential"),
         ('["cpu", { p99 = 5 }]', "routes[0].steps", "{ mean, cv }"),

@@ -47,7 +47,7 @@ def test_show_says_what_it_is_how_close_the_cliff_and_what_is_missing(run: Run) 
     assert out.startswith("pricing, recorded (") and "on gevent" in out.splitlines()[0]
     assert "this load it is full" in out and "requests in progress fill one process" in out
     assert "GET /report" in out and "of the CPU" in out
-    assert "what is missing" in out and "- Too few requests to say" in out and "- No bytes are known" in out
+    assert "what is missing" in out and "- Too few requests of" in out and "- No bytes are known" in out
 
 
 def test_json_has_the_whole_the_routes_and_what_is_missing(run: Run) -> None:
@@ -69,7 +69,8 @@ def test_a_profile_is_written_and_shows_the_same(run: Run, tmp_path: Path) -> No
 
 def test_merged_completed_and_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "known.toml").write_text(
-        '[[routes]]\nroute = "bikes"\nlane = "fast"\nbytes_out = 54000\n[[upstreams]]\nname = "offers"\nlimit = 40\n', "utf-8"
+        '[[routes]]\nroute = "bikes"\nlane = "fast"\nbytes_out = 54000\n[[upstreams]]\nname = "offers"\nlimit = 40\n',
+        "utf-8",
     )
     argv = ("bikes.toml", "-o", "p.json", "--beside", "bikes.toml", "--merge", "bikes.toml", "--known", "known.toml")
     assert run("profile", *argv, "--name", "shop")[0] == 0
@@ -85,7 +86,7 @@ def test_anonymous_has_no_name_and_the_same_tokens_again(run: Run, tmp_path: Pat
         assert run("profile", "pricing.glr", "-o", name, "--anonymous")[0] == 0
     one = (tmp_path / "one.json").read_text("utf-8")
     assert one == (tmp_path / "two.json").read_text("utf-8")
-    assert not any(name in one for name in ("bikes", "report", "legacy", "inventory", "postgres", "pricing", "4001"))
+    assert not any(name in one for name in ("bikes", "report", "legacy", "inventory", "postgres", "pricing"))
     key = tmp_path / "config" / "greenlane" / "names.key"
     assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
     assert run("diff", "one.json", "two.json")[0] == 0
@@ -97,7 +98,9 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
     assert code == 0 and out.startswith("The cliff is nearer") and "quote: CPU a request 16 ms before, 28 ms now" in out
     rows = json.loads(run("diff", "--json", "bikes.toml", "new.toml")[1])["rows"]
     changed = {(row["endpoint"], row["measure"]) for row in rows if row.get("changed")}
-    assert ("quote", "cpu_ms") in changed and not any(endpoint == "bikes" and what == "cpu_ms" for endpoint, what in changed)
+    assert ("quote", "cpu_ms") in changed and not any(
+        endpoint == "bikes" and what == "cpu_ms" for endpoint, what in changed
+    )
     same = json.loads(run("diff", "--json", "bikes.toml", "bikes.toml")[1])["rows"]
     assert not any(row.get("changed") for row in same)
 
@@ -105,14 +108,22 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("argv", "says", "hint"),
     [
-        (["show", "absent.glr"], "source='absent.glr', expected a file, folder or address that exists", "greenlane record"),
+        (
+            ["show", "absent.glr"],
+            "source='absent.glr', expected a file, folder or address that exists",
+            "greenlane record",
+        ),
         (["show", "empty"], "expected a folder with files named *.glr", "was recorded there"),
         (["show", "cut.json"], "read cut.json: profile=", "cut or changed"),
         (["show", "wrong.toml"], "host='gevnt', expected one of", "did you mean 'gevent'?"),
         (["diff", "bikes.toml", "pricing.glr"], "a route of both", "two profiles of one service"),
         (["profile", "pricing.glr", "-o", "p.json", "--merge", "bikes.toml", "--known", "none.toml"], "none.toml", ""),
         (["profile", "bikes.toml", "-o", "no/such/p.json"], "-o='no/such/p.json'", "name another"),
-        (["profile", "bikes.toml", "-o", "p.json", "--known", "strange.toml"], "route='bike', expected a route", "'bikes'?"),
+        (
+            ["profile", "bikes.toml", "-o", "p.json", "--known", "strange.toml"],
+            "route='bike', expected a route",
+            "'bikes'?",
+        ),
         (["show", "http://127.0.0.1:1/metrics"], "address='http://127.0.0.1:1/metrics'", "metrics_path"),
         (["show", "bikes.toml", "--seconds", "x"], "expected seconds from", "show --help"),
     ],
@@ -120,7 +131,9 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
 def test_what_it_cannot_do_is_said_with_a_hint(run: Run, tmp_path: Path, argv: list[str], says: str, hint: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut.json").write_text('{"schema": "greenlane.profile/1", "routes": [', "utf-8")
-    (tmp_path / "wrong.toml").write_text('host = "gevnt"\n' + BIKES.partition("\n")[2].replace('host = "gevent"', ""), "utf-8")
+    (tmp_path / "wrong.toml").write_text(
+        'host = "gevnt"\n' + BIKES.partition("\n")[2].replace('host = "gevent"', ""), "utf-8"
+    )
     (tmp_path / "strange.toml").write_text('[[routes]]\nroute = "bike"\n', "utf-8")
     code, out, err = run(*argv)
     assert (code, out) == (2, "")

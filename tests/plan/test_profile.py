@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from greenlane.errors import PlanError
 from greenlane.plan.model_file import profile_of_model
@@ -17,8 +17,15 @@ from tests.plan.profiles import BIKES, profiles
 SMALL: dict[str, Any] = {
     "schema": "greenlane.profile/1",
     "host": "threads",
-    "routes": [{"route": "GET /x", "rate_per_s": 2, "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}], "upstreams": ["db"]}],
-}  # fmt: skip
+    "routes": [
+        {
+            "route": "GET /x",
+            "rate_per_s": 2,
+            "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}],
+            "upstreams": ["db"],
+        }
+    ],
+}
 
 
 def read(**changed: object) -> Profile:
@@ -29,6 +36,7 @@ def route(**changed: object) -> Profile:
     return read(routes=[{**SMALL["routes"][0], **changed}])
 
 
+@settings(max_examples=60)
 @given(profiles())
 def test_what_is_written_is_read_back_and_written_the_same(profile: Profile) -> None:
     written = profile.to_json()

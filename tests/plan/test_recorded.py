@@ -1,4 +1,4 @@
-"""From a recording to a profile: made-up recordings whose truth is known, and real ones of programs that know theirs."""
+"""From a recording to a profile: made-up ones whose truth is known, and real ones of programs that know theirs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import PlanError
+from greenlane.plan.lookups import shortened
 from greenlane.plan.missing import missing
 from greenlane.plan.profile import Profile
 from greenlane.plan.recorded import profile_of_recording
@@ -79,7 +80,9 @@ def test_its_cpu_is_what_the_processes_used(green: Profile) -> None:
 def test_a_bad_day_of_rows_gives_their_costs() -> None:
     day = a_day({"GET /bikes": Endpoint(40, 0.6, 110, 0.9, "offers-db:5432")}, seconds=60, workers=(1.0,))
     found = profile_of_recording(day).route("GET /bikes")
-    assert found.demand.cpu_ms == pytest.approx(1.5 * 1.02, rel=0.05) and found.demand.io_ms == pytest.approx(110, rel=0.02)
+    assert found.demand.cpu_ms == pytest.approx(1.5 * 1.02, rel=0.05) and found.demand.io_ms == pytest.approx(
+        110, rel=0.02
+    )
     assert found.upstreams == ("offers-db:5432",) and len(found.sequences) == 256
     assert found.requests == len(day.jobs)
 
@@ -87,7 +90,7 @@ def test_a_bad_day_of_rows_gives_their_costs() -> None:
 def test_too_few_requests_are_said_with_what_cannot_be() -> None:
     short = profile_of_recording(a_day(seconds=5))
     said = " ".join(missing(short))
-    assert "Too few requests to say" in said and "GET /report" in said and "record" in said
+    assert "Too few requests of" in said and "GET /report" in said and "record" in said
     assert "bursts" in said
 
 
@@ -109,15 +112,20 @@ def piece(state: str, from_ms: float, to_ms: float, kind: str = "", label: str =
     [
         # Taken away: the stretches are one. Given away: they are two.
         ([piece("cpu", 0, 2), piece("wait", 2, 7, "gil"), piece("cpu", 7, 8)], (Step("cpu", 3),)),
-        ([piece("cpu", 0, 2), piece("wait", 2, 7, "loop"), piece("cpu", 7, 8)], (Step("cpu", 2), Step("io", 0), Step("cpu", 1))),
+        (
+            [piece("cpu", 0, 2), piece("wait", 2, 7, "loop"), piece("cpu", 7, 8)],
+            (Step("cpu", 2), Step("io", 0), Step("cpu", 1)),
+        ),
         # Ready long before it ran: the I/O ends when it was ready.
         (
-            [piece("wait", 0, 9, "accept"), piece("cpu", 9, 10), piece("io", 10, 60, "socket", "db"), piece("wait", 60, 90, "loop"), piece("cpu", 90, 91)],
+            [piece("wait", 0, 9, "accept"), piece("cpu", 9, 10), piece("io", 10, 60, "socket", "db"),
+             piece("wait", 60, 90, "loop"), piece("cpu", 90, 91)],
             (Step("cpu", 1), Step("io", 50, 0), Step("cpu", 1)),
         ),
         # Two children beside each other: the longer counts; one that waits is hidden by one that is in I/O.
         (
-            [piece("cpu", 0, 1), piece("io", 1, 21, "socket", "db"), piece("io", 1, 41, "sleep"), piece("wait", 21, 30, "loop"), piece("cpu", 41, 42)],
+            [piece("cpu", 0, 1), piece("io", 1, 21, "socket", "db"), piece("io", 1, 41, "sleep"),
+             piece("wait", 21, 30, "loop"), piece("cpu", 41, 42)],
             (Step("cpu", 1), Step("io", 20, 0), Step("io", 20), Step("cpu", 1)),
         ),
         ([piece("cpu", 0, 10), piece("io", 2, 5, "socket", "db")], (Step("cpu", 10),)),
@@ -126,6 +134,15 @@ def piece(state: str, from_ms: float, to_ms: float, kind: str = "", label: str =
 )  # fmt: skip
 def test_a_life_becomes_what_it_would_have_been_alone(life: list[Segment], steps: tuple[Step, ...]) -> None:
     assert steps_of(life, named) == steps  # type: ignore[arg-type]
+
+
+def test_lookups_that_waited_for_the_loop_count_as_those_that_did_not() -> None:
+    fast = [piece("cpu", 0, 1), piece("io", 1, 2, "dns", "getaddrinfo"), piece("io", 2, 102, "socket", "db")]
+    slow = [piece("cpu", 0, 1), piece("io", 1, 9001, "dns", "getaddrinfo"), piece("io", 9001, 9101, "socket", "db")]
+    lives = shortened({(1, 1): fast, (1, 2): slow, (1, 3): slow})
+    assert lives[1, 1] == fast
+    assert steps_of(lives[1, 3], named) == (Step("cpu", 1), Step("io", 4), Step("io", 100, 0))  # type: ignore[arg-type]
+    assert shortened({(1, 1): fast[:1]}) == {(1, 1): fast[:1]}
 
 
 def test_a_very_long_life_is_shortened_without_losing_time() -> None:
@@ -204,9 +221,11 @@ def test_a_real_program_is_profiled_as_it_is(
     route = found.route("quote")
     assert (found.host, route.requests, found.name) == (host, requests, "r")
     assert len(route.sequences) == requests and route.threshold == 0
-    # The CPU clock is the program's own; a sleep ends late on a busy machine, and never early.
-    assert route.demand.cpu_ms == pytest.approx(5, rel=0.15)
-    assert io_ms - 0.1 <= route.demand.io_ms
-    split = [each for each in route.sequences if sum(step.kind == "io" and step.ms > 5 for step in each.steps) == 1]
-    assert len(split) >= 0.9 * requests
+    # The CPU clock is the program's own. A sleep ends late on a busy machine, and never early; where the machine takes
+    # the core away for long the recording may not tell the two apart: not in most requests.
+    assert route.demand.cpu_ms == pytest.approx(5, rel=0.25)
+    slept = [
+        [step.ms for step in each.steps if step.kind == "io" and step.ms >= io_ms - 0.1] for each in route.sequences
+    ]
+    assert sum(len(each) == 1 for each in slept) > requests / 2
     assert opened(str(tmp_path / "r.glr")).to_json() == found.to_json()

@@ -84,7 +84,7 @@ def scraped(address: str) -> str:
     if urlsplit(address).scheme not in ("http", "https"):
         raise PlanError(_ATTEMPT, name="address", value=address, rule="http://HOST:PORT/PATH")
     try:
-        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:  # noqa: S310 - the scheme is checked
+        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
             return str(answer.read(_MOST_BYTES).decode("utf-8", "replace"))
     except (OSError, urllib.error.URLError, ValueError) as error:
         rule = f"an address that answers with metrics ({error})"

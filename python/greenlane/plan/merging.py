@@ -112,15 +112,15 @@ def _requests(part: Profile) -> float:
 
 def _route(found: Sequence[tuple[Route, float]], when: When, total_s: float) -> Route:
     routes = [route for route, _ in found]
-    weights = [route.rate_per_s * seconds for route, seconds in found]
+    add = when is When.SAME_TIME
+    weights = [route.rate_per_s * (1 if add else seconds) for route, seconds in found]
     name = routes[0].route
     upstreams = tuple(sorted({each for route in routes for each in route.upstreams}))
     sequences, threshold = kept(
         (_renamed(each, route.upstreams, upstreams) for route in routes for each in route.sequences),
         max(route.threshold for route in routes),
     )
-    add = when is When.SAME_TIME
-    rate = math.fsum(route.rate_per_s for route in routes) if add else math.fsum(weights) / total_s
+    rate = math.fsum(weights) if add else math.fsum(weights) / total_s
     return Route(
         route=name,
         rate_per_s=rate,

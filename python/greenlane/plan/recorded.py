@@ -11,10 +11,11 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane.page.quantities import count, share
 from greenlane.plan.arriving import off_s, seen_s, spread
+from greenlane.plan.lookups import Life, shortened
 from greenlane.plan.measured import Measured
 from greenlane.plan.outside import overhead_ms
 from greenlane.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
-from greenlane.plan.sampling import MOST, chance, emphasised
+from greenlane.plan.sampling import MOST, emphasised, priority
 from greenlane.plan.steps import Kind, Step
 from greenlane.plan.steps import Sequence as Sampled
 from greenlane.plan.timeline import steps_of
@@ -64,7 +65,8 @@ def profile_of_recording(recording: Recording, name: str = "", *, skip_s: float 
     by_route = _by_route(jobs)
     free = free_fracs(recording, jobs) if host not in LOOPS else {}
     found = [
-        _Sampling(recording, route, of, upstreams, free.get(route, 0.0)).made(seconds) for route, of in by_route.items()
+        _Sampling(recording, route, of, upstreams, host, free.get(route, 0.0)).made(seconds)
+        for route, of in by_route.items()
     ]
     overhead = overhead_ms(recording, jobs)
     return Profile(
@@ -99,8 +101,9 @@ class _Sampling:
     """One route: which of its requests are kept, and what they did."""
 
     def __init__(
-        self, recording: Recording, route: str, jobs: Sequence[Job], upstreams: Upstreams, free_frac: float
+        self, recording: Recording, route: str, jobs: Sequence[Job], upstreams: Upstreams, host: str, free_frac: float
     ) -> None:
+        self._on_loop = host in LOOPS
         self._recording, self._route, self._jobs = recording, route, jobs
         self._upstreams, self._free_frac = upstreams, free_frac
         self._cpu_ms = math.fsum(job.cpu_ns for job in jobs) / len(jobs) / 1e6
@@ -109,16 +112,19 @@ class _Sampling:
     def made(self, seconds: float) -> Route:
         """The route. Rates are its requests by the time that was recorded."""
         chosen, threshold = self._chosen()
-        lives = {(job.process, job.job): self._recording.segments(job.process, job.job) for job, _, _ in chosen}
+        lives: dict[tuple[int, int], Life] = {
+            (job.process, job.job): self._recording.segments(job.process, job.job) for job, _, _ in chosen
+        }
+        lives = shortened(lives) if self._on_loop else lives
         names = self._upstreams.of_route(self._route, lives, len(chosen) / len(self._jobs))
         sequences = tuple(
             Sampled(
                 weight=max(1.0, threshold / emphasis),
                 steps=steps_of(life, names.named(who), free_frac=self._free_frac) or _NOTHING,
                 emphasis=emphasis,
-                priority=priority,
+                priority=rank,
             )
-            for (_, emphasis, priority), (who, life) in zip(chosen, lives.items(), strict=True)
+            for (_, emphasis, rank), (who, life) in zip(chosen, lives.items(), strict=True)
         )
         return Route(
             route=self._route,
@@ -136,7 +142,7 @@ class _Sampling:
         found = []
         for job in self._jobs:
             emphasis = emphasised(job.cpu_ns / 1e6, _io_ns(job) / 1e6, self._cpu_ms, self._io_ms)
-            found.append((job, emphasis, emphasis / chance(f"{job.process} {job.job} {job.arrival_ns}")))
+            found.append((job, emphasis, priority(emphasis, 1.0, f"{job.process} {job.job} {job.arrival_ns}")))
         found.sort(key=lambda each: -each[2])
         return found[:MOST], found[MOST][2] if len(found) > MOST else 0.0
 

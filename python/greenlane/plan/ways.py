@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from greenlane.record.rows import Job, Process
@@ -51,7 +52,7 @@ def slots_of(processes: Iterable[Process], host: str) -> int | None:
     found: int | None = None
     for process in processes:
         words = _words(process.about)
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in pairwise([*words, ""]):
             name, _, value = word.partition("=")
             short = re.fullmatch(r"(-c)(\d+)", word)
             if name in options and (value or following).isdecimal():
