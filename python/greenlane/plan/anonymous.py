@@ -31,16 +31,14 @@ def anonymised(profile: Profile, key: bytes) -> Profile:
         return profile
     named = _Tokens(key)
     routes = tuple(_route(route, named) for route in profile.routes)
+    upstreams = [Upstream(named.token("upstream", each.name), each.limit) for each in profile.upstreams]
     words = [profile.name, *(route.route for route in profile.routes), *(each.name for each in profile.upstreams)]
     return replace(
         profile,
         anonymous=True,
         name=named.token("service", profile.name) if profile.name else "",
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),
-        upstreams=tuple(
-            sorted((Upstream(named.token("upstream", each.name), each.limit) for each in profile.upstreams),
-                   key=lambda each: each.name)
-        ),  # fmt: skip
+        upstreams=tuple(sorted(upstreams, key=lambda each: each.name)),
         measured={named.token("route", name): each for name, each in profile.measured.items()},
         notes=tuple(note for note in profile.notes if not _tells(note, words)),
     )

@@ -143,10 +143,8 @@ class _Drawn:
         )
         self._profile = replace(profile, routes=routes)
         self.view = _View(standing_of(self._profile))
-        # A route that is in both decides; what only one of them has must not make all of it unknown.
-        self.known = {
-            route.route: len(route.sequences) >= _LEAST_SEQUENCES and not profile.means_only for route in routes
-        }
+        # A model says all that there is. What only one profile has must not make everything unknown.
+        self.known = {route.route: profile.source == "model" or _varies(route, profile) for route in routes}
         self.known[""] = all(self.known[name] for name in names)
         draws = [_means(route, chance) for route in routes]
         self.draws = [self._resampled([of[draw] for of in draws]) for draw in range(_RESAMPLES)]
@@ -155,6 +153,10 @@ class _Drawn:
         pairs = zip(self._profile.routes, means, strict=True)
         routes = tuple(replace(route, mean=mean) for route, mean in pairs)
         return _View(standing_of(replace(self._profile, routes=routes)))
+
+
+def _varies(route: Route, profile: Profile) -> bool:
+    return len(route.sequences) >= _LEAST_SEQUENCES and not profile.means_only
 
 
 def _means(route: Route, chance: random.Random) -> list[Mean]:

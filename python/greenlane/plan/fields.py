@@ -57,7 +57,7 @@ class Fields:
         if isinstance(value, str) and (not among or value in among):
             return value
         rule = f"one of {', '.join(among)}" if among else "a text"
-        raise self.error(name, value, rule, nearest(str(value), among) if among else _absent(value))
+        raise self.error(name, value, rule, _absent(value) or nearest(str(value), among))
 
     def number(
         self, name: str, default: float | None = None, *, least: float = 0.0, most: float = 1e15, open_: bool = False

@@ -2,7 +2,7 @@
 
 Counters know how many requests came and how much CPU, I/O and waiting they had together, not how one request differs
 from the next, nor where in it its I/O stands: each route becomes one sequence. Where CPU bursts are learned (permits in
-`on` or `observe`), the sequence has their phases, and what of them runs without the GIL. For percentiles record instead.
+`on` or `observe`) it has their phases, and what of them runs without the GIL. For percentiles record instead.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def scraped(address: str) -> str:
     if urlsplit(address).scheme not in ("http", "https"):
         raise PlanError(_ATTEMPT, name="address", value=address, rule="http://HOST:PORT/PATH")
     try:
-        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:  # noqa: S310 - the scheme is checked
+        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
             return str(answer.read(_MOST_BYTES).decode("utf-8", "replace"))
     except (OSError, urllib.error.URLError, ValueError) as error:
         rule = f"an address that answers with metrics ({error})"

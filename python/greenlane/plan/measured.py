@@ -46,7 +46,7 @@ class Measured:
             bucket = bucket_of(ms)
             counts[bucket] = counts.get(bucket, 0) + 1
             total += ms
-        return cls(dict(sorted(counts.items())), total, due, late, failed)
+        return cls(dict(sorted(counts.items())), round(total, 3), due, late, failed)
 
     @property
     def samples(self) -> int:
@@ -94,7 +94,7 @@ class Measured:
         return {
             "samples": self.samples,
             **{name: round(ms, 4) for name, ms in levels.items() if ms is not None},
-            "sum_ms": round(self.sum_ms, 3),
+            "sum_ms": self.sum_ms,
             "due": self.due,
             "late": self.late,
             "failed": self.failed,

@@ -53,8 +53,8 @@ def merged(profiles: Sequence[Profile], when: When = When.ANOTHER_TIME) -> Profi
     rates, seconds = _rates(parts, when)
     total_s = math.fsum(each.seconds for each in parts) if when is When.ANOTHER_TIME else seconds
     names = sorted({route.route for each in parts for route in each.routes})
-    routes = [_route([(route, part.seconds) for part in parts for route in part.routes if route.route == name], when, total_s)
-              for name in names]  # fmt: skip
+    found = [(route, part.seconds) for part in parts for route in part.routes]
+    routes = [_route([each for each in found if each[0].route == name], when, total_s) for name in names]
     add = when is When.SAME_TIME
     return Profile(
         name=_same(part.name for part in parts) or "",
@@ -119,7 +119,8 @@ def _route(found: Sequence[tuple[Route, float]], when: When, total_s: float) -> 
         (_renamed(each, route.upstreams, upstreams) for route in routes for each in route.sequences),
         max(route.threshold for route in routes),
     )
-    rate = math.fsum(weights) / total_s if when is When.ANOTHER_TIME else math.fsum(route.rate_per_s for route in routes)
+    add = when is When.SAME_TIME
+    rate = math.fsum(route.rate_per_s for route in routes) if add else math.fsum(weights) / total_s
     return Route(
         route=name,
         rate_per_s=rate,

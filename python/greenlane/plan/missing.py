@@ -17,6 +17,9 @@ _MOST_NAMED: Final = 5
 _WORDS: Final = {"p50_ms": "p50", "p95_ms": "p95", "p99_ms": "p99", "p999_ms": "p99.9"}
 #: What a plan is asked for: p99.9 is said where there is enough for it, and not missed else.
 _WANTED: Final = ("p50_ms", "p95_ms", "p99_ms")
+#: Requests that they need, as `carried` has it.
+_LEAST: Final = {"p50": 20, "p95": 200, "p99": 1000}
+_MUCH: Final = 1000
 #: Sequences of which the variation is known.
 _FEW: Final = 10
 
@@ -35,18 +38,17 @@ def _short(profile: Profile) -> list[str]:
     """Too few requests, by what cannot be said."""
     if profile.source in ("model", "live"):
         return []
-    by_what: dict[str, list[Route]] = {}
+    by_what: dict[tuple[str, ...], list[Route]] = {}
     for route in profile.routes:
-        what = unsaid(route.requests)
-        if what:
-            by_what.setdefault(" and ".join(what), []).append(route)
+        by_what.setdefault(tuple(unsaid(route.requests)), []).append(route)
     said = []
     for what, routes in by_what.items():
-        least = {"p50": 20, "p95": 200, "p99": 1000}
-        needed = ", ".join(f"{name} {count(least[name])}" for name in what.split(" and "))
-        longer = max(least[what.split(" and ")[-1]] / max(1, route.requests) for route in routes)
-        hint = f"record {factor(longer)} as long" if longer < 1000 else "record for much longer"
-        said.append(f"Too few requests to say {what} of {_names(routes, numbers=True)} (needed: {needed}): {hint}.")
+        if not what:
+            continue
+        needed = ", ".join(f"{name} from {count(_LEAST[name])}" for name in what)
+        longer = max(_LEAST[what[-1]] / max(1, route.requests) for route in routes)
+        hint = f"record {factor(longer)} as long" if longer < _MUCH else "record for much longer"
+        said.append(f"Too few requests of {_names(routes, numbers=True)} to say {', '.join(what)} ({needed}): {hint}.")
     return said
 
 
@@ -60,12 +62,14 @@ def _shape(profile: Profile) -> list[str]:
         if flat and profile.source == "model":
             said.append(f"No variation is written for {_names(flat)}: the same work each time. Real tails are longer.")
     if profile.host in LOOPS and not any(route.demand.free_ms for route in profile.routes):
-        said.append("What of the CPU could run without the GIL cannot be seen on one loop: all of it counts as needing it.")
+        said.append(
+            "What of the CPU could run without the GIL cannot be seen on one loop: all of it counts as with it."
+        )
     standing = standing_of(profile)
     if standing.headroom is not None and standing.headroom < 1:
         full = "each process's one core (the GIL, the loop)" if standing.bound == "process" else "the machine's cores"
         more = max(standing.busy_frac, standing.cores_frac)
-        said.append(f"The requests need {amount(more)} times {full}: this load cannot be served, or the rates are wrong.")
+        said.append(f"The requests need {amount(more)} times {full}: this cannot be served, or the rates are wrong.")
     return said
 
 

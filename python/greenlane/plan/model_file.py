@@ -30,7 +30,7 @@ __all__ = ["profile_of_model"]
 _ATTEMPT: Final = "read the model"
 _NORMAL: Final = NormalDist()
 _Z99: Final = _NORMAL.inv_cdf(0.99)
-_RULE: Final = "ms, or { mean, cv }, { median, p99 } or { mean, law = \"exponential\" }"
+_RULE: Final = 'ms, or { mean, cv }, { median, p99 } or { mean, law = "exponential" }'
 _PLACES: Final = ("cpu", "free", "io", "held")
 
 

@@ -9,12 +9,12 @@ from statistics import median
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.page.quantities import share
+from greenlane.page.quantities import count, share
 from greenlane.plan.arriving import off_s, seen_s, spread
 from greenlane.plan.measured import Measured
 from greenlane.plan.outside import overhead_ms
 from greenlane.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
-from greenlane.plan.sampling import MOST, chance, emphasised
+from greenlane.plan.sampling import MOST, emphasised, priority
 from greenlane.plan.steps import Kind, Step
 from greenlane.plan.steps import Sequence as Sampled
 from greenlane.plan.timeline import steps_of
@@ -40,14 +40,17 @@ _NOTHING: Final = (Step("cpu", 0.001),)
 _MOST_NOTES: Final = 20
 
 
-def profile_of_recording(recording: Recording, name: str = "") -> Profile:
+def profile_of_recording(recording: Recording, name: str = "", *, skip_s: float = 0.0) -> Profile:
     """What the recorded requests did, how they came, on what they ran.
+
+    Args:
+        skip_s: leave out what arrived in so many seconds after the first request: a warm-up.
 
     Raises: PlanError when no request ended, or processes of several machines are in it.
 
     Cost: about 3 s for 100,000 jobs, most of it for what `study_of` does too.
     """
-    jobs = list(recording.jobs)
+    jobs = _after(recording.jobs, skip_s)
     if not jobs:
         hint = "record while the service has its usual load, for minutes"
         raise _error("requests", 0, "a recording in which at least one request ended", hint)
@@ -83,8 +86,13 @@ def profile_of_recording(recording: Recording, name: str = "") -> Profile:
         upstreams=tuple(Upstream(each) for each in sorted({name for route in found for name in route.upstreams})),
         routes=tuple(sorted(found, key=lambda route: (-route.rate_per_s, route.route))),
         measured={route: _measured(of) for route, of in by_route.items()},
-        notes=(*_left_out(jobs, overhead), *list(recording.notes)[:_MOST_NOTES]),
+        notes=(*_left_out(jobs, overhead, len(recording.unfinished)), *list(recording.notes)[:_MOST_NOTES]),
     )
+
+
+def _after(jobs: Sequence[Job], skip_s: float) -> list[Job]:
+    first_ns = min((job.arrival_ns for job in jobs), default=0)
+    return [job for job in jobs if job.arrival_ns >= first_ns + skip_s * 1e9]
 
 
 class _Sampling:
@@ -108,9 +116,9 @@ class _Sampling:
                 weight=max(1.0, threshold / emphasis),
                 steps=steps_of(life, names.named(who), free_frac=self._free_frac) or _NOTHING,
                 emphasis=emphasis,
-                priority=priority,
+                priority=rank,
             )
-            for (_, emphasis, priority), (who, life) in zip(chosen, lives.items(), strict=True)
+            for (_, emphasis, rank), (who, life) in zip(chosen, lives.items(), strict=True)
         )
         return Route(
             route=self._route,
@@ -128,7 +136,7 @@ class _Sampling:
         found = []
         for job in self._jobs:
             emphasis = emphasised(job.cpu_ns / 1e6, _io_ns(job) / 1e6, self._cpu_ms, self._io_ms)
-            found.append((job, emphasis, emphasis / chance(f"{job.process} {job.job} {job.arrival_ns}")))
+            found.append((job, emphasis, priority(emphasis, 1.0, f"{job.process} {job.job} {job.arrival_ns}")))
         found.sort(key=lambda each: -each[2])
         return found[:MOST], found[MOST][2] if len(found) > MOST else 0.0
 
@@ -144,13 +152,17 @@ class _Sampling:
             return round(by * math.fsum(each.weight * each.ms(kind) for each in sequences), 5)
 
         return Mean(
-            cpu_ms=mean("cpu", by_cpu), free_ms=mean("free", by_cpu), io_ms=mean("io", by_io), held_ms=mean("held", by_io)
+            cpu_ms=mean("cpu", by_cpu),
+            free_ms=mean("free", by_cpu),
+            io_ms=mean("io", by_io),
+            held_ms=mean("held", by_io),
         )
 
 
 def _by_route(jobs: Iterable[Job]) -> Mapping[str, list[Job]]:
     counts = Counter(job.route for job in jobs)
-    named = {route for route, _ in counts.most_common(_MOST_ROUTES if len(counts) <= _MOST_ROUTES else _MOST_ROUTES - 1)}
+    most = _MOST_ROUTES if len(counts) <= _MOST_ROUTES else _MOST_ROUTES - 1
+    named = {route for route, _ in counts.most_common(most)}
     found: dict[str, list[Job]] = {}
     for job in jobs:
         found.setdefault(job.route if job.route in named else _OTHERS, []).append(job)
@@ -185,8 +197,8 @@ def _tells(recording: Recording, name: str) -> bool:
 
 
 def _cores(recording: Recording, processes: int) -> int:
-    known = [each for process in recording.processes if isinstance(each := process.about.get("cores"), int) and each > 0]
-    return max(known, default=processes)
+    told = [process.about.get("cores") for process in recording.processes]
+    return max((each for each in told if isinstance(each, int) and each > 0), default=processes)
 
 
 def _check_one_machine(recording: Recording) -> None:
@@ -196,12 +208,12 @@ def _check_one_machine(recording: Recording) -> None:
         raise _error("boots", len(boots), rule, "make a profile of each, then merge them with --beside or --merge")
 
 
-def _left_out(jobs: Sequence[Job], overhead: float | None) -> list[str]:
+def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> list[str]:
     """What a plan from this cannot know, where it is much."""
     latency_ns = max(1, sum(job.latency_ns for job in jobs))
     shares = {
         "for a core: the machine had others to serve, and a plan knows nothing of them": _waited(jobs, "os"),
-        "for locks, pools and connections of the application: a plan lets nobody wait for them": (
+        "for locks and pools of the application: a plan lets nobody wait for them": (
             _waited(jobs, "lock") + _waited(jobs, "pool")
         ),
     }
@@ -218,6 +230,8 @@ def _left_out(jobs: Sequence[Job], overhead: float | None) -> list[str]:
     residual_ns = sum(job.residual_ns for job in jobs)
     if residual_ns > _WORTH_FRAC * latency_ns:
         said.append(f"{share(residual_ns / latency_ns)} of the requests' time is not explained, and left out.")
+    if unfinished > _WORTH_FRAC * len(jobs):
+        said.append(f"{count(unfinished)} requests were in progress at the end: those that take long are too few here.")
     if overhead is None:
         said.append("CPU outside of requests is not known: the recording has less than 2 s of its processes.")
     return said

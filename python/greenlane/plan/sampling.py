@@ -20,7 +20,7 @@ from typing import Final
 
 from greenlane.plan.steps import Sequence
 
-__all__ = ["MOST", "chance", "emphasised", "kept", "ranked"]
+__all__ = ["MOST", "chance", "emphasised", "kept", "priority", "ranked"]
 
 #: Sequences of a route that are kept. With 256 the p99 of one phase still rests on several.
 MOST: Final = 256
@@ -39,12 +39,17 @@ def emphasised(cpu_ms: float, io_ms: float, mean_cpu_ms: float, mean_io_ms: floa
     """How eagerly a request is sampled, beside the mean one of its route."""
     by_cpu = cpu_ms / mean_cpu_ms if mean_cpu_ms > 0 else 1.0
     by_io = io_ms / mean_io_ms if mean_io_ms > 0 else 1.0
-    return min(_MOST_EMPHASIS, max(_LEAST_EMPHASIS, by_cpu, by_io))
+    return round(min(_MOST_EMPHASIS, max(_LEAST_EMPHASIS, by_cpu, by_io)), 3)
+
+
+def priority(emphasis: float, base: float, name: str) -> float:
+    """The rank of a request that stands for `base` ones; to six digits, which tell all apart."""
+    return float(f"{emphasis * base / chance(name):.6g}")
 
 
 def ranked(sequence: Sequence, name: str) -> Sequence:
     """The sequence with the priority that its name gives it; its weight is its base."""
-    return replace(sequence, priority=sequence.emphasis * sequence.weight / chance(name))
+    return replace(sequence, priority=priority(sequence.emphasis, sequence.weight, name))
 
 
 def kept(sequences: Iterable[Sequence], threshold: float, most: int = MOST) -> tuple[tuple[Sequence, ...], float]:

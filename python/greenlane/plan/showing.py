@@ -101,8 +101,8 @@ def _cliff(profile: Profile, standing: Standing) -> list[str]:
     full = f"at {factor(standing.headroom)} this load it is full" if standing.headroom > 1 else "it is full already"
     rate = amount(profile.arrivals.rate_per_s * standing.headroom)
     knee = (
-        f"{amount(standing.knee)} requests in progress fill one process (1 + I/O by CPU); with work that varies a limit "
-        f"of {max(1, round(standing.knee * _LIMIT_BY_KNEE))} loses nothing."
+        f"{amount(standing.knee)} requests in progress fill one process (1 + I/O by CPU); with work that varies a "
+        f"limit of {max(1, round(standing.knee * _LIMIT_BY_KNEE))} loses nothing."
     )
     return [f"{busy}; {full} ({rate} a second). Percentiles rise before.", knee]
 

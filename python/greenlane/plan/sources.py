@@ -20,12 +20,13 @@ _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
 
 
-def opened(source: str, *, seconds: float = LOOK_S) -> Profile:
+def opened(source: str, *, seconds: float = LOOK_S, skip_s: float = 0.0) -> Profile:
     """The profile.
 
     Args:
-        source: a profile (JSON), a model (.toml), a recording or the folder of one, a `control_dir`, or http://…/metrics.
+        source: a profile (JSON), a model (.toml), a recording or its folder, a `control_dir`, or http://…/metrics.
         seconds: for how long to look at what is live.
+        skip_s: of a recording, leave out so much of the beginning.
 
     Raises: PlanError, RecordingError, ControlError: it is none of these, or cannot be read.
     """
@@ -41,11 +42,11 @@ def opened(source: str, *, seconds: float = LOOK_S) -> Profile:
         sockets, recorded = any(path.glob("*.sock")), any(path.glob(f"*{SUFFIX}"))
         if sockets and not recorded:
             return profile_of_control(path, seconds)
-        return profile_of_recording(open_recording(path), _name(path))
-    return _file(path)
+        return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
+    return _file(path, skip_s)
 
 
-def _file(path: Path) -> Profile:
+def _file(path: Path, skip_s: float) -> Profile:
     try:
         with path.open("rb") as file:
             begin = file.read(64)
@@ -61,7 +62,7 @@ def _file(path: Path) -> Profile:
         raise _in_file(error, path) from None
     if path.suffix == ".json":
         raise _error(str(path), "a profile: a JSON object", "it was cut or changed: make it again")
-    return profile_of_recording(open_recording(path), _name(path))
+    return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
 
 
 def _in_file(error: PlanError, path: Path) -> PlanError:

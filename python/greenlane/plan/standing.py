@@ -2,9 +2,9 @@
 
 Formulas, N requests in progress in one process, C = CPU per request that needs the GIL or the loop, S = the rest:
 
-    knee        1 + S/C: so many requests fill the CPU if none ever waits. With variance a good limit is 1.6 to 1.7 times it
+    knee        1 + S/C: so many requests fill the CPU if none ever waits; with variance 1.6 to 1.7 times as many
     busy        sum over routes of rate * C, by process: its share of the one core that the GIL or the loop allows
-    headroom    1 / busy: at so many times this load the CPU is full, and above it nothing holds. Percentiles rise before
+    headroom    1 / busy: at so many times this load the CPU is full, above it nothing holds; percentiles rise before
 """
 
 from __future__ import annotations

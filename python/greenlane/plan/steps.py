@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 __all__ = ["KINDS", "NOBODY", "Kind", "Sequence", "Step", "joined"]
 
-#: cpu: it computes and needs the GIL or the loop. free: it computes without the GIL. io: blocked until what it waits for
-#: is there. held: I/O that blocks its whole loop (a driver that gevent does not patch); on threads the same as io.
+#: cpu: it computes and needs the GIL or the loop. free: it computes without the GIL. io: it is blocked until what it
+#: waits for is there. held: I/O that blocks its whole loop (a driver that gevent does not patch); on threads like io.
 Kind = Literal["cpu", "io", "free", "held"]
 KINDS: Final[tuple[Kind, ...]] = ("cpu", "io", "free", "held")
 #: An I/O step that is no upstream's: a sleep, a file, a yield.

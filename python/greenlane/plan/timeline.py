@@ -8,12 +8,13 @@ permit, a core is what a plan is to predict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 from greenlane.plan.steps import NOBODY, Kind, Step, joined
 from greenlane.record.rows import Segment
 
-__all__ = ["steps_of"]
+__all__ = ["Named", "steps_of"]
 
 #: What a moment counts as; the first that is there.
 _RANK: Final[Mapping[str, int]] = {"cpu": 0, "io": 1, "wait": 2}
@@ -52,13 +53,13 @@ def steps_of(segments: Iterable[Segment], named: Named, *, free_frac: float = 0.
 
 def _laid(segments: list[Segment]) -> Iterator[tuple[Segment, int]]:
     """What counts at each moment, as (segment, ns)."""
-    if all(one.to_ns <= other.from_ns for one, other in zip(segments, segments[1:], strict=False)):
+    if all(one.to_ns <= other.from_ns for one, other in pairwise(segments)):
         yield from ((each, each.to_ns - each.from_ns) for each in segments)
         return
     edges = sorted({at for each in segments for at in (each.from_ns, each.to_ns)})
     active: list[Segment] = []
     next_ = 0
-    for from_ns, to_ns in zip(edges, edges[1:], strict=False):
+    for from_ns, to_ns in pairwise(edges):
         active = [each for each in active if each.to_ns > from_ns]
         while next_ < len(segments) and segments[next_].from_ns <= from_ns:
             active.append(segments[next_])

@@ -30,7 +30,6 @@ _LEAST_BINS: Final = 5
 _LEAST_FRAC: Final = 0.05
 
 
-
 @dataclass
 class Bin:
     """A tenth of a second of one process."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 
 __all__ = ["COMMAND"]
 
@@ -15,7 +15,7 @@ __all__ = ["COMMAND"]
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help=f"before: {SOURCE}")
     parser.add_argument("new", metavar="NEW", help="after: likewise")
-    declare_seconds(parser)
+    declare_looking(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: a row for each number of each route")
 
 
@@ -24,8 +24,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.differences import compared
     from greenlane.plan.sources import opened
 
-    old = opened(arguments.old, seconds=arguments.seconds)
-    found = compared(old, opened(arguments.new, seconds=arguments.seconds))
+    old = opened(arguments.old, seconds=arguments.seconds, skip_s=arguments.skip)
+    found = compared(old, opened(arguments.new, seconds=arguments.seconds, skip_s=arguments.skip))
     if arguments.json:
         output.document("plan-diff", difference_words.rows_of(found))
         return 0
@@ -36,4 +36,4 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-COMMAND: Final = Command("diff", "what a release changed: CPU, I/O, knee, headroom by route, with intervals", _declare, _run)
+COMMAND: Final = Command("diff", "what a release changed in what requests cost, with intervals", _declare, _run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--beside", nargs="+", default=[], metavar="SOURCE", help="profiles of other machines, same time: rates add up"
     )
     parser.add_argument("--known", type=Path, metavar="TOML", help="lanes, deadlines, bytes, limits that you know")
-    parser.add_argument("--anonymous", action="store_true", help="tokens for all names, the same each time on this machine")
-    declare_seconds(parser)
+    parser.add_argument("--anonymous", action="store_true", help="tokens for all names, the same each time")
+    declare_looking(parser)
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -40,9 +40,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.sources import opened
 
     def sources(texts: list[str]) -> list[Profile]:
-        return [opened(text, seconds=arguments.seconds) for text in texts]
+        return [opened(text, seconds=arguments.seconds, skip_s=arguments.skip) for text in texts]
 
-    found = opened(arguments.source, seconds=arguments.seconds)
+    found = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
     found = merged([found, *sources(arguments.beside)], When.SAME_TIME)
     found = merged([found, *sources(arguments.merge)], When.ANOTHER_TIME)
     if arguments.known is not None:

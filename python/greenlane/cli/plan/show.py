@@ -7,14 +7,14 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 
 __all__ = ["COMMAND"]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE)
-    declare_seconds(parser)
+    declare_looking(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: the whole, routes, what is missing")
 
 
@@ -22,7 +22,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan import missing, showing
     from greenlane.plan.sources import opened
 
-    profile = opened(arguments.source, seconds=arguments.seconds)
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
     if arguments.json:
         output.document("plan-show", showing.rows_of(profile))
         return 0
@@ -46,4 +46,4 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-COMMAND: Final = Command("show", "what a profile knows: costs, knee, how close the cliff is, what is missing", _declare, _run)
+COMMAND: Final = Command("show", "what a profile knows, how close the cliff is, what is missing", _declare, _run)
