@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at-once", type=int, metavar="N", help="requests in progress in a process")
     parser.add_argument("--rate", type=float, metavar="N", help="requests a second to all processes")
     parser.add_argument("--processes", type=int, metavar="N", help="processes that serve them (1)")
-    declare_seconds(parser)
+    declare_looking(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: a row for each answer")
 
 
@@ -56,7 +56,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     if arguments.cpu is not None or arguments.io is not None or arguments.cv2 is not None:
         hint = "greenlane plan SOURCE --cpu ROUTE=MS asks what would be if"
         raise PlanError("compute bounds", name="--cpu, --io, --cv2", value="", rule="none beside a source", hint=hint)
-    profile = opened(arguments.source, seconds=arguments.seconds)
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
     rate_per_s = profile.arrivals.rate_per_s if arguments.route is None else profile.route(arguments.route).rate_per_s
     return Asked(
         work_of(profile, arguments.route),

@@ -8,7 +8,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.plan.arguments import SOURCE, declare_seconds
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
 
 __all__ = ["COMMAND"]
@@ -40,7 +40,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, dest=field, type=kind, metavar=metavar, help=text)
     parser.add_argument("--buffers", action="store_true", help="bytes or arrays are moved, not Python objects")
     parser.add_argument("--orjson", action="store_true", help="a service of its own would speak orjson, not json")
-    declare_seconds(parser)
+    declare_looking(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: a row for each way")
 
 
@@ -48,12 +48,14 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.costs import ORJSON
     from greenlane.plan.decision import decided
     from greenlane.plan.decision_case import Case, case_of
-
     from greenlane.plan.sources import opened
 
     given = {field: getattr(arguments, field) for field in _NUMBERS if getattr(arguments, field) is not None}
     if arguments.source is not None:
-        case = replace(case_of(opened(arguments.source, seconds=arguments.seconds), arguments.route), **given)
+        case = replace(
+            case_of(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip), arguments.route),
+            **given,
+        )
     else:
         missing = [_NUMBERS[field][0] for field in _NEEDED if field not in given]
         if missing:
