@@ -18,7 +18,7 @@ def test_the_articles_rule_is_the_knee_less_one() -> None:
     assert bounds.knee(5, 55).value == 12
     assert bounds.knee(50, 150).value == 4
     assert bounds.speed_up(5, 55).value == pytest.approx(12)
-    assert dict((each.symbol, each.value) for each in bounds.speed_up(5, 55).given)["p"] == pytest.approx(55 / 60)
+    assert {each.symbol: each.value for each in bounds.speed_up(5, 55).given}["p"] == pytest.approx(55 / 60)
     assert bounds.knee(0, 55).value == math.inf
 
 

@@ -23,7 +23,9 @@ def steps(*each: tuple) -> tuple[Step, ...]:
 
 BIKES = Route(
     "GET /v1/bikes/price", 20.0,
-    (Sequence(3.0, steps(("cpu", 1), ("io", 100, 0), ("cpu", 1), ("io", 90, 1), ("cpu", 2), ("io", 110, 0), ("cpu", 1))),
+    (Sequence(
+        3.0, steps(("cpu", 1), ("io", 100, 0), ("cpu", 1), ("io", 90, 1), ("cpu", 2), ("io", 110, 0), ("cpu", 1))
+     ),
      Sequence(1.0, steps(("cpu", 4), ("io", 100, 0), ("cpu", 2)))),
     upstreams=("pricing", "zones"), deadline_ms=500.0, bytes_in=1e6, bytes_out=2e6,
 )  # fmt: skip
@@ -35,8 +37,8 @@ QUOTE = Route(
     threshold=0.5,
 )
 PROFILE = Profile(
-    host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), upstreams=(Upstream("pricing"), Upstream("zones", 5)),
-    seconds=100.0,
+    host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), seconds=100.0,
+    upstreams=(Upstream("pricing"), Upstream("zones", 5)),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What-ifs: a change of what requests do, how many come, or how they are served; as a change of the profile and the set-up.
+"""What-ifs: changes of what requests do, how many come, or how they are served; of the profile and the set-up.
 
     --cpu quote=0.5x         its CPU (also +3ms, 12ms); without a route: of all
     --rate 2x                how many come (also bikes=30/s)

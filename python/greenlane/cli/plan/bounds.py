@@ -1,4 +1,4 @@
-"""`greenlane plan bounds`: what theory says of a kind of work, each answer with its formula and where it stops holding."""
+"""`greenlane plan bounds`: what theory says of some work, each answer with its formula and where that stops holding."""
 
 from __future__ import annotations
 
