@@ -98,7 +98,9 @@ def test_constant_work_waits_as_the_alternating_sum_says(utilisation: Fraction) 
         assert queue.wait_beyond(float(time)) == pytest.approx(expected, rel=0.01, abs=2e-5)
 
 
-@given(rate=st.floats(0.01, 0.95), times=st.lists(st.floats(0.1, 20), min_size=1, max_size=20), servers=st.integers(1, 8))
+@given(
+    rate=st.floats(0.01, 0.95), times=st.lists(st.floats(0.1, 20), min_size=1, max_size=20), servers=st.integers(1, 8)
+)
 @settings(max_examples=40, deadline=None)
 def test_percentiles_are_where_their_share_is_left(rate: float, times: list[float], servers: int) -> None:
     mean = sum(times) / len(times)
@@ -176,7 +178,9 @@ def test_a_law_is_never_negative_and_its_peak_is_one(points: list[tuple[float, f
 
 
 @given(processes=st.integers(1, 64), share=st.floats(0, 1), data=st.data())
-def test_below_the_lanes_bound_nobody_has_more_than_it_can_do(processes: int, share: float, data: st.DataObject) -> None:
+def test_below_the_lanes_bound_nobody_has_more_than_it_can_do(
+    processes: int, share: float, data: st.DataObject
+) -> None:
     own = data.draw(st.integers(1, processes))
     others, lane = hard_lane(processes, own, share)
     below = min(others, lane, 1.0) * 0.999

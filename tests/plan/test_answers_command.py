@@ -86,7 +86,21 @@ def test_bounds_of_a_source_as_json(greenlane) -> None:
 
 def test_decide_of_numbers_and_of_a_source(greenlane) -> None:
     code, out, _ = greenlane(
-        "decide", "--rate", "2", "--cpu", "265", "--heavy", "250", "--io", "120", "--waits", "3", "--mb", "4", "--cores", "8"
+        "decide",
+        "--rate",
+        "2",
+        "--cpu",
+        "265",
+        "--heavy",
+        "250",
+        "--io",
+        "120",
+        "--waits",
+        "3",
+        "--mb",
+        "4",
+        "--cores",
+        "8",
     )
     assert code == 0
     assert out.startswith(("native", "shared memory"))

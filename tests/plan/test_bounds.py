@@ -18,7 +18,7 @@ def test_the_articles_rule_is_the_knee_less_one() -> None:
     assert bounds.knee(5, 55).value == 12
     assert bounds.knee(50, 150).value == 4
     assert bounds.speed_up(5, 55).value == pytest.approx(12)
-    assert dict((each.symbol, each.value) for each in bounds.speed_up(5, 55).given)["p"] == pytest.approx(55 / 60)
+    assert {each.symbol: each.value for each in bounds.speed_up(5, 55).given}["p"] == pytest.approx(55 / 60)
     assert bounds.knee(0, 55).value == math.inf
 
 
@@ -44,7 +44,9 @@ def test_constant_work_of_one_call(number: int, latency_ms: float) -> None:
         (50, 150, 12, 20, 600, 1.0),
     ],
 )
-def test_work_that_varies(cpu_ms: float, io_ms: float, number: int, per_s: float, latency_ms: float, busy: float) -> None:
+def test_work_that_varies(
+    cpu_ms: float, io_ms: float, number: int, per_s: float, latency_ms: float, busy: float
+) -> None:
     means = bounds.closed(cpu_ms, io_ms, number)
     assert means.done.value == pytest.approx(per_s, rel=3e-3)
     assert means.latency.value == pytest.approx(latency_ms, rel=2e-3)
@@ -95,7 +97,9 @@ def test_kinds_share_a_cpu() -> None:
 def test_littles_law_of_the_orders() -> None:
     # Three to four processes full at 450 orders an hour: 24 to 32 s each; at 6,000 an hour those hold 40 to 53 slots.
     assert [bounds.in_progress(450 / 3600, 1000 * stay).value for stay in (24, 32)] == pytest.approx([3, 4])
-    assert [bounds.in_progress(6000 / 3600, 1000 * stay).value for stay in (24, 32)] == pytest.approx([40, 53.3], abs=0.1)
+    assert [bounds.in_progress(6000 / 3600, 1000 * stay).value for stay in (24, 32)] == pytest.approx(
+        [40, 53.3], abs=0.1
+    )
     # 30 % of a core at that rate is 180 ms of CPU an order: 130 to 180 of them fill it.
     assert [bounds.knee(180, 1000 * stay - 180).value for stay in (24, 32)] == pytest.approx([133, 178], abs=1)
 

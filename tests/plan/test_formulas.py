@@ -52,7 +52,14 @@ def test_answers_name_their_formula_and_their_values() -> None:
 
 
 def test_numbers_are_spelt_for_people() -> None:
-    spelt_out = [spelt(12), spelt(0.7576, "frac"), spelt(5.25, "ms"), spelt(1230, "ms"), spelt(12345), spelt(math.inf, "ms")]
+    spelt_out = [
+        spelt(12),
+        spelt(0.7576, "frac"),
+        spelt(5.25, "ms"),
+        spelt(1230, "ms"),
+        spelt(12345),
+        spelt(math.inf, "ms"),
+    ]
     assert spelt_out == ["12", "75.8 %", "5.25 ms", "1.23 s", "12,345", "without end"]
     assert [spelt(16.67, "per_s"), spelt(12, "x"), spelt(106.7, "gbit_per_s")] == [
         "16.7 a second", "12 times", "107 Gbit/s"

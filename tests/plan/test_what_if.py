@@ -23,16 +23,22 @@ def steps(*each: tuple) -> tuple[Step, ...]:
 
 BIKES = Route(
     "GET /v1/bikes/price", 20.0,
-    (Sequence(3.0, steps(("cpu", 1), ("io", 100, 0), ("cpu", 1), ("io", 90, 1), ("cpu", 2), ("io", 110, 0), ("cpu", 1))),
+    (Sequence(
+        3.0, steps(("cpu", 1), ("io", 100, 0), ("cpu", 1), ("io", 90, 1), ("cpu", 2), ("io", 110, 0), ("cpu", 1))
+     ),
      Sequence(1.0, steps(("cpu", 4), ("io", 100, 0), ("cpu", 2)))),
     upstreams=("pricing", "zones"), deadline_ms=500.0, bytes_in=1e6, bytes_out=2e6,
 )  # fmt: skip
 QUOTE = Route(
-    "GET /v1/quote/price", 40.0, (Sequence(1.0, steps(("cpu", 10), ("free", 4))),), mean=Mean(cpu_ms=12, free_ms=4.4)
+    "GET /v1/quote/price",
+    40.0,
+    (Sequence(1.0, steps(("cpu", 10), ("free", 4))),),
+    mean=Mean(cpu_ms=12, free_ms=4.4),
+    threshold=0.5,
 )
 PROFILE = Profile(
-    host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), upstreams=(Upstream("pricing"), Upstream("zones", 5)),
-    seconds=100.0,
+    host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), seconds=100.0,
+    upstreams=(Upstream("pricing"), Upstream("zones", 5)),
 )  # fmt: skip
 
 
@@ -126,7 +132,9 @@ def test_slots_and_several_at_once() -> None:
     profile, set_up = applied(changes, PROFILE, SET_UP)
     assert set_up["at_once"] == 200
     assert profile.arrivals.rate_per_s == 120
-    assert len(profile.notes) == 2 and all(change.said in " ".join((*profile.notes, changes[2].said)) for change in changes)
+    assert len(profile.notes) == 2 and all(
+        change.said in " ".join((*profile.notes, changes[2].said)) for change in changes
+    )
     assert profile.measured == {} and profile.seconds == 0
     assert (PROFILE.arrivals.rate_per_s, PROFILE.notes, SET_UP["at_once"]) == (60, (), 0)
 
@@ -182,7 +190,9 @@ def test_amounts_never_make_a_time_negative(number: float, sign: str, unit: str)
     assert amount("--cpu", f"{number:f}x", MILLISECONDS).of(2.0) == pytest.approx(2 * float(f"{number:f}"))
 
 
-@given(text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "visits", "split", "move", "upstream", "slots"]))
+@given(
+    text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "visits", "split", "move", "upstream", "slots"])
+)
 def test_any_text_is_a_change_or_a_plan_error(text: str, option: str) -> None:
     try:
         after(**{option: text})

@@ -59,7 +59,9 @@ def classes(kinds: Sequence[tuple[int, int, int]]) -> list[Fraction]:
     numbers = [number for number, _, _ in kinds]
     whole = weights(numbers)
     return [
-        weights([each - (place == index) for place, each in enumerate(numbers)]) / whole if numbers[index] else Fraction(0)
+        weights([each - (place == index) for place, each in enumerate(numbers)]) / whole
+        if numbers[index]
+        else Fraction(0)
         for index in range(len(kinds))
     ]
 

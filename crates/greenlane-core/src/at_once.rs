@@ -348,9 +348,7 @@ pub fn modelled(cpu_ns: f64, io_ns: f64, busy: f64, most: u32) -> u32 {
 /// How many of `number` requests in progress wait for the CPU on average, by the same model, when it does `slowed`
 /// times less than it could.
 pub fn waiting(cpu_ns: f64, io_ns: f64, slowed: f64, number: u32) -> f64 {
-    let means = one_cpu(cpu_ns * slowed, io_ns)
-        .take(number as usize)
-        .last();
+    let means = one_cpu(cpu_ns * slowed, io_ns).take(number as usize).last();
     let inside = means.map_or(0.0, |means| means.per * (cpu_ns + io_ns));
     (f64::from(number) - inside).max(0.0)
 }

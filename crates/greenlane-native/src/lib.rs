@@ -90,8 +90,8 @@ mod _native {
     use super::standing::Standing;
     #[pymodule_export]
     use super::theory::{
-        closed_bounds, closed_classes, closed_means, closed_network, closed_number, hard_lane, shared_latency, usl_fit, waits_frac,
-        OpenQueue,
+        closed_bounds, closed_classes, closed_means, closed_network, closed_number, hard_lane,
+        shared_latency, usl_fit, waits_frac, OpenQueue,
     };
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};

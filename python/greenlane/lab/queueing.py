@@ -1,7 +1,7 @@
 """What theory says of a closed loop of N requests that take turns on one CPU and wait for a network beside it.
 
     most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds, as core counts them
-    mean_value_analysis                                  exact means when bursts and waits vary (exponential CPU), likewise
+    mean_value_analysis                                  likewise, exact means when bursts and waits vary
     fifo_loop                                            every burst and wait exact, the CPU in order of readiness
     oldest_first_loop                                    the same, the CPU to the request that arrived first
     gevent_loop                                          the same, the CPU in the order in which gevent's loop gives it

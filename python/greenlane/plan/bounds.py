@@ -109,9 +109,7 @@ class Scaling:
     def per_s(self, number: float) -> float:
         """Throughput with `number` in progress."""
         beside = number - 1
-        return (
-            self.alone.value * number / (1 + self.contention.value * beside + self.coherency.value * number * beside)
-        )
+        return self.alone.value * number / (1 + self.contention.value * beside + self.coherency.value * number * beside)
 
 
 def knee(cpu_ms: float, io_ms: float) -> Answer:
@@ -182,10 +180,12 @@ def places(stations: Sequence[Place], number: int) -> tuple[Answer, Answer, dict
         raise _wrong("stations", len(rows), "one at least at which requests spend time")
     per_ms, latency_ms, at = closed_network(rows, number)[-1]
     given = (Given("N", number), *(Given(each.name, each.demand_ms, "ms") for each in stations))
-    there = {
-        each.name: Answer(here, "", formulas.NETWORK, given) for each, here in zip(stations, at, strict=True)
-    }
-    return Answer(1000 * per_ms, "per_s", formulas.NETWORK, given), Answer(latency_ms, "ms", formulas.NETWORK, given), there
+    there = {each.name: Answer(here, "", formulas.NETWORK, given) for each, here in zip(stations, at, strict=True)}
+    return (
+        Answer(1000 * per_ms, "per_s", formulas.NETWORK, given),
+        Answer(latency_ms, "ms", formulas.NETWORK, given),
+        there,
+    )
 
 
 def kinds(requests: Sequence[Kind]) -> dict[str, Means]:

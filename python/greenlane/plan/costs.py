@@ -73,5 +73,6 @@ class Factor:
 
 #: The part that computes in native code on the same stored data.
 NATIVE: Final = Factor(
-    2.6, "ranking path of systems/feed with its features in Rust, items still JSON: 250 to 95 ms; packed records: 71 times"
+    2.6,
+    "ranking path of systems/feed with its features in Rust, items still JSON: 250 to 95 ms; packed records: 71 times",
 )

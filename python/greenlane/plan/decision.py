@@ -1,8 +1,8 @@
 """Stay, pool, shared memory, native code, or a service of its own: for work that computes beside an event loop.
 
-An article that many have read (Avito, "How and why we switched from Python to Go", 2022) answers by a rule: rewrite when
-there is much CPU, much I/O and much that must be sent. Here the question is answered with the asker's own numbers, each
-way with what it costs, by formulas; the rule's answer stands beside it, and where the numbers say otherwise.
+An article that many have read (Avito, "How and why we switched from Python to Go", 2022) answers by a rule: rewrite
+when there is much CPU, much I/O and much that must be sent. Here the question is answered with the asker's own numbers,
+each way with what it costs, by formulas; the rule's answer stands beside it, and where the numbers say otherwise.
 
     case = Case(rate_per_s=20, cpu_ms=60, heavy_ms=50, io_ms=120, io_groups=3, moved_mb=4)
     decided(case).said()
@@ -92,7 +92,12 @@ class Decision:
             for each in self.options
         ]
         conditions = {each.name: each.holds for each in self.conditions}
-        rule = {"rule": self.rule, "conditions": conditions, "wrong": list(self.wrong), "why": self.why}
+        rule: dict[str, object] = {
+            "rule": self.rule,
+            "conditions": conditions,
+            "wrong": list(self.wrong),
+            "why": self.why,
+        }
         return [*ways, rule]
 
 
@@ -175,8 +180,8 @@ def _wrong(
         )
     if case.objects and pool.moving_ms > 0 and shared.moving_ms < pool.moving_ms / 5:
         yield (
-            f"Much to send is not by itself a reason: as objects it costs {spelt(pool.moving_ms, 'ms')} a request to move, "
-            f"as bytes in shared memory {spelt(shared.moving_ms, 'ms')}. It is the objects, not the bytes."
+            f"Much to send is not by itself a reason: as objects it costs {spelt(pool.moving_ms, 'ms')} a request to "
+            f"move, as bytes in shared memory {spelt(shared.moving_ms, 'ms')}. It is the objects, not the bytes."
         )
     if conditions[0].holds and conditions[1].holds and not conditions[2].holds and pool.why_not:
         yield f"The rule says a pool, but {pool.why_not}."
@@ -189,7 +194,8 @@ def _wrong(
             f"{spelt(split.moving_ms, 'ms')} of CPU a request for {case.encoding.name}: count that before splitting."
         )
     if not native.why_not and best is not None and best.name != "native" and native.cpu_ms < best.cpu_ms / 2:
-        yield f"Native code would need {best.cpu_ms / native.cpu_ms:.1f} times less CPU than {best.name}: fewer machines."
+        times = best.cpu_ms / native.cpu_ms
+        yield f"Native code would need {times:.1f} times less CPU than {best.name}: fewer machines."
 
 
 def together(shares: tuple[float, ...]) -> float:

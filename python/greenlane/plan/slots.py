@@ -1,7 +1,7 @@
-"""How many slots (threads, green threads, connections) work needs that mostly waits: Little's law, and what it leaves out.
+"""How many slots (threads, green threads, connections) work needs that mostly waits: Little's law and what it leaves.
 
-Little's law says how many are busy on average. With just so many the queue of those that wait for one grows, so a worker
-needs some more; how many follows from how long an order may wait for one. And of several upstreams one may hang:
+Little's law says how many are busy on average. With just so many the queue of those that wait for one grows, so a
+worker needs some more; how many follows from how long an order may wait for one. And of several upstreams one may hang:
 a bulkhead keeps it from taking them all.
 """
 
@@ -146,7 +146,7 @@ def _said(number: int, hang: str, taken: int, full_after_s: float, bulkhead: int
     if math.isinf(full_after_s):
         return f"If {hang} hangs its orders hold {taken} of {number} slots until they give up: the others go on."
     text = (
-        f"If {hang} hangs, its orders hold every free slot after {full_after_s:.3g} s and keep them {timeout_ms / 1000:.3g} "
-        "s each: all others stop. More slots only put that off."
+        f"If {hang} hangs, its orders hold every free slot after {full_after_s:.3g} s and keep them "
+        f"{timeout_ms / 1000:.3g} s each: all others stop. More slots only put that off."
     )
     return f"{text} A bulkhead of {bulkhead} for each upstream leaves the others theirs." if bulkhead else text

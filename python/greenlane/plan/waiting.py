@@ -159,7 +159,7 @@ def lognormal_ms(mean_ms: float, cv2: float, number: int = SAMPLES) -> list[floa
     """Times that stand for a lognormal law: it is cut into parts of the same weight, and each gives its mean.
 
     Args:
-        cv2: variance over the mean's square; 0 = constant. The sample's own is a little less: its last part is one time.
+        cv2: variance over the mean's square; 0 = constant. The sample's own is a little less.
     """
     if not (cv2 >= 0 and math.isfinite(cv2)):
         raise _wrong("cv2", cv2, "a finite number of at least 0")

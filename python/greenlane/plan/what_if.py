@@ -1,4 +1,4 @@
-"""What-ifs: a change of what requests do, how many come, or how they are served; as a change of the profile and the set-up.
+"""What-ifs: changes of what requests do, how many come, or how they are served; of the profile and the set-up.
 
     --cpu quote=0.5x         its CPU (also +3ms, 12ms); without a route: of all
     --rate 2x                how many come (also bikes=30/s)
@@ -100,7 +100,9 @@ def _cpu(profile: Profile, text: str) -> Change:
     names, how = _named(profile, "--cpu", text)
     by = amount("--cpu", how, MILLISECONDS)
     words = f"{_whose(names)} CPU {'is ' if by.how == 'to' else ''}{by.said('ms')}"
-    return _of_routes(f"--cpu {text}", words, names, lambda route: _changed(route, lambda each: _computing(each, by, route)))
+    return _of_routes(
+        f"--cpu {text}", words, names, lambda route: _changed(route, lambda each: _computing(each, by, route))
+    )
 
 
 def _rate(profile: Profile, text: str) -> Change:
@@ -133,7 +135,11 @@ def _visits(profile: Profile, text: str) -> Change:
     names, how = _named(profile, "--visits", text)
     number = _whole("--visits", text, how, 1, 10_000)
     most = max(
-        (sum(step.kind in _WAITS for step in each.steps) for route in _those(profile, names) for each in route.sequences),
+        (
+            sum(step.kind in _WAITS for step in each.steps)
+            for route in _those(profile, names)
+            for each in route.sequences
+        ),
         default=0,
     )
     if most <= number:
@@ -142,7 +148,9 @@ def _visits(profile: Profile, text: str) -> Change:
         raise _wrong("--visits", text, rule, hint)
     times = "once" if number == 1 else f"{number} times"
     words = f"{_whose(names)} requests wait {times} for the same I/O in all (calls at the same time would take less)"
-    return _of_routes(f"--visits {text}", words, names, lambda route: _changed(route, lambda each: _fewer(each, number)))
+    return _of_routes(
+        f"--visits {text}", words, names, lambda route: _changed(route, lambda each: _fewer(each, number))
+    )
 
 
 def _upstream(profile: Profile, text: str) -> Change:
@@ -256,7 +264,9 @@ def _computing(steps: Steps, by: Amount, route: Route) -> Steps:
 def _more(steps: tuple[Step, ...], ms: float) -> tuple[Step, ...]:
     """`ms` more of CPU where it computes longest; negative: less, of one stretch after the other."""
     found = list(steps) if any(step.kind == "cpu" for step in steps) else [Step("cpu", 0.0), *steps]
-    order = sorted((place for place, step in enumerate(found) if step.kind == "cpu"), key=lambda place: -found[place].ms)
+    order = sorted(
+        (place for place, step in enumerate(found) if step.kind == "cpu"), key=lambda place: -found[place].ms
+    )
     left = ms
     for place in order:
         was = found[place].ms

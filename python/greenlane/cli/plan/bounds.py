@@ -1,4 +1,4 @@
-"""`greenlane plan bounds`: what theory says of a kind of work, each answer with its formula and where it stops holding."""
+"""`greenlane plan bounds`: what theory says of some work, each answer with its formula and where that stops holding."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     if arguments.cpu is not None or arguments.io is not None or arguments.cv2 is not None:
         hint = "greenlane plan SOURCE --cpu ROUTE=MS asks what would be if"
         raise PlanError("compute bounds", name="--cpu, --io, --cv2", value="", rule="none beside a source", hint=hint)
-    profile = opened(arguments.source, seconds=arguments.seconds)
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
     rate_per_s = profile.arrivals.rate_per_s if arguments.route is None else profile.route(arguments.route).rate_per_s
     return Asked(
         work_of(profile, arguments.route),

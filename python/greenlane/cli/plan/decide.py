@@ -48,12 +48,14 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.costs import ORJSON
     from greenlane.plan.decision import decided
     from greenlane.plan.decision_case import Case, case_of
-
     from greenlane.plan.sources import opened
 
     given = {field: getattr(arguments, field) for field in _NUMBERS if getattr(arguments, field) is not None}
     if arguments.source is not None:
-        case = replace(case_of(opened(arguments.source, seconds=arguments.seconds), arguments.route), **given)
+        case = replace(
+            case_of(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip), arguments.route),
+            **given,
+        )
     else:
         missing = [_NUMBERS[field][0] for field in _NEEDED if field not in given]
         if missing:
