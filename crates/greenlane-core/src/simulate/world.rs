@@ -87,9 +87,10 @@ impl<'a> World<'a> {
         load: f64,
     ) -> Self {
         let (order, slice_ns, from_wait) = set_up.turns();
-        let beside = model.steps.iter().any(|step| {
-            matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0
-        });
+        let beside = model
+            .steps
+            .iter()
+            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
         let process = |index: usize| process(model, set_up, order, numbers[index]);
@@ -172,7 +173,11 @@ impl<'a> World<'a> {
             in_progress: self.jobs.count() as u64,
             events: self.events,
             processes: self.processes.iter().map(process).collect(),
-            at_once: if central { self.processes[0].at_once } else { 0 },
+            at_once: if central {
+                self.processes[0].at_once
+            } else {
+                0
+            },
             routes: self
                 .model
                 .routes
