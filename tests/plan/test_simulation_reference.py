@@ -1,4 +1,4 @@
-"""The simulator beside the obvious slow model of one queue: any arrivals, any constant service, any number of servers."""
+"""The simulator beside the obvious slow model of one queue: any arrivals, any constant service, any servers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 | group | expected from | tolerance |
 |---|---|---|
-| `closed` | bounds of a closed loop without variance | means: none; p50: what the histogram resolves, and 3 % where ties decide |
+| `closed` | bounds of a closed loop without variance | means none, p50 0.5 %; 3 % where ties decide |
 | `law` | theory: M/M/1, M/D/1, M/M/4 at 0.9, M/G/1 with processor sharing | mean 2 %, p99 5 % |
 | `loop` | real gevent on a quiet machine | 3 % of the throughput |
 | `order`, `mixed`, `many`, `dispatch` | `selftest_tables` | 30 % of p99, 20 % of p50; parts late: 3 points |

@@ -17,7 +17,7 @@ Figures = tuple[float, float, float]
 #: A closed loop, 5 ms of CPU around one wait of 55 ms: clients -> latency of each.
 CLOSED_ONE: Final[Mapping[int, float]] = {**dict.fromkeys(range(1, 13), 60.0), 13: 65.0, 20: 100.0, 50: 250.0}
 
-#: The same CPU in six bursts around five waits of 11 ms. Without any variance ties decide which order a loop settles in.
+#: The same CPU in six bursts around five waits of 11 ms. Without variance ties decide which order a loop settles in.
 CLOSED_FIVE: Final[Mapping[int, float]] = {9: 61.5, 11: 63.0, 12: 64.7, 13: 66.2, 15: 75.0, 20: 100.0, 50: 250.0}
 
 #: gevent's `Pool` in a closed loop: (CPU, wait, places) -> done a second, as real gevent did it on a quiet machine.

@@ -149,7 +149,8 @@ fn every_policy_meets_the_same_requests() {
 
 #[test]
 fn one_permit_and_a_short_interval_keep_both_classes_short() {
-    let run = |host: &str| ran(&pricing(), json!({"host": host}), 40_000);
+    let costs = json!({"releases_per_call": 2, "turns_per_request": 1});
+    let run = |host: &str| ran(&pricing(), json!({"host": host, "costs": costs}), 40_000);
     let (gevent, threads, permits) = (run("gevent"), run("threads"), run("permits"));
     assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
     assert!(p99_ms(&threads, 0) > 330.0 && p99_ms(&threads, 0) < 500.0);
