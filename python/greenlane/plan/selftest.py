@@ -160,7 +160,8 @@ def _laws() -> Iterator[Trial]:
         profile = _simple(1000 * load * servers / unit, [[1, ["cpu", unit, *law]]])
         yield Trial("law", f"{name} at {load}", profile, set_up, _EXACT_JOBS, figures)
     shared = {"host": "turns", "slice_ms": unit / _SHARED_PART}
-    for name, law in (("exponential", ["exponential"]), ("lognormal 2", ["lognormal", 2.0]), ("constant", [])):
+    sizes: dict[str, list[object]] = {"exponential": ["exponential"], "lognormal 2": ["lognormal", 2.0], "constant": []}
+    for name, law in sizes.items():
         profile = _simple(1000 * 0.8 / unit, [[1, ["cpu", unit, *law]]])
         figure = Figure("mean", laws.ps_mean(0.8) * unit, 0.03, _mean)
         yield Trial("law", f"M/G/1-PS {name} at 0.8", profile, shared, _EXACT_JOBS // 10, (figure,))

@@ -15,7 +15,7 @@ mapping with these keys; only `host` must be there:
     permits                 0 = as many as the rule says
     keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
     shed, breakers          true = by the production's rules (`breakers`: host celery)
-    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft, hard, or pinned
+    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft, hard, pinned
                             (only the last `processes` of the shared ones, beside others)
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
