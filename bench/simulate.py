@@ -113,7 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         case = f"{arguments.cells} cells on all cores"
         rows.append({"case": case, "jobs_per_s": round(whole / took_s), "took_s": round(took_s, 1)})
     if arguments.json:
-        print(json.dumps({"schema": "greenlane.bench.simulate/1", "environment": environment(), "rows": rows}, indent=1))
+        print(
+            json.dumps({"schema": "greenlane.bench.simulate/1", "environment": environment(), "rows": rows}, indent=1)
+        )
         return 0
     for row in rows:
         shown = [f"{row['case']:38}", f"{row['jobs_per_s']:>12,} jobs/s", f"{row['took_s']:>8} s"]

@@ -16,6 +16,8 @@ from greenlane.errors import PlanError
 from greenlane.lab.queueing import Ties, fifo_loop, gevent_loop, oldest_first_loop
 from greenlane.plan.simulation import Cell, simulate, simulate_cells
 
+_STRANGE = [{"name": "x", "routes": ["b"]}]
+
 
 def _profile(*steps, per_s=50.0, **route):
     return {"routes": [{"route": "a", "rate_per_s": per_s, "sequences": [{"steps": list(steps)}], **route}]}
@@ -69,7 +71,11 @@ def test_shares_and_percentiles_are_read_off_the_same_histogram():
         ({"routes": []}, {"host": "threads"}, "profile.routes"),
         (_profile(["cpu", -1]), {"host": "threads"}, "profile.routes[0].sequences[0].steps[0][1]"),
         (_profile(["cpu", 1]), {"host": "threads", "processes": 0}, "set_up.processes"),
-        (_profile(["cpu", 1]), {"host": "threads", "lanes": [{"name": "x", "routes": ["b"]}]}, "set_up.lanes[0].routes[0]"),
+        (
+            _profile(["cpu", 1]),
+            {"host": "threads", "lanes": [{"name": "x", "routes": ["b"]}]},
+            "set_up.lanes[0].routes[0]",
+        ),
         (_profile(["cpu", 1]), {}, "set_up.host"),
     ],
 )

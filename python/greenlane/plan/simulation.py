@@ -1,23 +1,27 @@
-"""Simulated latencies of a profile under a set-up: the typed face of greenlane-core's simulator, and many cells at once.
+"""Simulated latencies of a profile under a set-up: the typed face of greenlane-core's simulator; many cells at once.
 
 The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
 `["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). The set-up is a
 mapping with these keys; only `host` must be there:
 
-| key | |
-|---|---|
-| `host` | `gevent`, `threads`, `permits`, `asyncio`, `celery`; or an ideal CPU: `turns` (who has waited longest), `oldest` (whose request is oldest), `first` (the lane's priority), each with `slice_ms` (0 = a burst runs to its end) |
-| `queue` | `accept` (one socket), `reuse-port` (at random), `round-robin`, `two-choices`, `shortest`, `central` (HAProxy's) |
-| `processes`, `cores` | 1; 0 = as many as wanted |
-| `limit`, `max_accept` | requests in progress in a process, 0 = any; connections that gevent takes at one wake-up |
-| `at_once` | central queue: requests that a process gets at once; 0 = by the production's rule |
-| `switch_interval_ms`, `permits` | 5; 0 = the rule's |
-| `keep_alive` | `{connections, idle_s}`: each stays with its process, and takes a place of `limit` while it is open |
-| `shed`, `breakers` | true = by the production's rules (`breakers`: host `celery`) |
-| `lanes` | `[{name, routes, kind, processes, priority, at_once, deadline_ms}]`; kind `soft`, `hard`, or `pinned` (only the last `processes` of the shared ones, beside others) |
-| `upstream_limits` | `{upstream: calls at once in a process}`; host `celery`: bulkheads |
-| `placement`, `pool` | `{route: "thread"}` or `"process"`, also `"route:3"` = its fourth step; processes for such work (1) |
-| `costs` | `{switch_us, dispatch_us, front_us, releases_per_call, turns_per_request}`, each 0 when not given; the last two are of threads: how often one gives the GIL away for a moment in a call to an upstream, and needs it to begin a request |
+    host                    gevent, threads, permits, asyncio, celery; or an ideal CPU with `slice_ms` (0 = a burst runs
+                            to its end): turns (who has waited longest), oldest (whose request is), first (by priority)
+    queue                   accept (one socket), reuse-port (at random), round-robin, two-choices, shortest,
+                            central (HAProxy's)
+    processes, cores        1; 0 = as many as wanted
+    limit, max_accept       requests in progress in a process, 0 = any; connections that gevent takes at one wake-up
+    at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
+    switch_interval_ms      5
+    permits                 0 = as many as the rule says
+    keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
+    shed, breakers          true = by the production's rules (`breakers`: host celery)
+    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft, hard, pinned
+                            (only the last `processes` of the shared ones, beside others)
+    upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
+    placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
+    costs                   {switch_us, dispatch_us, front_us, releases_per_call, turns_per_request}, each 0; the last
+                            two are of threads: how often one gives the GIL away for a moment in a call to an upstream,
+                            and needs it to begin a request
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.
@@ -227,7 +231,9 @@ def simulate(
         found = _native.simulate(text, json.dumps(whole).encode(), jobs, seed, load, tick=tick)
     except ValueError as error:
         name, value, rule = error.args
-        raise PlanError("simulate", name=name, value=value, rule=rule, hint="correct the profile or the set-up") from None
+        raise PlanError(
+            "simulate", name=name, value=value, rule=rule, hint="correct the profile or the set-up"
+        ) from None
     return _simulated(json.loads(found))
 
 

@@ -95,7 +95,10 @@ impl<'a> World<'a> {
             return;
         };
         // What is parked for too long stays here: there is nowhere to send it to.
-        let wake_ns = bulkheads.upstreams.wake_ns(now_ns).filter(|&at| at > now_ns);
+        let wake_ns = bulkheads
+            .upstreams
+            .wake_ns(now_ns)
+            .filter(|&at| at > now_ns);
         if let Some(at_ns) = wake_ns.filter(|&at| at < bulkheads.looks_ns) {
             bulkheads.looks_ns = at_ns;
             self.timers.push(at_ns, Class::Other, Event::Looks);
@@ -115,5 +118,4 @@ impl<'a> World<'a> {
             None => &model.routes[job.route as usize].name,
         }
     }
-
 }

@@ -98,8 +98,7 @@ impl World<'_> {
     /// Computes for so long without the GIL.
     pub(super) fn beside(&mut self, id: u32, cpu_ns: u64) {
         self.cores.enter(self.now_ns);
-        self.cores
-            .until(self.now_ns, cpu_ns, Stretch::Beside(id));
+        self.cores.until(self.now_ns, cpu_ns, Stretch::Beside(id));
     }
 
     /// That is over.
@@ -179,8 +178,7 @@ impl World<'_> {
         self.tally
             .waited(job.index, job.route, Cause::Upstream, waited_ns);
         let event = Event::CallOver { job: id };
-        self.timers
-            .push(self.now_ns + io_ns, Class::Other, event);
+        self.timers.push(self.now_ns + io_ns, Class::Other, event);
     }
 
     fn left_upstream(&mut self, process: usize, upstream: usize) {

@@ -51,8 +51,7 @@ impl World<'_> {
             connection: number as u32,
             rest: connection.rest,
         };
-        self.timers
-            .push(self.now_ns + idle_ns, Class::Other, event);
+        self.timers.push(self.now_ns + idle_ns, Class::Other, event);
     }
 
     /// A connection has been idle for as long as it may.

@@ -35,7 +35,9 @@ impl Front {
         let mut group_of: Vec<usize> = vec![0; set_up.processes];
         for (lane, group) in set_up.lanes.iter().zip(&groups) {
             if lane.kind == Kind::Hard {
-                group.iter().for_each(|&process| group_of[process] = group[0]);
+                group
+                    .iter()
+                    .for_each(|&process| group_of[process] = group[0]);
             }
         }
         Self {
@@ -268,7 +270,8 @@ impl World<'_> {
         let waits = !self.front.accepting[self.front.group_of[process]].is_empty();
         let room = self.has_room(process);
         let looped = self.looped(process);
-        if looped.listening || !room || !(waits || !looped.accepting.is_empty()) {
+        let nobody = !waits && looped.accepting.is_empty();
+        if looped.listening || !room || nobody {
             return;
         }
         looped.listening = true;
@@ -318,9 +321,9 @@ impl World<'_> {
                 }
             }
             Queue::Shortest => self.least(lane, |one| one.in_flight),
-            Queue::Accept => self.least(lane, |one| {
-                u32::from(!one.idles()) + one.line.len() as u32
-            }),
+            Queue::Accept => {
+                self.least(lane, |one| u32::from(!one.idles()) + one.line.len() as u32)
+            }
             Queue::RoundRobin | Queue::Central => {
                 self.front.turn += 1;
                 self.front.turn % count
@@ -394,9 +397,8 @@ impl World<'_> {
         let used: u32 = if rule.processes > 0 {
             here
         } else {
-            let without = |other: &usize| {
-                lanes[*other].kind != Kind::Hard && lanes[*other].processes == 0
-            };
+            let without =
+                |other: &usize| lanes[*other].kind != Kind::Hard && lanes[*other].processes == 0;
             (0..lanes.len())
                 .filter(without)
                 .map(|other| self.front.in_progress[other])

@@ -114,9 +114,7 @@ mod tests {
         let mut stream = Stream::of(1, Purpose::Choice, 0);
         let mut heap = Heap::default();
         let mut times: Vec<u64> = (0..1000).map(|_| stream.below(300) as u64).collect();
-        times
-            .iter()
-            .for_each(|&at| heap.push(at, Class::Other, at));
+        times.iter().for_each(|&at| heap.push(at, Class::Other, at));
         times.sort_unstable();
         assert!(std::iter::from_fn(|| heap.pop()).eq(times));
     }

@@ -161,10 +161,7 @@ mod tests {
         looped.ready(Turn::Run(3));
         looped.call_back(Turn::Run(4));
         let found: Vec<_> = (1..4).map(|now_ns| looped.next(now_ns)).collect();
-        assert_eq!(
-            found,
-            [Turn::Run(2), Turn::Run(4), Turn::Run(3)].map(Some)
-        );
+        assert_eq!(found, [Turn::Run(2), Turn::Run(4), Turn::Run(3)].map(Some));
     }
 
     #[test]

@@ -49,9 +49,7 @@ pub use law::Law;
 pub use model::{Arrivals, Model, Route, Sequence, Step, Upstream, Work};
 pub use reading::{model_and_set_up, Wrong};
 pub use report::{Report, RouteReport};
-pub use set_up::{
-    Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp,
-};
+pub use set_up::{Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp};
 pub use tally::{Batch, Cause, Counts, OfRoute, BATCHES, FRACS};
 
 use world::World;

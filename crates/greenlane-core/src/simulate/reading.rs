@@ -168,9 +168,10 @@ impl<'v> At<'v> {
     fn object(&self) -> Read<Vec<(&'v str, At<'v>)>> {
         match self.value {
             None => Ok(Vec::new()),
-            Some(Value::Object(items)) => {
-                Ok(items.keys().map(|key| (key.as_str(), self.of(key))).collect())
-            }
+            Some(Value::Object(items)) => Ok(items
+                .keys()
+                .map(|key| (key.as_str(), self.of(key)))
+                .collect()),
             Some(_) => self.wrong("a table"),
         }
     }
@@ -293,7 +294,8 @@ fn named(at: &At<'_>, upstreams: &mut Vec<Upstream>) -> Read<Vec<u32>> {
 
 /// `["cpu", ms]`, `["free", ms]` or `["io", ms, upstream]`, each with a law behind it if it varies.
 fn read_step(at: &At<'_>, called: &[u32]) -> Read<Step> {
-    const RULE: &str = r#"["cpu", ms], ["free", ms] or ["io", ms, number of the route's upstream or -1]"#;
+    const RULE: &str =
+        r#"["cpu", ms], ["free", ms] or ["io", ms, number of the route's upstream or -1]"#;
     let mean_ns = match at.at(1).value {
         Some(_) => at.at(1).ms()?,
         None => return at.wrong(RULE),
@@ -366,7 +368,8 @@ fn read_set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
         .map(|lane| lane.processes.max(1))
         .sum();
     if own >= processes && own > 0 {
-        let rule = format!("more than {own}: hard lanes have so many of their own, and others need one");
+        let rule =
+            format!("more than {own}: hard lanes have so many of their own, and others need one");
         return at.of("processes").wrong(&rule);
     }
     let limits = upstream_limits(&at.of("upstream_limits"), model)?;
@@ -405,11 +408,7 @@ fn read_set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
             let slots = processes as u32 * limit.max(at_once).max(1);
             bulkheads(slots, limits.clone(), breakers)
         }),
-        upstream_limits: if held {
-            vec![0; limits.len()]
-        } else {
-            limits
-        },
+        upstream_limits: if held { vec![0; limits.len()] } else { limits },
         pool: at.of("pool").count(0.0, MOST_PROCESSES, 1)?,
         costs: costs(&at.of("costs"))?,
     })
@@ -453,9 +452,8 @@ fn queue(at: &At<'_>) -> Read<Queue> {
         "shortest" => Queue::Shortest,
         "central" => Queue::Central,
         _ => {
-            return at.wrong(
-                "one of accept, reuse-port, round-robin, two-choices, shortest, central",
-            )
+            return at
+                .wrong("one of accept, reuse-port, round-robin, two-choices, shortest, central")
         }
     })
 }
@@ -630,7 +628,10 @@ mod tests {
         let io = |upstream| Work::Io { upstream };
         let expected = [Work::Process, io(Some(0)), Work::Free, io(None), Work::Cpu];
         assert_eq!(works, expected);
-        assert_eq!((model.steps[0].mean_ns, model.steps[4].law), (1_500_000, Law::Exponential));
+        assert_eq!(
+            (model.steps[0].mean_ns, model.steps[4].law),
+            (1_500_000, Law::Exponential)
+        );
         assert_eq!((set_up.lane_of, set_up.upstream_limits), (vec![1], vec![3]));
     }
 
@@ -640,14 +641,23 @@ mod tests {
         assert_eq!(wrong("{", set_up).1, "JSON");
         assert_eq!(
             wrong(r#"{"routes": []}"#, set_up),
-            ("profile.routes".into(), "one route or more with a rate_per_s over 0".into())
+            (
+                "profile.routes".into(),
+                "one route or more with a rate_per_s over 0".into()
+            )
         );
         let text = r#"{"routes": [{"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["io", 1, 0]]}]}]}"#;
-        assert_eq!(wrong(text, set_up).0, "profile.routes[0].sequences[0].steps[0]");
+        assert_eq!(
+            wrong(text, set_up).0,
+            "profile.routes[0].sequences[0].steps[0]"
+        );
         assert_eq!(wrong(PROFILE, r#"{"host": "twisted"}"#).0, "set_up.host");
         assert_eq!(
             wrong(PROFILE, r#"{"host": "permits"}"#),
-            ("set_up.rules.permits.permits".into(), "a number from 1 to 1000000000".into())
+            (
+                "set_up.rules.permits.permits".into(),
+                "a number from 1 to 1000000000".into()
+            )
         );
         let limits = r#"{"host": "threads", "upstream_limits": {"cache": 3}}"#;
         assert_eq!(wrong(PROFILE, limits).0, "set_up.upstream_limits.cache");

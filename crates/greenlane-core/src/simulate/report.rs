@@ -48,7 +48,8 @@ impl Report {
 
     /// As `greenlane.simulation/1`.
     pub fn to_json(&self) -> Value {
-        let process = |&(busy_frac, done): &(f64, u64)| json!({"cpu_frac": busy_frac, "done": done});
+        let process =
+            |&(busy_frac, done): &(f64, u64)| json!({"cpu_frac": busy_frac, "done": done});
         json!({
             "schema": "greenlane.simulation/1",
             "seconds": self.seconds,

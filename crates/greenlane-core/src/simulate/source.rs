@@ -216,7 +216,10 @@ mod tests {
             let (mean, variance) = counted(dispersion);
             assert!((mean - 100.0).abs() < 1.5, "{dispersion} {mean}");
             let found = variance / mean;
-            assert!((found - dispersion).abs() < tolerance, "{dispersion} {found}");
+            assert!(
+                (found - dispersion).abs() < tolerance,
+                "{dispersion} {found}"
+            );
         }
     }
 

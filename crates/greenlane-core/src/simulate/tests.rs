@@ -61,7 +61,14 @@ fn mean_ms(report: &Report, route: usize) -> f64 {
 
 #[test]
 fn a_closed_loop_takes_exactly_what_the_bounds_say() {
-    for (clients, expected_ms) in [(1, 60.0), (5, 60.0), (12, 60.0), (13, 65.0), (20, 100.0), (50, 250.0)] {
+    for (clients, expected_ms) in [
+        (1, 60.0),
+        (5, 60.0),
+        (12, 60.0),
+        (13, 65.0),
+        (20, 100.0),
+        (50, 250.0),
+    ] {
         let steps = json!([{"steps": [["cpu", 5], ["io", 55]]}]);
         let routes = json!([{"route": "a", "rate_per_s": 1, "sequences": steps}]);
         let profile = json!({"arrivals": {"clients": clients}, "routes": routes});
@@ -72,10 +79,21 @@ fn a_closed_loop_takes_exactly_what_the_bounds_say() {
 
 #[test]
 fn gevents_loop_takes_what_the_bounds_say_where_it_is_full() {
-    for (clients, cpu_ms, io_ms, expected_ms) in [(1, 5.0, 55.0, 60.0), (50, 5.0, 55.0, 250.0), (5, 50.0, 150.0, 250.0)] {
-        let report = ran(&closed(clients, cpu_ms, io_ms, 1), json!({"host": "gevent"}), 20_000);
+    for (clients, cpu_ms, io_ms, expected_ms) in [
+        (1, 5.0, 55.0, 60.0),
+        (50, 5.0, 55.0, 250.0),
+        (5, 50.0, 150.0, 250.0),
+    ] {
+        let report = ran(
+            &closed(clients, cpu_ms, io_ms, 1),
+            json!({"host": "gevent"}),
+            20_000,
+        );
         let found = mean_ms(&report, 0);
-        assert!((found / expected_ms - 1.0).abs() < 0.01, "{clients}: {found}");
+        assert!(
+            (found / expected_ms - 1.0).abs() < 0.01,
+            "{clients}: {found}"
+        );
     }
 }
 
@@ -106,13 +124,24 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 #[test]
 fn every_policy_meets_the_same_requests() {
     let mut profile = one(300.0, json!(["cpu", 5, "lognormal", 1.5]));
-    profile["routes"][0]["sequences"][0]["steps"] =
-        json!([["cpu", 5, "lognormal", 1.5], ["io", 20, -1, "exponential"], ["cpu", 2, "exponential"]]);
+    profile["routes"][0]["sequences"][0]["steps"] = json!([
+        ["cpu", 5, "lognormal", 1.5],
+        ["io", 20, -1, "exponential"],
+        ["cpu", 2, "exponential"]
+    ]);
     let cpu = |set_up: Value| ran(&profile, set_up, 20_000).routes[0].tally.cpu_ns;
     let expected = cpu(json!({"host": "turns", "processes": 4, "queue": "central", "at_once": 1}));
     for host in ["threads", "permits", "gevent", "asyncio", "oldest", "first"] {
-        for queue in ["accept", "reuse-port", "round-robin", "two-choices", "shortest", "central"] {
-            let set_up = json!({"host": host, "processes": 4, "queue": queue, "at_once": 8, "slice_ms": 2});
+        for queue in [
+            "accept",
+            "reuse-port",
+            "round-robin",
+            "two-choices",
+            "shortest",
+            "central",
+        ] {
+            let set_up =
+                json!({"host": host, "processes": 4, "queue": queue, "at_once": 8, "slice_ms": 2});
             assert_eq!(cpu(set_up), expected, "{host} {queue}");
         }
     }
@@ -120,7 +149,8 @@ fn every_policy_meets_the_same_requests() {
 
 #[test]
 fn one_permit_and_a_short_interval_keep_both_classes_short() {
-    let run = |host: &str| ran(&pricing(), json!({"host": host}), 40_000);
+    let costs = json!({"releases_per_call": 2, "turns_per_request": 1});
+    let run = |host: &str| ran(&pricing(), json!({"host": host, "costs": costs}), 40_000);
     let (gevent, threads, permits) = (run("gevent"), run("threads"), run("permits"));
     assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
     assert!(p99_ms(&threads, 0) > 330.0 && p99_ms(&threads, 0) < 500.0);
@@ -148,7 +178,13 @@ fn dispatch_early_or_late_in_the_known_order() {
         let set_up = json!({"host": "turns", "processes": 4, "queue": queue, "at_once": 1});
         p99_ms(&ran(&profile, set_up, 200_000), 0)
     };
-    let queues = ["reuse-port", "round-robin", "two-choices", "shortest", "central"];
+    let queues = [
+        "reuse-port",
+        "round-robin",
+        "two-choices",
+        "shortest",
+        "central",
+    ];
     let found = queues.map(run);
     assert!(found.windows(2).all(|two| two[0] > two[1]), "{found:?}");
     let central = found[4] / 10.0;
@@ -168,11 +204,19 @@ fn at_once_follows_from_what_requests_do() {
 
 #[test]
 fn a_tight_limit_with_shedding_keeps_goodput_in_overload_and_without_it_nothing_is_in_time() {
-    let steps = json!([["cpu", 2.5, "lognormal", 0.5], ["io", 55], ["cpu", 2.5, "lognormal", 0.5]]);
+    let steps = json!([
+        ["cpu", 2.5, "lognormal", 0.5],
+        ["io", 55],
+        ["cpu", 2.5, "lognormal", 0.5]
+    ]);
     let profile = json!({"routes": [{"route": "a", "rate_per_s": 240, "deadline_ms": 300,
         "sequences": [{"steps": steps}]}]});
     let good = |shed: bool| {
-        let report = ran(&profile, json!({"host": "turns", "limit": 15, "shed": shed}), 60_000);
+        let report = ran(
+            &profile,
+            json!({"host": "turns", "limit": 15, "shed": shed}),
+            60_000,
+        );
         let counts = report.routes[0].tally.counts;
         (counts.done - counts.late) as f64 / (counts.done + counts.refused) as f64
     };
@@ -186,7 +230,8 @@ fn idle_connections_hold_the_places_of_others() {
         {"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]}]});
     let mut many = profile.clone();
     many["arrivals"]["recorded"] = (0..60).map(|at| json!([at, 0])).collect();
-    let set_up = json!({"host": "gevent", "limit": 3, "keep_alive": {"connections": 1000, "idle_s": 5}});
+    let set_up =
+        json!({"host": "gevent", "limit": 3, "keep_alive": {"connections": 1000, "idle_s": 5}});
     let report = ran(&many, set_up, 30);
     // Three are served at once, and three more every five seconds.
     assert!(report.routes[0].tally.latency.max_ns() > 40_000_000_000);
@@ -198,7 +243,7 @@ fn idle_connections_hold_the_places_of_others() {
 fn a_hard_lane_is_untouched_by_others_and_a_soft_one_may_use_all() {
     let run = |kind: &str, priority: i32| {
         let lane = json!({"name": "bikes", "routes": ["bikes"], "kind": kind, "processes": 1, "priority": priority});
-        let set_up = json!({"host": "turns", "processes": 3, "queue": "central", "at_once": 2, "lanes": [lane]});
+        let set_up = json!({"host": "turns", "processes": 3, "queue": "central", "at_once": 30, "lanes": [lane]});
         ran_at(&pricing(), set_up, 40_000, 1, 2.4)
     };
     let hard = run("hard", 0);
@@ -252,7 +297,8 @@ fn more_processes_than_cores_share_them() {
 #[test]
 fn heavy_work_beside_a_loop_leaves_the_loop_to_others() {
     let run = |place: &str| {
-        let set_up = json!({"host": "asyncio", "placement": {"quote": place}, "switch_interval_ms": 0.5});
+        let set_up =
+            json!({"host": "asyncio", "placement": {"quote": place}, "switch_interval_ms": 0.5});
         ran(&pricing(), set_up, 40_000)
     };
     let (inline, thread, process) = (run("inline"), run("thread"), run("process"));
@@ -266,7 +312,9 @@ fn heavy_work_beside_a_loop_leaves_the_loop_to_others() {
 fn failed_calls_end_their_requests() {
     let profile = json!({"upstreams": [{"name": "db", "failure_frac": 0.25}], "routes": [{"route": "a",
         "rate_per_s": 50, "upstreams": ["db"], "sequences": [{"steps": [["io", 10, 0], ["cpu", 1]]}]}]});
-    let counts = ran(&profile, json!({"host": "gevent"}), 20_000).routes[0].tally.counts;
+    let counts = ran(&profile, json!({"host": "gevent"}), 20_000).routes[0]
+        .tally
+        .counts;
     let failed = counts.failed as f64 / 20_000.0;
     assert!((failed - 0.25).abs() < 0.02, "{failed}");
     assert_eq!(counts.done + counts.failed, 20_000);
@@ -274,7 +322,11 @@ fn failed_calls_end_their_requests() {
 
 #[test]
 fn more_than_can_be_served_comes_to_an_end_and_is_said() {
-    let report = ran(&one(200.0, json!(["cpu", 10])), json!({"host": "threads"}), 5_000);
+    let report = ran(
+        &one(200.0, json!(["cpu", 10])),
+        json!({"host": "threads"}),
+        5_000,
+    );
     assert!(report.jobs == 5_000 && report.in_progress > 1_000);
     assert!(report.cpu_frac() > 0.99);
 }
@@ -284,6 +336,10 @@ fn a_run_can_be_stopped() {
     let profile = one(50.0, json!(["cpu", 10])).to_string();
     let read = model_and_set_up(profile.as_bytes(), br#"{"host": "threads"}"#);
     let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
-    let amount = Run { jobs: 1_000_000, seed: 1, load: 1.0 };
+    let amount = Run {
+        jobs: 1_000_000,
+        seed: 1,
+        load: 1.0,
+    };
     assert!(simulate(&model, &set_up, &amount, &mut |_| false).is_none());
 }

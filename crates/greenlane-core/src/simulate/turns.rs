@@ -114,8 +114,7 @@ impl World<'_> {
         if slice_ns == 0 {
             return;
         }
-        let used_ns =
-            self.cores.cpu_ns(self.now_ns) - self.processes[process].began_cpu_ns;
+        let used_ns = self.cores.cpu_ns(self.now_ns) - self.processes[process].began_cpu_ns;
         let one = &mut self.processes[process];
         let end_ns = if self.from_wait {
             used_ns + slice_ns

@@ -70,6 +70,9 @@ pub struct World<'a> {
     pub(super) order: Order,
     pub(super) slice_ns: u64,
     pub(super) from_wait: bool,
+    /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
+    /// a key says who goes first, or a loop looks who is ready, all must be there to be seen.
+    cpu_first: bool,
     /// Waits for permits so far: a number for each.
     pub(super) waits: u32,
     pub(super) events: u64,
@@ -87,9 +90,10 @@ impl<'a> World<'a> {
         load: f64,
     ) -> Self {
         let (order, slice_ns, from_wait) = set_up.turns();
-        let beside = model.steps.iter().any(|step| {
-            matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0
-        });
+        let beside = model
+            .steps
+            .iter()
+            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
         let process = |index: usize| process(model, set_up, order, numbers[index]);
@@ -113,6 +117,7 @@ impl<'a> World<'a> {
             order,
             slice_ns,
             from_wait,
+            cpu_first: order == Order::Turns && !set_up.host.loops(),
             waits: 0,
             events: 0,
             most: warm + jobs.saturating_mul(1 + MORE),
@@ -127,12 +132,7 @@ impl<'a> World<'a> {
         self.begin();
         while !self.tally.complete() {
             let (cpu_ns, timer_ns) = (self.cores.next_at(), self.timers.next_at());
-            // At the same instant an end of CPU goes first, so that who follows at once goes before those whose wait ends
-            // then; where a key says who goes first, all must be there to be compared.
-            let cpu_first = match self.order {
-                Order::Turns => cpu_ns <= timer_ns,
-                Order::Oldest | Order::First => cpu_ns < timer_ns,
-            };
+            let cpu_first = cpu_ns < timer_ns || cpu_ns == timer_ns && self.cpu_first;
             if cpu_first && cpu_ns < u64::MAX {
                 self.now_ns = self.now_ns.max(cpu_ns);
                 match self.cores.pop() {
@@ -172,7 +172,11 @@ impl<'a> World<'a> {
             in_progress: self.jobs.count() as u64,
             events: self.events,
             processes: self.processes.iter().map(process).collect(),
-            at_once: if central { self.processes[0].at_once } else { 0 },
+            at_once: if central {
+                self.processes[0].at_once
+            } else {
+                0
+            },
             routes: self
                 .model
                 .routes
