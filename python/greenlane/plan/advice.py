@@ -1,4 +1,4 @@
-"""The advice: what to set so that the goals are met at the least cost, how sure that is, and what it would be otherwise.
+"""The advice: what to set so that the goals are met at the least cost, how sure that is, and what else there is.
 
     advised(profile, goals) -> Advice
 
@@ -31,8 +31,8 @@ __all__ = ["COSTS", "Advice", "Verdict", "advised"]
 COSTS: Final = ("cores", "memory", "processes", "changes")
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
 _EDGE_TIMES: Final = 1.05
-#: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at the
-#: same cost is better.
+#: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
+#: the same cost is better.
 _ROOM_TIMES: Final = 1.2
 #: Options that are looked at closely.
 _FINALISTS: Final = 5
@@ -132,8 +132,8 @@ def advised(
     tried = candidates(profile, judged, base, room)
     if needed_processes(profile) > room.cores:
         notes.append(
-            f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load nothing "
-            "serves all of it (--cores N looks further)."
+            f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load "
+            "nothing serves all of it (--cores N looks further)."
         )
     runs = Runs(profile, judged, jobs=jobs, seed=seed, told=told)
     return _Choice(runs, cost, tuple(notes)).made(tried)
@@ -182,8 +182,8 @@ class _Choice:
         return [*_unique([smallest, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
 
     def _hanging(self, close: Sequence[Option]) -> Sequence[Option]:
-        """Where calls hold slots: the options with which the others' orders go on when the busiest upstream hangs; all if
-        none is such."""
+        """Where calls hold slots: the options with which the others' orders go on when the busiest upstream hangs; all
+        if none is such."""
         hung = hanging(self._runs.profile)
         if hung is None or close[0].set_up.host != "celery":
             return close
@@ -230,7 +230,8 @@ def _opened(profile: Profile) -> tuple[Profile, list[str]]:
     if profile.arrivals.clients is None:
         return profile, []
     text = (
-        f"The load was a closed loop of {profile.arrivals.clients} clients; planned is for {amount(profile.arrivals.rate_per_s)} "
+        f"The load was a closed loop of {profile.arrivals.clients} clients; planned is for "
+        f"{amount(profile.arrivals.rate_per_s)} "
         "requests a second that come as they like, as from a public."
     )
     return replace(profile, arrivals=replace(profile.arrivals, clients=None)), [text]
@@ -246,7 +247,8 @@ def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
             mean = route.demand
             said.append(
                 f"{goal.said()}: only {own:.2%} of its requests would take so little with nobody to wait for (mean "
-                f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, {milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
+                f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, "
+                f"{milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
                 "set-up changes that, its code or its upstreams must."
             )
     return said

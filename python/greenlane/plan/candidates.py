@@ -29,7 +29,8 @@ from greenlane.plan.set_up import (
 from greenlane.settings import Settings
 
 __all__ = [
-    "HANG_MS", "Room", "busiest", "candidates", "hang_ms", "heavy_routes", "lane_routes", "needed_processes", "upstream_rates",
+    "HANG_MS", "Room", "busiest", "candidates", "hang_ms", "heavy_routes", "lane_routes",
+    "needed_processes", "upstream_rates",
 ]  # fmt: skip
 
 #: Of a process's CPU that a plan uses at most.
@@ -152,13 +153,14 @@ class _Search:
         for processes in range(wanted.processes, max(self._room.processes, wanted.processes) + 1):
             number = max(1, math.ceil(wanted.needed.value / processes))
             plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
-            said = f"{_processes(processes)} with {number} slots each (Little's law: {wanted.busy.value:.3g} busy on average)"
+            law = f"Little's law: {wanted.busy.value:.3g} busy on average"
+            said = f"{_processes(processes)} with {number} slots each ({law})"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
             yield from self._held(plain, said, stay_ms)
 
     def _held(self, plain: SetUp, said: str, stay_ms: float) -> Iterator[Candidate]:
-        """The same with a bulkhead for each upstream: out of the slots that there are, and with so many that the busiest
-        upstream can hang and the others still have theirs."""
+        """The same with a bulkhead for each upstream: out of the slots that there are, and with so many that the
+        busiest upstream can hang and the others still have theirs."""
         rates = upstream_rates(self._profile)
         if len(rates) < 2:
             return

@@ -23,7 +23,7 @@ FRONT_MS_OF_CPU: Final = 0.033
 #: From one thread to the next: a futex, a wake-up, a cold cache.
 SWITCH_US: Final = 5.0
 SOURCES: Final[Mapping[str, str]] = {
-    "dispatch_us": "an empty answer by gunicorn 27 on one core: gevent 4,479 a second, 64 threads 2,847; uvicorn estimated",
+    "dispatch_us": "an empty answer by gunicorn 27 on one core: gevent 4,479 a second, 64 threads 2,847; uvicorn",
     "front_us": "HAProxy 2.6 on loopback, docs/design/0017-serve.md: 33 us of its CPU; the rest estimated",
     "switch_us": "two threads that hand the GIL to each other; estimated",
 }

@@ -106,8 +106,8 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
         return chosen, f"No goal was given: taken is that {_USUAL_SHARE:.0%} of the requests meet their deadlines."
     taken = tuple(Goal(route.route, _USUAL_SHARE, _twice_ms(route)) for route in profile.routes)
     text = (
-        f"No goal was given and no deadline is known: taken is that {level_said(_USUAL_SHARE)} of each route stays below "
-        f"{_USUAL_TIMES:g} times what its own requests take without anybody to wait for."
+        f"No goal was given and no deadline is known: taken is that {level_said(_USUAL_SHARE)} of each route stays "
+        f"below {_USUAL_TIMES:g} times what its own requests take without anybody to wait for."
     )
     return taken, text
 
@@ -116,7 +116,7 @@ def carried_goal(goal: Goal, profile: Profile) -> Carried:
     """The goal as far as the requests that were seen carry it."""
     route = profile.route(goal.route)
     if profile.means_only:
-        why = f"Only means are known of {goal.route}: no percentile can be planned from them; a recording has what it takes."
+        why = f"Only means are known of {goal.route}: no percentile can be planned from them, but from a recording."
         return Carried(None, why)
     if profile.source == "model" or carried(goal.share, route.requests):
         return Carried(goal)

@@ -1,4 +1,4 @@
-"""The plan as one HTML file: latency against load with the cliff, cost against goal, and what is predicted of each route.
+"""The plan as one HTML file: latency against load with the cliff, cost against goal, and predictions by route.
 
 No network, no script but the pages' own.
 """

@@ -50,8 +50,8 @@ def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
 
 
 def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
-    """The profile with its busiest upstream hanging until calls give up, and the routes that do not call it; None = there
-    is nobody to spare."""
+    """The profile with its busiest upstream hanging until calls give up, and the routes that do not call it; None =
+    there is nobody to spare."""
     rates = upstream_rates(profile)
     if len(rates) < 2:
         return None
@@ -79,7 +79,8 @@ def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], P
     hung = hanging(profile)
     if hung is not None and profile.host == "celery":
         name = busiest(upstream_rates(profile))
-        ways.append(("hang", f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s", 1.0, lambda _: hung[0]))
+        stuck, said = hung[0], f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s"
+        ways.append(("hang", said, 1.0, lambda _: stuck))
     if (profile.arrivals.dispersion or 1.0) < _BURSTS:
         ways.append(("bursts", f"requests come in bursts ({_BURSTS:g} times a random stream's variance)", 1.0, _bursty))
     return ways

@@ -13,8 +13,8 @@ from greenlane.plan.set_up import CONNECTIONS, SetUp
 __all__ = ["Stock", "stock_of"]
 
 KEEP_ALIVE: Final = (
-    "`--worker-connections` counts connections, not requests: with keep-alive (gunicorn's default is 2 s, load balancers "
-    "keep theirs for a minute) an idle client holds a place, and with as many clients as places the next one waits for "
+    "`--worker-connections` counts connections, not requests: with keep-alive (gunicorn's default is 2 s, load "
+    "balancers keep theirs for a minute) an idle client holds a place, and with as many clients as places the next one waits for "
     "the time-out. Set `--keep-alive 0`, or leave the limit above the number of connections."
 )
 NO_SHEDDING: Final = (
@@ -55,7 +55,7 @@ def _commands(set_up: SetUp) -> Iterator[str]:
     yield _command(set_up, shared) + (" --bind 127.0.0.1:8000" if own else "")
     for number, lane in enumerate(own.values(), start=1):
         routes = ", ".join(lane.routes)
-        yield f"{_command(set_up, lane.processes)} --bind 127.0.0.1:{8000 + number}    # the balancer sends {routes} here"
+        yield f"{_command(set_up, lane.processes)} --bind 127.0.0.1:{8000 + number}  # the balancer sends {routes} here"
 
 
 def _command(set_up: SetUp, processes: int) -> str:
@@ -87,10 +87,10 @@ def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
         yield "`--limit-concurrency` refuses with 503 what is over it, and counts idle keep-alive connections too."
     if set_up.host == "celery":
         yield (
-            "Celery has no limit for each upstream: with one that hangs, its orders take every slot, however many there "
-            "are. A queue and a worker for each upstream is what stock Celery offers."
+            "Celery has no limit for each upstream: with one that hangs, its orders take every slot, however many "
+            "there are. A queue and a worker for each upstream is what stock Celery offers."
         )
-        yield "`worker_prefetch_multiplier = 1` and `task_acks_late`: else a worker sits on orders that others could do."
+        yield "`worker_prefetch_multiplier = 1`, `task_acks_late`: else a worker sits on orders that others could do."
 
 
 def _limits(advice: Advice) -> Iterator[str]:
@@ -102,5 +102,5 @@ def _limits(advice: Advice) -> Iterator[str]:
             continue
         with_ms, without_ms = option.at.worst.latency_ms, plain.at.worst.latency_ms
         route = option.at.worst.goal.route
-        yield f"Here: with {option.set_up.limit} connections {route} is at {with_ms:.0f} ms, without a limit at {without_ms:.0f} ms."
+        yield f"Here: with {option.set_up.limit} connections {route} is at {with_ms:.0f} ms, without at {without_ms:.0f} ms."
         return

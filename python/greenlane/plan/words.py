@@ -1,4 +1,4 @@
-"""The advice in words: what to set, what comes of it, how sure that is, how far the cliff is, and what else there is."""
+"""The advice in words: what to set, what comes of it, how sure that is, how far the cliff is, what else there is."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def table_of(advice: Advice) -> list[Row]:
 def rows_of(advice: Advice) -> list[Row]:
     """For programs: the whole, each option with its goals, each route of the named ones, each way to be wrong."""
     named = {
-        "present": advice.present, "recommended": advice.recommended, "runner_up": advice.runner_up, "stock": advice.stock,
+        "present": advice.present, "recommended": advice.recommended, "runner_up": advice.runner_up,
+        "stock": advice.stock,
     }  # fmt: skip
     whole: Row = {
         "view": "advice",
@@ -228,7 +229,8 @@ def _beside(advice: Advice) -> Iterator[str]:
         )
     stock = advice.stock
     if stock is not None and chosen is not None and stock.candidate.name != chosen.candidate.name:
-        yield f"If it is to stay on stock servers: {stock.candidate.said} ({_STANDING[stock.at.standing]}: {_short(stock.at.worst)})."
+        stands = f"{_STANDING[stock.at.standing]}: {_short(stock.at.worst)}"
+        yield f"If it is to stay on stock servers: {stock.candidate.said} ({stands})."
 
 
 def _waits(run: Predicted) -> str:

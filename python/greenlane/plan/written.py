@@ -1,4 +1,4 @@
-"""The recommended set-up as greenlane.toml, and the command that serves with it. Checked by the loader of the settings."""
+"""The recommended set-up as greenlane.toml, and the command for it. Checked by the settings' own loader."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _keys(set_up: SetUp) -> Iterator[str]:
     if "process" in set_up.placement.values():
         yield f"process_workers = {set_up.pool}"
     for route, place in set_up.placement.items():
-        yield f"# {_plain(route)}: mark its heavy function @greenlane.placed(on={json.dumps(place)}), or pin it in [placements]."
+        yield f"# {_plain(route)}: pin its heavy function in [placements]: {json.dumps(place)}."
     yield from _lanes(set_up)
 
 

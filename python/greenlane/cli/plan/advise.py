@@ -180,10 +180,12 @@ def _show(
         rows = [*words.rows_of(advice), *map(effects.row_of, found), *map(compared.row_of, proof)]
         if option is not None:
             command = written.command_of(option.set_up)
-            rows.append({"view": "settings", "contender": option.candidate.name, "toml": written.settings_of(advice, option),
+            rows.append({"view": "settings", "contender": option.candidate.name,
+                         "toml": written.settings_of(advice, option),
                          "command": command})  # fmt: skip
         if staying is not None:
-            rows.append({"view": "stock", "contender": staying.option.candidate.name, "commands": list(staying.commands),
+            rows.append({"view": "stock", "contender": staying.option.candidate.name,
+                         "commands": list(staying.commands),
                          "warnings": list(staying.warnings)})  # fmt: skip
         output.document("plan", rows)
         return

@@ -26,7 +26,8 @@ def named(name: str, profile: Profile, limits_ms: dict[str, float], *, seconds: 
     routes = matched(scenario, profile)
     left = [route.route for route in profile.routes if route.route not in routes]
     if left:
-        rule = f"a scenario that asks {', '.join(left[:3])} too; its classes are {', '.join(c.path for c in scenario.classes)}"
+        has = ", ".join(one.path for one in scenario.classes)
+        rule = f"a scenario that asks {', '.join(left[:3])} too; its classes are {has}"
         hint = "without a name the profile's own twin is served"
         raise PlanError(_ATTEMPT, name="--verify", value=name, rule=rule, hint=hint)
     by_class = {class_: route for route, class_ in routes.items()}
