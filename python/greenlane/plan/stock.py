@@ -14,8 +14,8 @@ __all__ = ["Stock", "stock_of"]
 
 KEEP_ALIVE: Final = (
     "`--worker-connections` counts connections, not requests: with keep-alive (gunicorn's default is 2 s, load "
-    "balancers keep theirs for a minute) an idle client holds a place, and with as many clients as places the next one waits for "
-    "the time-out. Set `--keep-alive 0`, or leave the limit above the number of connections."
+    "balancers keep theirs for a minute) an idle client holds a place, and with as many clients as places the next "
+    "one waits for the time-out. Set `--keep-alive 0`, or leave the limit above the number of connections."
 )
 NO_SHEDDING: Final = (
     "A limit without shedding helps nobody on one process: it moves the wait from the loop, where it is seen, to the "
@@ -102,5 +102,5 @@ def _limits(advice: Advice) -> Iterator[str]:
             continue
         with_ms, without_ms = option.at.worst.latency_ms, plain.at.worst.latency_ms
         route = option.at.worst.goal.route
-        yield f"Here: with {option.set_up.limit} connections {route} is at {with_ms:.0f} ms, without at {without_ms:.0f} ms."
+        yield f"Here: with {option.set_up.limit} places {route} is at {with_ms:.0f} ms, without {without_ms:.0f} ms."
         return
