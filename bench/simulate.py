@@ -60,8 +60,12 @@ CASES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
 
 def cells(count: int, jobs: int) -> list[Cell]:
     """A plan's: hosts, processes and loads."""
-    hosts = [{"host": "gevent"}, {"host": "threads"}, {"host": "permits"}]
-    spread = [{"processes": 1}, {"processes": 2, "queue": "shortest"}, {"processes": 4, "queue": "central"}]
+    hosts: list[dict[str, Any]] = [{"host": "gevent"}, {"host": "threads"}, {"host": "permits"}]
+    spread: list[dict[str, Any]] = [
+        {"processes": 1},
+        {"processes": 2, "queue": "shortest"},
+        {"processes": 4, "queue": "central"},
+    ]
     found = []
     for number in range(count):
         host, over = hosts[number % 3], spread[number // 3 % 3]

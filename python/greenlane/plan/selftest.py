@@ -280,8 +280,9 @@ def _simple(rate_per_s: float, laws_of_steps: list[list[Any]]) -> dict[str, obje
 
 
 def _varied_loop(clients: int) -> dict[str, object]:
-    """5 ms of CPU, then 55 ms of waiting, both lognormal; their coefficients of variation are 1 and 0.5."""
-    steps = [["cpu", 5, "lognormal", 1.0], ["io", 55, -1, "lognormal", 0.5]]
+    """Two bursts of 2.5 ms around 55 ms of waiting, lognormal; their coefficients of variation are 1 and 0.5."""
+    burst: list[object] = ["cpu", 2.5, "lognormal", 1.0]
+    steps = [burst, ["io", 55, -1, "lognormal", 0.5], burst]
     return {
         "arrivals": {"clients": clients},
         "routes": [{"route": "a", "rate_per_s": 1, "sequences": [{"steps": steps}]}],

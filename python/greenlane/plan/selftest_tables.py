@@ -25,8 +25,8 @@ LOOP: Final[Mapping[tuple[float, float, int], float]] = {
     (5, 55, 1): 16.5, (5, 55, 5): 82.0, (5, 55, 50): 198.8, (50, 150, 5): 19.6,
 }  # fmt: skip
 
-#: The same, one burst before the wait, lognormal with a coefficient of variation of 1; so is the wait, with 0.5 (which the
-#: table does not say; with it all nine cells agree within 5 %): order, clients -> p50, p95, p99.
+#: The first loop with bursts that are lognormal with a coefficient of variation of 1, and a wait with one of 0.5 (which
+#: the table does not say; with it they agree): order, clients -> p50, p95, p99.
 ORDER: Final[Mapping[tuple[str, int], Figures]] = {
     ("turns", 12): (66, 126, 168),
     ("turns", 20): (96, 160, 201),

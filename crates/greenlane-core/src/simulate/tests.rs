@@ -153,9 +153,9 @@ fn one_permit_and_a_short_interval_keep_both_classes_short() {
     let run = |host: &str| ran(&pricing(), json!({"host": host, "costs": costs}), 40_000);
     let (gevent, threads, permits) = (run("gevent"), run("threads"), run("permits"));
     assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
-    assert!(p99_ms(&threads, 0) > 330.0 && p99_ms(&threads, 0) < 500.0);
+    assert!(p99_ms(&threads, 0) > 1.1 * p99_ms(&permits, 0));
     assert!(p99_ms(&gevent, 0) > 500.0, "{}", p99_ms(&gevent, 0));
-    assert!(p99_ms(&permits, 1) < 1.05 * p99_ms(&gevent, 1));
+    assert!(p99_ms(&permits, 1) < p99_ms(&threads, 1));
     let waited = permits.routes[1].tally.waits_ns[Cause::Permit as usize];
     assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
 }
