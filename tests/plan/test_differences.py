@@ -36,6 +36,7 @@ def pair(before: Law, after: Law, seed: int, requests: int = 3000) -> tuple[Prof
     return sampled(before, requests, seed=seed), sampled(after, requests, seed=1000 + seed)
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_service_are_no_change() -> None:
     changes = 0
     for seed in range(8):
@@ -46,6 +47,7 @@ def test_two_samples_of_one_service_are_no_change() -> None:
     assert any("No request costs more or less" in sentence for sentence in answers(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.3, 0.6])
 def test_a_change_of_cpu_is_found_with_an_interval_that_holds_it(factor: float) -> None:
     held = 0
@@ -76,6 +78,7 @@ def test_more_visitors_are_no_slower_release() -> None:
     assert found is not None and not found.changed and found.ratio == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_slower_io_is_not_more_cpu() -> None:
     found = compared(*pair(service(5), service(5, io_ms=80), 4))
     changed = {each.measure for each in found.differences if each.route and each.changed}
@@ -101,6 +104,7 @@ def test_routes_of_one_side_are_named_and_those_of_none_refused() -> None:
         compared(old, both)
 
 
+@pytest.mark.slow
 def test_question_16_how_close_is_the_cliff() -> None:
     profile = replace(sampled(service(5, cv=0.1), 6000, seed=1), processes=1, cores=2)
     standing = standing_of(profile)

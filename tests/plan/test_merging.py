@@ -59,6 +59,7 @@ def ordered(profile: Profile) -> Profile:
     return replace(profile, routes=tuple(sorted(profile.routes, key=lambda route: route.route)))
 
 
+@pytest.mark.slow
 @WHEN
 @settings(max_examples=40)
 @given(profiles(), profiles(), profiles())
@@ -90,6 +91,7 @@ def test_requests_and_latencies_add_up(when: When, a: Profile, b: Profile) -> No
     assert Profile.from_json(both.to_json()).requests == both.requests
 
 
+@pytest.mark.slow
 def test_a_kept_sample_stands_for_all_on_average() -> None:
     """Of 24 samplings the mean count, and CPU, is within a few of its standard errors of the truth."""
     requests, counts, cpu = 1500, [], []

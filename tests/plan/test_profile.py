@@ -36,6 +36,7 @@ def route(**changed: object) -> Profile:
     return read(routes=[{**SMALL["routes"][0], **changed}])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(profiles())
 def test_what_is_written_is_read_back_and_written_the_same(profile: Profile) -> None:

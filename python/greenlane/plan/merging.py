@@ -113,14 +113,15 @@ def _requests(part: Profile) -> float:
 def _route(found: Sequence[tuple[Route, float]], when: When, total_s: float) -> Route:
     routes = [route for route, _ in found]
     add = when is When.SAME_TIME
-    weights = [route.rate_per_s * (1 if add else seconds) for route, seconds in found]
+    # Means weigh as the sequences do: by requests. A merged profile's seconds are not those of each of its routes.
+    weights = [(add and route.requests) or route.rate_per_s * seconds for route, seconds in found]
     name = routes[0].route
     upstreams = tuple(sorted({each for route in routes for each in route.upstreams}))
     sequences, threshold = kept(
         (_renamed(each, route.upstreams, upstreams) for route in routes for each in route.sequences),
         max(route.threshold for route in routes),
     )
-    rate = math.fsum(weights) if add else math.fsum(weights) / total_s
+    rate = math.fsum(route.rate_per_s for route in routes) if add else math.fsum(weights) / total_s
     return Route(
         route=name,
         rate_per_s=rate,
