@@ -102,6 +102,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
+	$(BIN)/python scripts/formulas_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
 	$(FEED_PYTHON) -m feed.docs --check
 	$(POS_PYTHON) -m pos.docs --check
@@ -129,6 +130,7 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's, pos' and offers' pages from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
+	$(BIN)/python scripts/formulas_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(FEED_PYTHON) -m feed.docs
 	$(POS_PYTHON) -m pos.docs

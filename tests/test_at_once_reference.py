@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import Apart, AtOnce
-from greenlane.lab.queueing import knee, mean_value_analysis
+from greenlane.lab.queueing import knee
+from tests.reference.theory import one_cpu
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS
@@ -19,7 +20,7 @@ def limit(first: int = 8) -> AtOnce:
 
 def modelled(cpu_ms: float, io_ms: float) -> int:
     numbers = range(1, _MOST + 1)
-    return next((n for n in numbers if mean_value_analysis(cpu_ms, io_ms, n).utilisation_frac >= 0.98), _MOST)
+    return next((n for n in numbers if one_cpu(cpu_ms, io_ms, n)[2] >= 0.98), _MOST)
 
 
 @given(cpu_ms=st.integers(1, 200), io_ms=st.integers(0, 2000), first=st.integers(1, _MOST))

@@ -25,6 +25,7 @@ __all__ = [
     "Inbox",
     "KeyLook",
     "Lock",
+    "OpenQueue",
     "Outbox",
     "Paused",
     "PermitQueue",
@@ -47,8 +48,14 @@ __all__ = [
     "calls_rescan",
     "calls_state",
     "calls_uninstall",
+    "closed_bounds",
+    "closed_classes",
+    "closed_means",
+    "closed_network",
+    "closed_number",
     "die_with_parent",
     "guard_endings",
+    "hard_lane",
     "load_run",
     "locks_held",
     "rearm_now",
@@ -56,6 +63,10 @@ __all__ = [
     "sampler_start",
     "sampler_stop",
     "send_now",
+    "shared_latency",
+    "simulate",
+    "usl_fit",
+    "waits_frac",
 ]
 
 __version__: Final[str]
@@ -291,6 +302,30 @@ def load_run(
     errno EMFILE if open files run out, EADDRNOTAVAIL if local ports do, ENOSYS before Linux 5.11.
 
     Cost: 10 to 15 us of CPU a request over kept connections, 50 us over new ones.
+    """
+
+def simulate(
+    profile_json: bytes,
+    set_up_json: bytes,
+    jobs: int,
+    seed: int,
+    load: float = 1.0,
+    *,
+    tick: Callable[[float], object] | None = None,
+) -> bytes:
+    """Simulate a profile under a set-up: what each route's latency would be. Deterministic.
+
+    Blocks until `jobs` requests have ended, on this thread and without the GIL; takes it every 50 ms to look for signals
+    and to call `tick(part done)`. What either raises ends the run. Requests that come before the counted ones (a tenth,
+    at most 200,000) fill the service.
+
+    Both arguments and the answer are JSON; `greenlane.plan.simulation` is their typed face and says what they hold.
+    `seed` and the profile alone decide which requests come and what they do: two set-ups meet the very same ones.
+    `load`: how many times the profile's rates come.
+
+    Raises: ValueError with the arguments (what, value, rule) for what cannot be simulated.
+
+    Cost: 0.1 to 1 us a request where it only computes; 1 to 2 us where permits are asked for.
     """
 
 def sampler_start() -> None:
@@ -734,6 +769,103 @@ class Shed:
 
     def p99_ns(self) -> int:
         """What a request takes at most; 0 = fewer than 16 have been seen."""
+
+def closed_bounds(cpu: float, io: float, number: int) -> tuple[float, float, float]:
+    """(knee, most, least) of `number` requests in progress that take turns on one CPU: core's `theory.asymptotes`.
+
+    This and the following functions take times of any one unit and give rates in its inverse. The knee is inf without
+    CPU, the most inf without any work. Raises ValueError: a time that is negative or not finite.
+    """
+
+def closed_means(cpu: float, io: float, number: int) -> tuple[float, float, float]:
+    """(rate, latency, utilisation) with `number` (at least 1) in progress: exact mean value analysis of one CPU with
+    exponential bursts and a delay of any distribution. Cost: some ns times `number`."""
+
+def closed_number(cpu: float, io: float, busy: float, most: int) -> int:
+    """The smallest number in progress with which that CPU works the share `busy` of the time, at most `most`: what
+    `AtOnce` sets."""
+
+def closed_network(stations: list[tuple[float, int]], number: int) -> list[tuple[float, float, list[float]]]:
+    """(rate, latency, requests at each station) with 1, 2 … `number` in progress.
+
+    Args:
+        stations: (demand, servers): time of a request with it, and how many like servers it has; 0 = a delay.
+        number: at most 10,000.
+
+    Raises ValueError. Cost: stations x number squared x about 10 ns, doubled by several servers; the GIL is released.
+    """
+
+def closed_classes(classes: list[tuple[int, float, list[float]]]) -> list[tuple[float, float, list[float]]] | None:
+    """(rate, latency, requests at each station) of each class among the others; None: too many to be computed exactly.
+
+    Args:
+        classes: (number in progress, delay, demand at each station of one server).
+
+    Cost: up to 0.1 s and 32 MB; the GIL is released.
+    """
+
+def waits_frac(offered: float, servers: int) -> float:
+    """Erlang's C: the share of requests that wait for one of `servers` where `offered` are busy on average."""
+
+def shared_latency(size: float, utilisation: float) -> float:
+    """The mean latency of a request of `size` where all share one server evenly; inf from a utilisation of 1 on."""
+
+@final
+class OpenQueue:
+    """Requests that come as they like (Poisson), and wait first come first served for one of some like servers.
+
+    Core's `theory.waiting`, and for one server `theory.fifo`. From a utilisation of 1 on waits are inf. Any thread may
+    call.
+    """
+
+    def __new__(cls, *, rate: float, servers: int, mean: float = 0.0, times: Sequence[float] = ...) -> OpenQueue:
+        """Raises ValueError. Cost: with one server and `times` up to 0.2 s; the GIL is released.
+
+        Args:
+            rate: of arrivals.
+            servers: at least 1.
+            mean: of exponential times with a server; not looked at where there are `times`.
+            times: with a server, each as likely as any other.
+        """
+
+    def utilisation(self) -> float:
+        """Share of the time that a server works, or would."""
+
+    def cv2(self) -> float:
+        """Variance of the times with a server over their mean's square."""
+
+    def waits_frac(self) -> float:
+        """Share that waits at all."""
+
+    def wait(self) -> float:
+        """Mean wait."""
+
+    def exact(self) -> bool:
+        """Whether the percentiles are exact (one server up to a grid, exponential times); else the tail is taken as
+        exponential."""
+
+    def wait_beyond(self, time: float) -> float:
+        """Share of waits beyond `time`."""
+
+    def latency_beyond(self, time: float) -> float:
+        """Share of latencies (wait and time with the server) beyond `time`."""
+
+    def wait_quantile(self, share: float) -> float:
+        """The wait that a share of 1 - `share` exceeds. Cost: 50 us, with `times` some ms; the GIL is released."""
+
+    def latency_quantile(self, share: float) -> float:
+        """The latency that a share of 1 - `share` exceeds. Cost as `wait_quantile`."""
+
+def hard_lane(processes: int, own: int, share: float) -> tuple[float, float]:
+    """(others, lane): the utilisation of all `processes` at which those without a lane are full, and at which its `own`
+    are, where its class has the share `share` of all work. inf: never. Raises ValueError."""
+
+def usl_fit(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float, float, float] | None:
+    """The Universal Scalability Law through (number in progress, throughput): core's `theory.usl`.
+
+    Returns (throughput of one, contention, coherency, root mean square of the relative errors, number with the most
+    throughput, that throughput); None: fewer than three different numbers, or something that is not positive.
+    """
 
 @final
 class Switches:

@@ -10,6 +10,7 @@
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
+    ├── PlanError               plan           a profile, what-if, goal or set-up cannot be planned with
     ├── PlacementError          placement      a function cannot be placed where it was asked to run; also a TypeError
     ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
     ├── StoreError              store          the store of orders cannot be used: the order waits
@@ -141,6 +142,13 @@ class RecordError(GreenlaneError):
     """A recording cannot be made. What was recorded until then is kept."""
 
     code: ClassVar[str] = "record"
+
+
+class PlanError(GreenlaneError):
+    """A profile, what-if, goal or set-up cannot be planned with: absent, damaged, too short or contradictory."""
+
+    code: ClassVar[str] = "plan"
+    exit_code: ClassVar[int] = 2
 
 
 class DeadlineExceeded(GreenlaneError, TimeoutError):

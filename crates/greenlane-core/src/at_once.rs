@@ -12,6 +12,7 @@
 //! other latency. When half the load does not make them faster the load was not the reason, and what they take now is
 //! usual.
 
+use crate::theory::mva::one_cpu;
 use std::collections::HashMap;
 
 /// What is decided by.
@@ -335,31 +336,21 @@ impl AtOnce {
 
 /// The smallest number of requests in progress with which one CPU works the share `busy` of the time; at most `most`.
 ///
-/// Exact means for exponential bursts and waits of any distribution: mean value analysis (Reiser and Lavenberg 1980).
+/// Exact means for exponential bursts and waits of any distribution: mean value analysis, [`one_cpu`].
 /// Constant work needs a few less: the knee, 1 + I/O / CPU, is its number. Cost: some ns a number.
 pub fn modelled(cpu_ns: f64, io_ns: f64, busy: f64, most: u32) -> u32 {
-    let mut at_cpu = 0.0;
-    for number in 1..most {
-        let response_ns = cpu_ns * (1.0 + at_cpu);
-        let per_ns = f64::from(number) / (response_ns + io_ns).max(1e-9);
-        if per_ns * cpu_ns >= busy {
-            return number;
-        }
-        at_cpu = per_ns * response_ns;
-    }
-    most.max(1)
+    let enough = one_cpu(cpu_ns, io_ns)
+        .zip(1..most)
+        .find(|(means, _)| means.per * cpu_ns >= busy);
+    enough.map_or(most.max(1), |(_, number)| number)
 }
 
 /// How many of `number` requests in progress wait for the CPU on average, by the same model, when it does `slowed`
 /// times less than it could.
 pub fn waiting(cpu_ns: f64, io_ns: f64, slowed: f64, number: u32) -> f64 {
-    let (mut at_cpu, mut per_ns) = (0.0, 0.0);
-    for one in 1..=number {
-        let response_ns = cpu_ns * slowed * (1.0 + at_cpu);
-        per_ns = f64::from(one) / (response_ns + io_ns).max(1e-9);
-        at_cpu = per_ns * response_ns;
-    }
-    (f64::from(number) - per_ns * (cpu_ns + io_ns)).max(0.0)
+    let means = one_cpu(cpu_ns * slowed, io_ns).take(number as usize).last();
+    let inside = means.map_or(0.0, |means| means.per * (cpu_ns + io_ns));
+    (f64::from(number) - inside).max(0.0)
 }
 
 /// How many times longer the workers' CPU took than it would have with a core for each, in a window of `worked_ns`.

@@ -17,6 +17,8 @@
 //! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
 //! | [`recording`] | nothing: the words in which a process writes down what happened |
 //! | [`bounds`] | how long a wait and a hold may last |
+//! | [`simulate`] | nothing: runs all of these on paper, for the plan |
+//! | [`theory`] | nothing either: what bounds and queueing theory say; the plan answers with it, `at_once` counts on it |
 
 pub mod apart;
 pub mod at_once;
@@ -28,5 +30,7 @@ pub mod placed;
 pub mod queue;
 pub mod recording;
 pub mod shed;
+pub mod simulate;
+pub mod theory;
 pub mod upstream;
 pub mod weight;

@@ -24,7 +24,9 @@ mod reference;
 mod routes;
 mod serving;
 mod shared;
+mod simulate;
 mod standing;
+mod theory;
 mod thread;
 mod upstreams;
 
@@ -83,7 +85,14 @@ mod _native {
     #[pymodule_export]
     use super::serving::{Apart, AtOnce, Shed};
     #[pymodule_export]
+    use super::simulate::simulate;
+    #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::theory::{
+        closed_bounds, closed_classes, closed_means, closed_network, closed_number, hard_lane,
+        shared_latency, usl_fit, waits_frac, OpenQueue,
+    };
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
 

@@ -24,3 +24,6 @@ class Command:
     run: Callable[[argparse.Namespace, Output], int]
     # What stands after `--` is another program's, and comes as `arguments.passed_on`.
     passes_on: bool = False
+    # The words of which one stands first, and the one that is meant where none does: `greenlane plan FILE`.
+    subcommands: tuple[str, ...] = ()
+    implied: str = ""

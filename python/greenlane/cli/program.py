@@ -31,6 +31,7 @@ from greenlane.cli import (
 from greenlane.cli.command import Command
 from greenlane.cli.lab import group as lab
 from greenlane.cli.output import Output
+from greenlane.cli.plan import group as plan
 from greenlane.errors import GreenlaneError
 from greenlane.setting import nearest
 
@@ -45,6 +46,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     dead_letters.COMMAND,
     demo.COMMAND,
     lab.COMMAND,
+    plan.COMMAND,
     config.COMMAND,
     check.COMMAND,
     report.COMMAND,
@@ -85,6 +87,7 @@ def run(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str], output: Output) -> int:
     parser = _parser()
     argv, passed_on = _split(argv)
+    argv = _with_implied(argv)
     arguments, unknown = parser.parse_known_args(argv)
     arguments.passed_on = passed_on
     if unknown:
@@ -103,6 +106,14 @@ def _split(argv: Sequence[str]) -> tuple[Sequence[str], list[str]]:
         return argv, []
     at = list(argv).index("--")
     return argv[:at], list(argv[at + 1 :])
+
+
+def _with_implied(argv: Sequence[str]) -> Sequence[str]:
+    """With the subcommand that is meant where none is written."""
+    meant = next((command for command in COMMANDS if command.implied and argv[:1] == [command.name]), None)
+    if meant is None or len(argv) < 2 or argv[1] in (*meant.subcommands, "-h", "--help"):
+        return argv
+    return [argv[0], meant.implied, *argv[1:]]
 
 
 class _Parser(argparse.ArgumentParser):

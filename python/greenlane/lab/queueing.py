@@ -1,7 +1,7 @@
 """What theory says of a closed loop of N requests that take turns on one CPU and wait for a network beside it.
 
-    most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds (operational analysis)
-    mean_value_analysis                                  exact means when bursts and waits vary (exponential CPU)
+    most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds, as core counts them
+    mean_value_analysis                                  likewise, exact means when bursts and waits vary
     fifo_loop                                            every burst and wait exact, the CPU in order of readiness
     oldest_first_loop                                    the same, the CPU to the request that arrived first
     gevent_loop                                          the same, the CPU in the order in which gevent's loop gives it
@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
+
+from greenlane._native import closed_bounds, closed_means
 
 __all__ = [
     "Means",
@@ -73,18 +75,17 @@ class Modelled:
 
 def most_per_s(cpu_ms: float, network_ms: float, places: int) -> float:
     """The throughput that nothing can exceed: min(N / (C+S), 1/C); `places` is N >= 1; inf without any work."""
-    alone = places / (cpu_ms + network_ms) if cpu_ms + network_ms else math.inf
-    return 1000 * min(alone, 1 / cpu_ms if cpu_ms else math.inf)
+    return 1000 * closed_bounds(cpu_ms, network_ms, places)[1]
 
 
 def least_latency_ms(cpu_ms: float, network_ms: float, places: int) -> float:
     """The mean latency that nothing can go below: max(C+S, N·C)."""
-    return max(cpu_ms + network_ms, places * cpu_ms)
+    return closed_bounds(cpu_ms, network_ms, places)[2]
 
 
 def knee(cpu_ms: float, network_ms: float) -> float:
     """So many requests fill the CPU if none ever waits: (C+S)/C; more only wait. inf without CPU work."""
-    return (cpu_ms + network_ms) / cpu_ms if cpu_ms else math.inf
+    return closed_bounds(cpu_ms, network_ms, 1)[0]
 
 
 def speedup_limit(cpu_ms: float, network_ms: float) -> float:
@@ -93,17 +94,13 @@ def speedup_limit(cpu_ms: float, network_ms: float) -> float:
 
 
 def mean_value_analysis(cpu_ms: float, network_ms: float, places: int) -> Means:
-    """Exact means of one CPU station with exponential bursts and a delay of any distribution.
+    """Exact means of one CPU station with exponential bursts and a delay of any distribution; `places` >= 1.
 
-    M. Reiser, S. Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks, JACM 27 (1980). Means do not
-    depend on how many bursts C is cut into. What is measured with constant work lies between this and the bounds.
+    Means do not depend on how many bursts C is cut into. What is measured with constant work lies between this and the
+    bounds. `serve` sets how many requests a worker gets by the same code.
     """
-    queue, response, per_ms = 0.0, cpu_ms, 0.0
-    for number in range(1, places + 1):
-        response = cpu_ms * (1 + queue)
-        per_ms = number / (response + network_ms)
-        queue = per_ms * response
-    return Means(1000 * per_ms, response + network_ms, per_ms * cpu_ms)
+    per_ms, latency_ms, busy = closed_means(cpu_ms, network_ms, places)
+    return Means(1000 * per_ms, latency_ms, busy)
 
 
 def fifo_loop(

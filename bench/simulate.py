@@ -1,0 +1,133 @@
+"""How fast the plan's simulator is: requests and events a second on one core, and a plan's 200 cells on all cores.
+
+    python -m bench.simulate [--jobs N] [--repetitions N] [--cells N] [--json]
+
+Question: how many requests a second does one core simulate, by host and dispatch, and how long does a plan of 200 cells
+of a million requests take? Expected: a million a second and more where requests only compute (an event costs 50 to 100
+ns, a request has two), also where they ask for permits; half of that with three calls to upstreams around four bursts;
+200 cells in under four minutes on two cores.
+
+Each case is run `--repetitions` times, interleaved; the table has the median. What it does not show: many routes (each
+keeps histograms of some 40 kB), queues that grow without bound (memory, not time).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from greenlane.cli.output import environment
+from greenlane.plan.simulation import Cell, simulate, simulate_cells
+
+_ONE: Final = {"steps": [["cpu", 10, "exponential"]]}
+_BIKES: Final = {"steps": [["cpu", 1], ["io", 100], ["cpu", 1], ["io", 100], ["cpu", 1], ["io", 100], ["cpu", 1]]}
+_QUOTE: Final = {"steps": [["cpu", 16]]}
+
+
+def _single(per_s: float) -> Mapping[str, Any]:
+    return {"routes": [{"route": "a", "rate_per_s": per_s, "sequences": [_ONE]}]}
+
+
+def _pricing(scale: float = 1.0) -> Mapping[str, Any]:
+    return {
+        "routes": [
+            {"route": "bikes", "rate_per_s": 20 * scale, "sequences": [_BIKES]},
+            {"route": "quote", "rate_per_s": 48 * scale, "sequences": [_QUOTE]},
+        ]
+    }
+
+
+_FOUR: Final = {"processes": 4, "at_once": 1}
+CASES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
+    "M/M/1": (_single(90), {"host": "turns"}),
+    "M/M/4 central": (_single(360), {"host": "turns", "queue": "central", **_FOUR}),
+    "M/M/4 at random": (_single(360), {"host": "turns", "queue": "reuse-port", **_FOUR}),
+    "M/M/4 shortest": (_single(360), {"host": "turns", "queue": "shortest", **_FOUR}),
+    "threads, one burst": (_single(80), {"host": "threads"}),
+    "permits, one burst": (_single(80), {"host": "permits"}),
+    "pricing, gevent": (_pricing(), {"host": "gevent"}),
+    "pricing, threads": (_pricing(), {"host": "threads"}),
+    "pricing, permits": (_pricing(), {"host": "permits"}),
+    "pricing, 4 workers behind one queue": (_pricing(4), {"host": "permits", "processes": 4, "queue": "central"}),
+    "slices of 0.5 ms": (_single(80), {"host": "turns", "slice_ms": 0.5}),
+}
+
+
+def cells(count: int, jobs: int) -> list[Cell]:
+    """A plan's: hosts, processes and loads."""
+    hosts: list[dict[str, Any]] = [{"host": "gevent"}, {"host": "threads"}, {"host": "permits"}]
+    spread: list[dict[str, Any]] = [
+        {"processes": 1},
+        {"processes": 2, "queue": "shortest"},
+        {"processes": 4, "queue": "central"},
+    ]
+    found = []
+    for number in range(count):
+        host, over = hosts[number % 3], spread[number // 3 % 3]
+        load = 0.5 + 0.1 * (number // 9 % 6)
+        found.append(Cell(_pricing(over["processes"]), {**host, **over}, jobs=jobs, seed=1 + number // 54, load=load))
+    return found
+
+
+def _measured(jobs: int, repetitions: int) -> list[dict[str, object]]:
+    took: dict[str, list[float]] = {name: [] for name in CASES}
+    events: dict[str, int] = {}
+    for _ in range(repetitions):
+        for name, (profile, set_up) in CASES.items():
+            began = time.perf_counter()
+            found = simulate(profile, set_up, jobs=jobs)
+            took[name].append(time.perf_counter() - began)
+            events[name] = found.events
+    rows: list[dict[str, object]] = []
+    for name, times in took.items():
+        took_s = statistics.median(times)
+        whole = jobs + min(jobs // 10, 200_000)
+        rows.append(
+            {
+                "case": name,
+                "jobs_per_s": round(whole / took_s),
+                "events_per_s": round(events[name] / took_s),
+                "ns_per_event": round(1e9 * took_s / events[name], 1),
+                "took_s": round(took_s, 3),
+                "spread_frac": round((max(times) - min(times)) / took_s, 3),
+            }
+        )
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--cells", type=int, default=200, help="0 = none")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args(argv)
+    rows = _measured(arguments.jobs, arguments.repetitions)
+    if arguments.cells:
+        began = time.perf_counter()
+        simulate_cells(cells(arguments.cells, arguments.jobs))
+        took_s = time.perf_counter() - began
+        whole = arguments.cells * arguments.jobs
+        case = f"{arguments.cells} cells on all cores"
+        rows.append({"case": case, "jobs_per_s": round(whole / took_s), "took_s": round(took_s, 1)})
+    if arguments.json:
+        print(
+            json.dumps({"schema": "greenlane.bench.simulate/1", "environment": environment(), "rows": rows}, indent=1)
+        )
+        return 0
+    for row in rows:
+        shown = [f"{row['case']:38}", f"{row['jobs_per_s']:>12,} jobs/s", f"{row['took_s']:>8} s"]
+        if "ns_per_event" in row:
+            shown.append(f"{row['ns_per_event']:>7} ns an event")
+        print("  ".join(shown))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+//! What is simulated: routes, the sequences of work that their requests do, when requests come, and what they call.
+
+use super::law::Law;
+use super::random::Stream;
+
+/// What a step of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// CPU under the GIL.
+    Cpu,
+    /// Blocked until a reply is there.
+    Io { upstream: Option<u32> },
+    /// CPU without the GIL, on the same thread.
+    Free,
+    /// CPU under the GIL on the one native thread that a process has for such work.
+    Thread,
+    /// CPU in a worker process beside the service's own.
+    Process,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub work: Work,
+    pub mean_ns: u64,
+    pub law: Law,
+}
+
+impl Step {
+    /// How long this one is, ns.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        self.law.draw(self.mean_ns, stream)
+    }
+}
+
+/// What requests of one route do: one of these.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence {
+    /// Steps `first..end` of the model's.
+    pub first: u32,
+    pub end: u32,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub name: String,
+    pub per_s: f64,
+    /// From arrival, ns; 0 = none.
+    pub deadline_ns: u64,
+    sequences: Vec<Sequence>,
+    /// Weights summed up; empty when all are alike.
+    cumulative: Vec<f64>,
+}
+
+impl Route {
+    /// A route whose requests do one of `sequences`, each as often as its weight says.
+    pub fn new(name: &str, per_s: f64, deadline_ns: u64, sequences: Vec<(f64, Sequence)>) -> Self {
+        let alike = sequences.windows(2).all(|two| two[0].0 == two[1].0);
+        let mut sum = 0.0;
+        let mut summed = |weight: f64| {
+            sum += weight;
+            sum
+        };
+        let cumulative = sequences.iter().map(|(weight, _)| summed(*weight));
+        Self {
+            name: name.to_owned(),
+            per_s,
+            deadline_ns,
+            cumulative: if alike {
+                Vec::new()
+            } else {
+                cumulative.collect()
+            },
+            sequences: sequences.into_iter().map(|(_, one)| one).collect(),
+        }
+    }
+
+    /// What one request does.
+    pub fn draw(&self, stream: &mut Stream) -> Sequence {
+        let index = match self.cumulative.last() {
+            None if self.sequences.len() == 1 => 0,
+            None => stream.below(self.sequences.len()),
+            Some(&sum) => {
+                let at = stream.unit() * sum;
+                self.cumulative.partition_point(|&upto| upto < at)
+            }
+        };
+        self.sequences[index.min(self.sequences.len() - 1)]
+    }
+
+    /// Its sequences with their shares.
+    pub fn shares(&self) -> impl Iterator<Item = (f64, Sequence)> + '_ {
+        let sum = self.cumulative.last().copied();
+        self.sequences.iter().enumerate().map(move |(index, &one)| {
+            let share = match sum {
+                None => 1.0 / self.sequences.len() as f64,
+                Some(sum) => {
+                    let below = index.checked_sub(1).map_or(0.0, |at| self.cumulative[at]);
+                    (self.cumulative[index] - below) / sum
+                }
+            };
+            (share, one)
+        })
+    }
+}
+
+/// When requests come.
+#[derive(Clone, Debug)]
+pub enum Arrivals {
+    /// At the routes' rates. `dispersion`: variance over mean of the number in a second; 1 = Poisson, 0 = evenly.
+    Open { dispersion: f64 },
+    /// These, then again from the first: (ns from the start, route), by time.
+    Recorded { at: Vec<(u64, u32)> },
+    /// So many places: a request follows the one before it in its place, after the pause, ns.
+    Closed { places: u32, think_ns: u64 },
+}
+
+/// What requests call.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    pub name: String,
+    /// Calls that it works on at once; 0 = any number.
+    pub limit: u32,
+    /// Share of calls that fail, when their time is over.
+    pub failure_frac: f64,
+    /// A call that takes longer ends then, and has failed, ns; 0 = never.
+    pub timeout_ns: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub arrivals: Arrivals,
+    pub routes: Vec<Route>,
+    pub steps: Vec<Step>,
+    pub upstreams: Vec<Upstream>,
+}
+
+impl Model {
+    /// Requests a second of all routes.
+    pub fn per_s(&self) -> f64 {
+        self.routes.iter().map(|route| route.per_s).sum()
+    }
+
+    /// Mean (CPU under the GIL, everything else) of a request of `route`, ns.
+    pub fn means_ns(&self, route: &Route) -> (f64, f64) {
+        let mut means = (0.0, 0.0);
+        for (share, sequence) in route.shares() {
+            for step in &self.steps[sequence.first as usize..sequence.end as usize] {
+                let part = match step.work {
+                    Work::Cpu => &mut means.0,
+                    _ => &mut means.1,
+                };
+                *part += share * step.mean_ns as f64;
+            }
+        }
+        means
+    }
+}

@@ -1,0 +1,218 @@
+//! What came of the requests: latencies, outcomes, waits by cause, and the same by batch.
+//!
+//! The first requests are not counted: the service is empty then. The others are cut into batches in the order in which
+//! they end; between batches means and percentiles vary as they would between runs, but for a little correlation.
+
+use super::histogram::Histogram;
+
+/// Batches that a run is cut into. 30 or more: the interval's factor hardly differs from the normal one's.
+pub const BATCHES: u64 = 32;
+/// Percentiles of a batch.
+pub const FRACS: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause {
+    /// A process: in the front's queue, at the socket, for a place.
+    Queue,
+    /// The CPU: the GIL, or the loop.
+    Cpu,
+    Permit,
+    /// Calls before it at the upstream, or at its limit in the process.
+    Upstream,
+    /// The one thread, or the processes, that its work is placed in.
+    Placed,
+}
+
+impl Cause {
+    /// All, in the order of their numbers.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Queue, "queue"),
+        (Self::Cpu, "cpu"),
+        (Self::Permit, "permit"),
+        (Self::Upstream, "upstream"),
+        (Self::Placed, "placed"),
+    ];
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// Never begun.
+    Refused,
+    /// A call of it has failed.
+    Failed,
+}
+
+/// Counts of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Answered well, late ones among them.
+    pub done: u64,
+    /// Answered well after their deadline.
+    pub late: u64,
+    pub refused: u64,
+    pub failed: u64,
+}
+
+/// One batch of one route.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    pub counts: Counts,
+    pub mean_ns: f64,
+    /// As [`FRACS`]; 0 without any.
+    pub quantiles_ns: [u64; FRACS.len()],
+}
+
+/// One route.
+#[derive(Clone, Debug, Default)]
+pub struct OfRoute {
+    pub counts: Counts,
+    pub latency: Histogram,
+    pub cpu_ns: u128,
+    pub waits_ns: [u128; Cause::ALL.len()],
+    pub batches: Vec<Batch>,
+    open: Histogram,
+    opened: Counts,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    pub routes: Vec<OfRoute>,
+    warm: u64,
+    jobs: u64,
+    ended: u64,
+    batch: u64,
+    /// When the first and the last counted one ended, ns.
+    span_ns: Option<(u64, u64)>,
+}
+
+impl Tally {
+    /// `jobs` requests are counted, after the first `warm`.
+    pub fn new(routes: usize, warm: u64, jobs: u64) -> Self {
+        Self {
+            routes: vec![OfRoute::default(); routes],
+            warm,
+            jobs,
+            ended: 0,
+            span_ns: None,
+            batch: jobs.div_ceil(BATCHES).max(1),
+        }
+    }
+
+    /// Whether the request of this number counts.
+    pub fn counts(&self, index: u64) -> bool {
+        index >= self.warm && index - self.warm < self.jobs
+    }
+
+    /// Counted requests that have ended.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// From the end of the first counted one to that of the last, ns.
+    pub fn span_ns(&self) -> u64 {
+        self.span_ns.map_or(0, |(first, last)| last - first)
+    }
+
+    /// Whether all have.
+    pub fn complete(&self) -> bool {
+        self.ended >= self.jobs
+    }
+
+    /// A wait is over.
+    pub fn waited(&mut self, index: u64, route: u32, cause: Cause, ns: u64) {
+        if self.counts(index) {
+            self.routes[route as usize].waits_ns[cause as usize] += u128::from(ns);
+        }
+    }
+
+    /// A burst is over.
+    pub fn computed(&mut self, index: u64, route: u32, ns: u64) {
+        if self.counts(index) {
+            self.routes[route as usize].cpu_ns += u128::from(ns);
+        }
+    }
+
+    /// A request has ended now, after `took_ns`.
+    pub fn end(
+        &mut self,
+        now_ns: u64,
+        (index, route): (u64, u32),
+        outcome: Outcome,
+        took_ns: u64,
+        late: bool,
+    ) {
+        if !self.counts(index) {
+            return;
+        }
+        let (first_ns, _) = self.span_ns.unwrap_or((now_ns, now_ns));
+        self.span_ns = Some((first_ns, now_ns));
+        let one = &mut self.routes[route as usize];
+        for counts in [&mut one.counts, &mut one.opened] {
+            match outcome {
+                Outcome::Done => counts.done += 1,
+                Outcome::Refused => counts.refused += 1,
+                Outcome::Failed => counts.failed += 1,
+            }
+            counts.late += u64::from(late && outcome == Outcome::Done);
+        }
+        if outcome == Outcome::Done {
+            one.open.record(took_ns);
+        }
+        self.ended += 1;
+        if self.ended % self.batch == 0 || self.complete() {
+            self.close();
+        }
+    }
+
+    /// Ends the present batch.
+    pub fn close(&mut self) {
+        for one in &mut self.routes {
+            one.batches.push(Batch {
+                counts: std::mem::take(&mut one.opened),
+                mean_ns: one.open.mean_ns(),
+                quantiles_ns: FRACS.map(|frac| one.open.quantile_ns(frac)),
+            });
+            one.latency.merge(&one.open);
+            one.open.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_add_up_to_the_whole_and_the_first_requests_do_not_count() {
+        let mut tally = Tally::new(2, 10, 100);
+        for index in 0..200u64 {
+            let outcome = if index % 10 == 0 {
+                Outcome::Refused
+            } else {
+                Outcome::Done
+            };
+            let which = (index, (index % 2) as u32);
+            tally.end(index, which, outcome, index * 1_000, index > 100);
+        }
+        assert!(tally.complete());
+        assert_eq!(tally.span_ns(), 99);
+        let all = |pick: fn(&Counts) -> u64| -> [u64; 2] {
+            let of = |one: &OfRoute| {
+                assert_eq!(
+                    one.batches.iter().map(|b| pick(&b.counts)).sum::<u64>(),
+                    pick(&one.counts)
+                );
+                pick(&one.counts)
+            };
+            [of(&tally.routes[0]), of(&tally.routes[1])]
+        };
+        assert_eq!(all(|counts| counts.done), [40, 50]);
+        assert_eq!(all(|counts| counts.refused), [10, 0]);
+        assert_eq!(all(|counts| counts.late), [4, 5]);
+        assert_eq!(tally.routes[1].latency.count(), 50);
+    }
+}

@@ -1,0 +1,345 @@
+//! What theory and the rules demand of whole runs. Laws and tables at full length: `greenlane plan selftest`.
+
+use super::*;
+use serde_json::{json, Value};
+
+const RULES: &str = r#"{
+    "permits": {"permits": 1, "discipline": "fifo", "ageing_ns": 1e9, "heavy_ns": 4e6, "quantile": 0.9, "margin": 1.0,
+        "learn_after": 3, "max_phases": 32, "wait_factor": 4.0, "wait_min_ns": 5e7, "wait_max_ns": 2.5e8,
+        "hold_factor": 8.0, "hold_min_ns": 5e7, "interval_s": 0.0005},
+    "shed": {"waited_ns": 5e6, "stands_ns": 1e8, "stands_count": 3, "frac": 0.99, "most": 0.75},
+    "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
+}"#;
+
+fn ran_at(profile: &Value, set_up: Value, jobs: u64, seed: u64, load: f64) -> Report {
+    let mut set_up = set_up;
+    set_up["rules"] = serde_json::from_str(RULES).unwrap_or_default();
+    let (profile, set_up) = (profile.to_string(), set_up.to_string());
+    let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
+    let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let report = simulate(&model, &set_up, &Run { jobs, seed, load }, &mut |_| true);
+    report.unwrap_or_else(|| panic!("nobody stops it"))
+}
+
+fn ran(profile: &Value, set_up: Value, jobs: u64) -> Report {
+    ran_at(profile, set_up, jobs, 1, 1.0)
+}
+
+/// One route of one step.
+fn one(rate_per_s: f64, step: Value) -> Value {
+    json!({"routes": [{"route": "a", "rate_per_s": rate_per_s, "sequences": [{"steps": [step]}]}]})
+}
+
+/// A closed loop: CPU bursts with waits between them, ms.
+fn closed(clients: u32, cpu_ms: f64, io_ms: f64, calls: usize) -> Value {
+    let burst = cpu_ms / (calls + 1) as f64;
+    let mut steps = vec![json!(["cpu", burst])];
+    for _ in 0..calls {
+        steps.extend([json!(["io", io_ms / calls as f64]), json!(["cpu", burst])]);
+    }
+    let routes = json!([{"route": "a", "rate_per_s": 1, "sequences": [{"steps": steps}]}]);
+    json!({"arrivals": {"clients": clients}, "routes": routes})
+}
+
+/// Bikes of 3 x 100 ms of I/O with 1 ms of CPU around, quotes of 16 ms of CPU.
+fn pricing() -> Value {
+    let mut steps = vec![json!(["cpu", 1])];
+    (0..3).for_each(|_| steps.extend([json!(["io", 100]), json!(["cpu", 1])]));
+    json!({"routes": [
+        {"route": "bikes", "rate_per_s": 20, "sequences": [{"steps": steps}], "deadline_ms": 500},
+        {"route": "quote", "rate_per_s": 48, "sequences": [{"steps": [["cpu", 16]]}]},
+    ]})
+}
+
+fn p99_ms(report: &Report, route: usize) -> f64 {
+    report.routes[route].tally.latency.quantile_ns(0.99) as f64 / 1e6
+}
+
+fn mean_ms(report: &Report, route: usize) -> f64 {
+    report.routes[route].tally.latency.mean_ns() / 1e6
+}
+
+#[test]
+fn a_closed_loop_takes_exactly_what_the_bounds_say() {
+    for (clients, expected_ms) in [
+        (1, 60.0),
+        (5, 60.0),
+        (12, 60.0),
+        (13, 65.0),
+        (20, 100.0),
+        (50, 250.0),
+    ] {
+        let steps = json!([{"steps": [["cpu", 5], ["io", 55]]}]);
+        let routes = json!([{"route": "a", "rate_per_s": 1, "sequences": steps}]);
+        let profile = json!({"arrivals": {"clients": clients}, "routes": routes});
+        let report = ran(&profile, json!({"host": "turns"}), 20_000);
+        assert_eq!(mean_ms(&report, 0), expected_ms, "{clients}");
+    }
+}
+
+#[test]
+fn gevents_loop_takes_what_the_bounds_say_where_it_is_full() {
+    for (clients, cpu_ms, io_ms, expected_ms) in [
+        (1, 5.0, 55.0, 60.0),
+        (50, 5.0, 55.0, 250.0),
+        (5, 50.0, 150.0, 250.0),
+    ] {
+        let report = ran(
+            &closed(clients, cpu_ms, io_ms, 1),
+            json!({"host": "gevent"}),
+            20_000,
+        );
+        let found = mean_ms(&report, 0);
+        assert!(
+            (found / expected_ms - 1.0).abs() < 0.01,
+            "{clients}: {found}"
+        );
+    }
+}
+
+#[test]
+fn one_server_takes_what_theory_says() {
+    let service = [
+        (json!(["cpu", 10, "exponential"]), 50.0, "turns", 0.0),
+        (json!(["cpu", 10]), 30.0, "turns", 0.0),
+        (json!(["cpu", 10, "lognormal", 2]), 50.0, "turns", 0.5), // processor sharing
+    ];
+    for (step, expected_ms, host, slice_ms) in service {
+        let set_up = json!({"host": host, "slice_ms": slice_ms});
+        let found = mean_ms(&ran(&one(80.0, step.clone()), set_up, 300_000), 0);
+        assert!((found / expected_ms - 1.0).abs() < 0.06, "{step} {found}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let run = |seed| {
+        let set_up = json!({"host": "permits", "processes": 2, "queue": "two-choices"});
+        ran_at(&pricing(), set_up, 5_000, seed, 1.9).to_json()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn every_policy_meets_the_same_requests() {
+    let mut profile = one(300.0, json!(["cpu", 5, "lognormal", 1.5]));
+    profile["routes"][0]["sequences"][0]["steps"] = json!([
+        ["cpu", 5, "lognormal", 1.5],
+        ["io", 20, -1, "exponential"],
+        ["cpu", 2, "exponential"]
+    ]);
+    let cpu = |set_up: Value| ran(&profile, set_up, 20_000).routes[0].tally.cpu_ns;
+    let expected = cpu(json!({"host": "turns", "processes": 4, "queue": "central", "at_once": 1}));
+    for host in ["threads", "permits", "gevent", "asyncio", "oldest", "first"] {
+        for queue in [
+            "accept",
+            "reuse-port",
+            "round-robin",
+            "two-choices",
+            "shortest",
+            "central",
+        ] {
+            let set_up =
+                json!({"host": host, "processes": 4, "queue": queue, "at_once": 8, "slice_ms": 2});
+            assert_eq!(cpu(set_up), expected, "{host} {queue}");
+        }
+    }
+}
+
+#[test]
+fn one_permit_and_a_short_interval_keep_both_classes_short() {
+    let costs = json!({"releases_per_call": 2, "turns_per_request": 1});
+    let run = |host: &str| ran(&pricing(), json!({"host": host, "costs": costs}), 40_000);
+    let (gevent, threads, permits) = (run("gevent"), run("threads"), run("permits"));
+    assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
+    assert!(p99_ms(&threads, 0) > 1.1 * p99_ms(&permits, 0));
+    assert!(p99_ms(&gevent, 0) > 500.0, "{}", p99_ms(&gevent, 0));
+    assert!(p99_ms(&permits, 1) < p99_ms(&threads, 1));
+    let waited = permits.routes[1].tally.waits_ns[Cause::Permit as usize];
+    assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
+}
+
+#[test]
+fn a_thread_that_gives_the_gil_away_waits_for_it_again() {
+    let run = |releases: u32| {
+        let costs = json!({"releases_per_call": releases, "turns_per_request": releases / 2});
+        let set_up = json!({"host": "threads", "costs": costs});
+        mean_ms(&ran(&pricing(), set_up, 40_000), 0)
+    };
+    let (none, two) = (run(0), run(2));
+    assert!(two > none + 10.0, "{none} {two}");
+}
+
+#[test]
+fn dispatch_early_or_late_in_the_known_order() {
+    let profile = one(320.0, json!(["cpu", 10, "exponential"]));
+    let run = |queue: &str| {
+        let set_up = json!({"host": "turns", "processes": 4, "queue": queue, "at_once": 1});
+        p99_ms(&ran(&profile, set_up, 200_000), 0)
+    };
+    let queues = [
+        "reuse-port",
+        "round-robin",
+        "two-choices",
+        "shortest",
+        "central",
+    ];
+    let found = queues.map(run);
+    assert!(found.windows(2).all(|two| two[0] > two[1]), "{found:?}");
+    let central = found[4] / 10.0;
+    assert!((central / 6.7 - 1.0).abs() < 0.1, "{central}");
+}
+
+#[test]
+fn at_once_follows_from_what_requests_do() {
+    let set_up = json!({"host": "threads", "queue": "central", "processes": 2});
+    let report = ran(&one(100.0, json!(["cpu", 10])), set_up.clone(), 1_000);
+    assert_eq!(report.at_once, 1);
+    let mut profile = one(100.0, json!(["cpu", 5]));
+    profile["routes"][0]["sequences"][0]["steps"] = json!([["cpu", 5], ["io", 55]]);
+    let found = ran(&profile, set_up, 1_000).at_once;
+    assert!((16..=20).contains(&found), "{found}");
+}
+
+#[test]
+fn a_tight_limit_with_shedding_keeps_goodput_in_overload_and_without_it_nothing_is_in_time() {
+    let steps = json!([
+        ["cpu", 2.5, "lognormal", 0.5],
+        ["io", 55],
+        ["cpu", 2.5, "lognormal", 0.5]
+    ]);
+    let profile = json!({"routes": [{"route": "a", "rate_per_s": 240, "deadline_ms": 300,
+        "sequences": [{"steps": steps}]}]});
+    let good = |shed: bool| {
+        let report = ran(
+            &profile,
+            json!({"host": "turns", "limit": 15, "shed": shed}),
+            60_000,
+        );
+        let counts = report.routes[0].tally.counts;
+        (counts.done - counts.late) as f64 / (counts.done + counts.refused) as f64
+    };
+    assert!(good(false) < 0.05, "{}", good(false));
+    assert!(good(true) > 0.65, "{}", good(true));
+}
+
+#[test]
+fn idle_connections_hold_the_places_of_others() {
+    let profile = json!({"arrivals": {"recorded": [[0, 0]]}, "routes": [
+        {"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]}]});
+    let mut many = profile.clone();
+    many["arrivals"]["recorded"] = (0..60).map(|at| json!([at, 0])).collect();
+    let set_up =
+        json!({"host": "gevent", "limit": 3, "keep_alive": {"connections": 1000, "idle_s": 5}});
+    let report = ran(&many, set_up, 30);
+    // Three are served at once, and three more every five seconds.
+    assert!(report.routes[0].tally.latency.max_ns() > 40_000_000_000);
+    let free = ran(&many, json!({"host": "gevent", "limit": 3}), 30);
+    assert!(free.routes[0].tally.latency.max_ns() < 100_000_000);
+}
+
+#[test]
+fn a_hard_lane_is_untouched_by_others_and_a_soft_one_may_use_all() {
+    let run = |kind: &str, priority: i32| {
+        let lane = json!({"name": "bikes", "routes": ["bikes"], "kind": kind, "processes": 1, "priority": priority});
+        let set_up = json!({"host": "turns", "processes": 3, "queue": "central", "at_once": 30, "lanes": [lane]});
+        ran_at(&pricing(), set_up, 40_000, 1, 2.4)
+    };
+    let hard = run("hard", 0);
+    assert!(p99_ms(&hard, 0) < 400.0, "{}", p99_ms(&hard, 0));
+    let soft = run("soft", 10);
+    assert!(mean_ms(&soft, 1) < mean_ms(&hard, 1) * 1.5);
+    assert_eq!(hard.processes.len(), 3);
+}
+
+#[test]
+fn an_upstream_with_a_limit_makes_calls_wait() {
+    let profile = json!({"upstreams": [{"name": "db", "limit": 2}], "routes": [{"route": "a", "rate_per_s": 150,
+        "upstreams": ["db"], "sequences": [{"steps": [["io", 10, 0, "exponential"]]}]}]});
+    let report = ran(&profile, json!({"host": "threads"}), 200_000);
+    let expected_ms = 10.0 / (1.0 - 0.75 * 0.75); // M/M/2
+    assert!((mean_ms(&report, 0) / expected_ms - 1.0).abs() < 0.04);
+    let inside = json!({"host": "threads", "upstream_limits": {"db": 2}});
+    let mut open = profile.clone();
+    open["upstreams"][0]["limit"] = Value::Null;
+    assert!((mean_ms(&ran(&open, inside, 200_000), 0) / expected_ms - 1.0).abs() < 0.04);
+}
+
+#[test]
+fn a_bulkhead_keeps_a_slow_upstream_from_the_slots_of_others() {
+    let profile = json!({"routes": [
+        {"route": "slow", "rate_per_s": 2, "upstreams": ["slow"], "sequences": [{"steps": [["io", 8000, 0]]}]},
+        {"route": "fast", "rate_per_s": 20, "upstreams": ["fast"], "sequences": [{"steps": [["io", 100, 0]]}]},
+    ]});
+    let run = |limits: Value| {
+        let set_up = json!({"host": "celery", "queue": "central", "limit": 10, "at_once": 10,
+            "upstream_limits": limits});
+        mean_ms(&ran(&profile, set_up, 4_000), 1)
+    };
+    let (held, free) = (run(json!({"slow": 4})), run(json!({})));
+    assert!(held < 150.0, "{held}");
+    assert!(free > 10.0 * held, "{free}");
+}
+
+#[test]
+fn more_processes_than_cores_share_them() {
+    let profile = one(150.0, json!(["cpu", 10]));
+    let run = |cores: u32| {
+        let set_up = json!({"host": "turns", "processes": 8, "queue": "shortest", "cores": cores});
+        mean_ms(&ran(&profile, set_up, 100_000), 0)
+    };
+    let (two, eight) = (run(2), run(8));
+    assert!(eight < 10.6, "{eight}");
+    assert!(two > 1.3 * eight && two < 3.0 * eight, "{two}");
+}
+
+#[test]
+fn heavy_work_beside_a_loop_leaves_the_loop_to_others() {
+    let run = |place: &str| {
+        let set_up =
+            json!({"host": "asyncio", "placement": {"quote": place}, "switch_interval_ms": 0.5});
+        ran(&pricing(), set_up, 40_000)
+    };
+    let (inline, thread, process) = (run("inline"), run("thread"), run("process"));
+    assert!(p99_ms(&inline, 0) > 400.0, "{}", p99_ms(&inline, 0));
+    assert!(p99_ms(&thread, 0) < 320.0, "{}", p99_ms(&thread, 0));
+    assert!(p99_ms(&process, 0) < 308.0, "{}", p99_ms(&process, 0));
+    assert!(process.routes[1].tally.waits_ns[Cause::Placed as usize] > 0);
+}
+
+#[test]
+fn failed_calls_end_their_requests() {
+    let profile = json!({"upstreams": [{"name": "db", "failure_frac": 0.25}], "routes": [{"route": "a",
+        "rate_per_s": 50, "upstreams": ["db"], "sequences": [{"steps": [["io", 10, 0], ["cpu", 1]]}]}]});
+    let counts = ran(&profile, json!({"host": "gevent"}), 20_000).routes[0]
+        .tally
+        .counts;
+    let failed = counts.failed as f64 / 20_000.0;
+    assert!((failed - 0.25).abs() < 0.02, "{failed}");
+    assert_eq!(counts.done + counts.failed, 20_000);
+}
+
+#[test]
+fn more_than_can_be_served_comes_to_an_end_and_is_said() {
+    let report = ran(
+        &one(200.0, json!(["cpu", 10])),
+        json!({"host": "threads"}),
+        5_000,
+    );
+    assert!(report.jobs == 5_000 && report.in_progress > 1_000);
+    assert!(report.cpu_frac() > 0.99);
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let profile = one(50.0, json!(["cpu", 10])).to_string();
+    let read = model_and_set_up(profile.as_bytes(), br#"{"host": "threads"}"#);
+    let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let amount = Run {
+        jobs: 1_000_000,
+        seed: 1,
+        load: 1.0,
+    };
+    assert!(simulate(&model, &set_up, &amount, &mut |_| false).is_none());
+}

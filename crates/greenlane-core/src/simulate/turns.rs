@@ -1,0 +1,173 @@
+//! Whose turn it is on a process's CPU. Slices are lazy: there is an event only when somebody waits.
+
+use super::cores::Stretch;
+use super::line::Key;
+use super::process::LOOP;
+use super::set_up::Order;
+use super::tally::Cause;
+use super::world::World;
+
+impl World<'_> {
+    /// `who` (a job, or the loop) wants the CPU of `process`.
+    pub(super) fn want_cpu(&mut self, process: usize, who: u32) {
+        if self.processes[process].idles() {
+            self.cores.enter(self.now_ns);
+            self.give(process, who);
+            return;
+        }
+        let key = self.key(who);
+        let one = &mut self.processes[process];
+        let first = one.line.is_empty();
+        one.line.push(who, key);
+        if first && !one.turning {
+            self.cut(process);
+        }
+    }
+
+    /// The turn of this number has ended, unless its end has been moved since.
+    pub(super) fn turn_over(&mut self, process: usize, turn: u32) {
+        let one = &mut self.processes[process];
+        if one.turn != turn {
+            return;
+        }
+        let Some(who) = one.running.take() else {
+            return;
+        };
+        one.busy_ns += one.stretch_ns;
+        one.turning = true;
+        let cpu_ns = one.stretch_ns - one.switch_ns;
+        let goes_on = self.used(process, who, cpu_ns);
+        let one = &mut self.processes[process];
+        one.turning = false;
+        match goes_on.or_else(|| one.line.pop()) {
+            Some(next) => self.give(process, next),
+            None => self.cores.leave(self.now_ns),
+        }
+    }
+
+    /// Takes note of CPU used. Gives who goes on without queueing.
+    fn used(&mut self, process: usize, who: u32, cpu_ns: u64) -> Option<u32> {
+        let id = self.job_of(process, who);
+        let job = &mut self.jobs[id];
+        job.left_ns -= cpu_ns;
+        if job.left_ns > 0 {
+            let key = self.key(who);
+            self.processes[process].line.push(who, key);
+            return None;
+        }
+        if who != LOOP {
+            self.burst_over(id);
+            return None;
+        }
+        self.looped(process).job = None;
+        self.burst_over(id);
+        self.loop_goes_on(process)
+    }
+
+    fn burst_over(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        let burst_ns = std::mem::take(&mut job.burst_ns);
+        let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(burst_ns);
+        self.tally
+            .waited(job.index, job.route, Cause::Cpu, waited_ns);
+        self.tally.computed(job.index, job.route, burst_ns);
+        if std::mem::take(&mut job.placed) {
+            let process = job.process as usize;
+            self.next_placed(process);
+            self.go_on(id);
+        } else if job.between.is_some() {
+            self.release(id);
+        } else {
+            self.phase_over(id, burst_ns);
+            self.advance(id);
+        }
+    }
+
+    fn give(&mut self, process: usize, who: u32) {
+        let id = self.job_of(process, who);
+        let left_ns = self.jobs[id].left_ns;
+        let slice_ns = self.slice_ns(process);
+        let began_cpu_ns = self.cores.cpu_ns(self.now_ns);
+        let switch_ns = self.set_up.costs.switch_ns;
+        let one = &mut self.processes[process];
+        let slice_ns = if slice_ns > 0 && !one.line.is_empty() {
+            left_ns.min(slice_ns)
+        } else {
+            left_ns
+        };
+        one.switch_ns = if one.last.replace(who) == Some(who) {
+            0
+        } else {
+            switch_ns
+        };
+        one.running = Some(who);
+        one.turn = one.turn.wrapping_add(1);
+        one.began_cpu_ns = began_cpu_ns;
+        one.stretch_ns = one.switch_ns + slice_ns;
+        let (stretch_ns, turn) = (one.stretch_ns, one.turn);
+        self.until(process, turn, stretch_ns);
+    }
+
+    /// Somebody has begun to wait: who computes does so to the end of a slice only.
+    fn cut(&mut self, process: usize) {
+        let slice_ns = self.slice_ns(process);
+        if slice_ns == 0 {
+            return;
+        }
+        let used_ns = self.cores.cpu_ns(self.now_ns) - self.processes[process].began_cpu_ns;
+        let one = &mut self.processes[process];
+        let end_ns = if self.from_wait {
+            used_ns + slice_ns
+        } else {
+            let own_ns = used_ns.saturating_sub(one.switch_ns);
+            one.switch_ns + (own_ns / slice_ns + 1) * slice_ns
+        };
+        if end_ns < one.stretch_ns {
+            one.stretch_ns = end_ns;
+            one.turn = one.turn.wrapping_add(1);
+            let turn = one.turn;
+            self.until(process, turn, end_ns - used_ns);
+        }
+    }
+
+    fn until(&mut self, process: usize, turn: u32, cpu_ns: u64) {
+        let stretch = Stretch::Process {
+            process: process as u32,
+            turn,
+        };
+        self.cores.until(self.now_ns, cpu_ns, stretch);
+    }
+
+    /// How long who computes may do so while others wait, ns; 0 = as long as it wants.
+    fn slice_ns(&self, process: usize) -> u64 {
+        match &self.processes[process].gate {
+            Some(gate) if gate.held() => gate.interval_ns().min(self.slice_ns),
+            _ => self.slice_ns,
+        }
+    }
+
+    fn key(&self, who: u32) -> Key {
+        if who == LOOP {
+            return (0, 0);
+        }
+        let job = &self.jobs[who];
+        match self.order {
+            Order::Turns => (0, 0),
+            Order::Oldest => (0, job.index),
+            Order::First => {
+                let lane = self.set_up.lane_of[job.route as usize];
+                (-self.set_up.lanes[lane].priority, job.wants_ns)
+            }
+        }
+    }
+
+    fn job_of(&self, process: usize, who: u32) -> u32 {
+        if who != LOOP {
+            return who;
+        }
+        let looped = self.processes[process].looped.as_ref();
+        looped
+            .and_then(|looped| looped.job)
+            .expect("the loop wants the CPU for a job")
+    }
+}

@@ -1,0 +1,1 @@
+"""`greenlane plan …`: one file a subcommand; `group` puts them together."""

@@ -1,0 +1,281 @@
+"""`greenlane plan SOURCE`: what to set, why, what comes of it, and with `--verify` the proof under load."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
+from greenlane.cli.output import Output, environment
+from greenlane.cli.plan.arguments import SOURCE, declare_looking
+from greenlane.errors import PlanError
+
+if TYPE_CHECKING:
+    from greenlane.plan.advice import Advice
+    from greenlane.plan.effects import Effect
+    from greenlane.plan.goal import Goal
+    from greenlane.plan.profile import Profile
+    from greenlane.plan.set_up import SetUp
+    from greenlane.plan.verify.compared import Compared
+
+__all__ = ["COMMAND"]
+
+_COSTS: Final = ("cores", "memory", "processes", "changes")
+_LEAST_JOBS: Final = 10_000
+_MOST_JOBS: Final = 100_000_000
+_MOST_CORES: Final = 1024
+#: Before a progress line is shown.
+_QUIET_S: Final = 2.0
+_WIDTH: Final = 118
+_BAR: Final = 24
+_WHAT_IFS: Final = ("cpu", "rate", "visits", "split", "move", "upstream")
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help=SOURCE)
+    add(
+        "--goal", action="append", default=[], metavar="GOAL", help='such as "bikes p99.9 <= 500ms"; may be given again'
+    )
+    add("--cost", choices=_COSTS, default="cores", help="what to spare (cores)")
+    add("--cores", type=_whole(1, _MOST_CORES), default=0, metavar="N", help="that may be used (as many as it has)")
+    what_if = parser.add_argument_group("what if")
+    for name, metavar, said in (
+        ("cpu", "[ROUTE=]0.5x", "its CPU were half as much; also +3ms, 12ms"),
+        ("rate", "[ROUTE=]2x", "twice as many came; also 30/s"),
+        ("visits", "[ROUTE=]N", "it waited in N times for the same I/O: it yields less"),
+        ("split", "ROUTE[,…][=N]", "it had processes of its own, beside those there are"),
+        ("move", "ROUTE=process", "its heavy part ran in a worker process, on the native `thread`, or `inline`"),
+        ("upstream", "NAME=+50ms", "every call of an upstream took so much longer"),
+    ):
+        what_if.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=said)
+    what_if.add_argument("--slots", metavar="N", help="a process had so many requests in progress at most")
+    add("--write", type=Path, metavar="FILE", help="write the recommended settings: greenlane.toml")
+    add("--page", type=Path, metavar="FILE", help="write the plan as one HTML file")
+    add(
+        "--verify", nargs="?", const="", metavar="SCENARIO",
+        help="serve the present and the recommended set-up in the lab: the profile's twin, or a scenario of the lab",
+    )  # fmt: skip
+    add("--verify-seconds", type=_seconds, default=60.0, metavar="S", help="of load for each of the two (60)")
+    add("--verify-out", type=Path, default=Path("out/plan"), metavar="FOLDER", help="what was measured (out/plan)")
+    add("--jobs", type=_whole(_LEAST_JOBS, _MOST_JOBS), metavar="N", help="requests a simulated set-up (1,000,000)")
+    add("--seed", type=_whole(0, 2**31), default=1, metavar="N", help="of the simulated requests (1)")
+    declare_looking(parser)
+    add("--json", action="store_true", help="one JSON object: the advice, each way that was tried, each route")
+
+
+def _whole(low: int, high: int) -> Any:
+    def read(text: str) -> int:
+        word = text.replace(",", "").replace("_", "")
+        if word.isascii() and word.isdecimal() and low <= int(word) <= high:
+            return int(word)
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from {low:,} to {high:,}")
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if 2 <= found <= 3600:
+        return found
+    raise argparse.ArgumentTypeError(f"{text!r}, expected seconds from 2 to 3600")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is planned for: the profile and its set-up, with what-ifs, and what it would be without them."""
+
+    profile: Profile
+    base: SetUp
+    goals: tuple[Goal, ...]
+    #: What was assumed, each a sentence.
+    notes: tuple[str, ...]
+    before: tuple[Profile, SetUp] | None
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane.plan.advice import advised
+    from greenlane.plan.effects import effects
+    from greenlane.plan.runs import JOBS
+
+    told, jobs = _Progress(output), arguments.jobs or JOBS
+    asked = _asked(arguments)
+    try:
+        found: list[Effect] = []
+        if asked.before is not None:
+            after = (asked.profile, asked.base)
+            found = effects(asked.before, after, asked.goals, jobs=jobs, seed=arguments.seed, told=told)
+        advice = advised(
+            asked.profile, asked.goals, cost=arguments.cost, base=asked.base, cores=arguments.cores, jobs=jobs,
+            seed=arguments.seed, told=told,
+        )  # fmt: skip
+    finally:
+        told.end()
+    advice = replace(advice, notes=(*asked.notes, *advice.notes))
+    proof, notes = _proof(advice, arguments, output)
+    _show(advice, found, proof, arguments, output)
+    for sentence in notes:
+        output.say(f"note: {_plain(sentence)}")
+    _write(advice, proof, arguments, output)
+    return 0
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
+    from greenlane.plan import goal, what_if
+    from greenlane.plan.set_up import SetUp, present
+    from greenlane.plan.sources import opened
+
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
+    base = present(profile)
+    options = {name: getattr(arguments, name) for name in _WHAT_IFS}
+    changes = what_if.asked(profile, **options, slots=arguments.slots)
+    notes = [f"What if: {change.said}." for change in changes]
+    goals, said = goal.goals(arguments.goal, profile), ""
+    if not goals:
+        goals, said = goal.usual_goals(profile)
+    if not changes:
+        return _Asked(profile, base, goals, tuple(filter(None, [said])), None)
+    changed, table = what_if.applied(changes, profile, base.to_json())
+    # Processes of its own stand beside those that there are.
+    own = sum(lane["processes"] for lane in table["lanes"] if lane["kind"] == "hard")
+    table = {**table, "processes": table["processes"] + own, "cores": max(table["cores"], table["processes"] + own)}
+    return _Asked(changed, SetUp.from_json(table), goals, tuple(filter(None, [*notes, said])), (profile, base))
+
+
+def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tuple[Sequence[Compared], Sequence[str]]:
+    if arguments.verify is None:
+        return (), ()
+    if advice.recommended is None:
+        return (), ("Nothing is verified: nothing is recommended.",)
+    with needed("lab", "verify the plan in the lab"):
+        from greenlane.lab.interruption import ended_by_signals
+        from greenlane.lab.run.talk import LiveTalk
+        from greenlane.plan.verify.proof import proven
+    talk = LiveTalk(output.err, output.err)
+    with ended_by_signals():
+        found = proven(
+            advice, arguments.verify_out, talk, scenario=arguments.verify, seconds=arguments.verify_seconds, fresh=True
+        )
+    talk.progress("")
+    return found.rows, found.notes
+
+
+def _show(
+    advice: Advice, found: Sequence[Effect], proof: Sequence[Compared], arguments: argparse.Namespace, output: Output
+) -> None:
+    from greenlane.plan import effects, stock, words, written
+    from greenlane.plan.verify import compared
+
+    option, staying = written.writable(advice), stock.stock_of(advice)
+    if arguments.json:
+        rows = [*words.rows_of(advice), *map(effects.row_of, found), *map(compared.row_of, proof)]
+        if option is not None:
+            command = written.command_of(option.set_up)
+            rows.append({"view": "settings", "contender": option.candidate.name,
+                         "toml": written.settings_of(advice, option),
+                         "command": command})  # fmt: skip
+        if staying is not None:
+            rows.append({"view": "stock", "contender": staying.option.candidate.name,
+                         "commands": list(staying.commands),
+                         "warnings": list(staying.warnings)})  # fmt: skip
+        output.document("plan", rows)
+        return
+    for number, sentence in enumerate(words.answers(advice)):
+        for line in textwrap.wrap(_plain(sentence), _WIDTH, break_long_words=False, break_on_hyphens=False):
+            output.line(output.styled(line, "bold") if number == 0 else line)
+    if found:
+        output.line("\nas it is served now")
+        output.table(effects.table_of(found), effects.COLUMNS)
+    if advice.options:
+        output.line()
+        output.table(words.table_of(advice), words.COLUMNS)
+    _show_settings(advice, arguments, output)
+    if proof:
+        output.line("\npredicted and measured")
+        output.table(compared.table_of(proof), compared.COLUMNS)
+
+
+def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output) -> None:
+    from greenlane.plan import stock, written
+    from greenlane.plan.advice import Verdict
+
+    option, staying = written.writable(advice), stock.stock_of(advice)
+    if option is not None and advice.verdict is not Verdict.NOTHING and arguments.write is None:
+        output.line("\ngreenlane.toml (--write FILE writes it)")
+        output.line(written.settings_of(advice, option).rstrip())
+    if staying is not None and advice.verdict is not Verdict.NOTHING:
+        output.line("\nstaying on stock servers")
+        for command in staying.commands:
+            output.line(f"    {_plain(command)}")
+        for text in staying.warnings:
+            for line in textwrap.wrap(f"- {_plain(text)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+                output.line(line)
+
+
+def _write(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespace, output: Output) -> None:
+    from greenlane.plan import stock, written
+    from greenlane.plan.page import page
+
+    option = written.writable(advice)
+    settings = written.settings_of(advice, option) if option is not None else ""
+    if arguments.write is not None:
+        if not settings:
+            rule = "a plan that recommends a set-up of Greenlane's"
+            raise PlanError("write the settings", name="--write", value=str(arguments.write), rule=rule,
+                            hint="leave it out: nothing is to be set")  # fmt: skip
+        _written(arguments.write, settings, "--write", output)
+    if arguments.page is not None:
+        text = page(advice, environment(), settings=settings, stock=stock.stock_of(advice), proof=proof)
+        _written(arguments.page, text, "--page", output)
+
+
+def _written(path: Path, text: str, option: str, output: Output) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        rule = f"a file that can be written ({error.strerror})"
+        raise PlanError("write the plan", name=option, value=str(path), rule=rule, hint="name another") from None
+    output.say(f"{option.lstrip('-')}: {path}")
+
+
+class _Progress:
+    """A line on a terminal, over itself, once it takes over 2 s."""
+
+    def __init__(self, output: Output) -> None:
+        self._err = output.err
+        self._live = output.err.isatty()
+        self._began_s = time.monotonic()
+        self._shown = False
+
+    def __call__(self, part: float, said: str) -> None:
+        if not self._live or time.monotonic() - self._began_s < _QUIET_S:
+            return
+        full = round(min(1.0, part) * _BAR)
+        self._err.write(f"\r\x1b[K  {'█' * full}{'░' * (_BAR - full)} {said}")
+        self._err.flush()
+        self._shown = True
+
+    def end(self) -> None:
+        """Takes the line away."""
+        if self._shown:
+            self._err.write("\r\x1b[K")
+            self._err.flush()
+
+
+def _plain(text: str) -> str:
+    """Names come from files: what could steer a terminal is written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+COMMAND: Final = Command(
+    "advise", "what to set for a goal: limits, processes, permits, lanes, placement", _declare, _run
+)

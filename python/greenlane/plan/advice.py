@@ -1,0 +1,287 @@
+"""The advice: what to set so that the goals are met at the least cost, how sure that is, and what else there is.
+
+    advised(profile, goals) -> Advice
+
+In turn: which goals the profile carries; what no set-up can change (the requests' own work); dozens of ways to serve,
+each simulated briefly with the same requests; the best few at other loads until a goal breaks; then at length, and
+where the profile errs. Everything follows from the profile, the goals and a seed: the same again gives the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from greenlane.errors import PlanError
+from greenlane.page.quantities import amount, milliseconds
+from greenlane.plan.candidates import Room, candidates, needed_processes
+from greenlane.plan.goal import Goal, carried_goal
+from greenlane.plan.option import Candidate, Option, Predicted
+from greenlane.plan.profile import Profile, Route
+from greenlane.plan.runs import JOBS, Runs, Told
+from greenlane.plan.sensitivity import Wrong, hanging, wrongs
+from greenlane.plan.set_up import SetUp, present
+
+__all__ = ["COSTS", "Advice", "Verdict", "advised"]
+
+#: What may be spared.
+COSTS: Final = ("cores", "memory", "processes", "changes")
+#: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
+_EDGE_TIMES: Final = 1.05
+#: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
+#: the same cost is better.
+_ROOM_TIMES: Final = 1.2
+#: Options that are looked at closely.
+_FINALISTS: Final = 5
+#: Loads at which two options break are the same within this; then the smaller change counts.
+_SAME_FRAC: Final = 0.05
+#: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
+_FAR_TIMES: Final = 2.0
+_FEW: Final = 5
+
+
+class Verdict(enum.Enum):
+    """What comes of it."""
+
+    CHANGE = "change"
+    #: The present set-up meets the goals, with room, and nothing that costs less does.
+    NOTHING = "nothing"
+    #: Nothing that was looked at meets the goals; the nearest is shown.
+    OUT_OF_REACH = "out of reach"
+    #: The requests' own work is already beyond a goal.
+    IMPOSSIBLE = "impossible"
+    #: Too little was seen to say anything.
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """All of it.
+
+    Args:
+        goals: that were judged.
+        notes: what of the goals or the profile was taken otherwise than it stands, each a sentence.
+        present: as it is served now; None where nothing was simulated.
+        recommended: None = nothing to recommend; with NOTHING it is the present one.
+        runner_up: the next best; None = there is none.
+        stock: the best of those that need nothing of Greenlane; may be `recommended`.
+        options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
+        wrong: the price of being wrong, for present, recommended and runner-up.
+        bounds: what no set-up can change, each a sentence.
+    """
+
+    profile: Profile
+    goals: tuple[Goal, ...]
+    verdict: Verdict
+    cost: str
+    notes: tuple[str, ...] = ()
+    present: Option | None = None
+    recommended: Option | None = None
+    runner_up: Option | None = None
+    stock: Option | None = None
+    options: tuple[Option, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+    bounds: tuple[str, ...] = ()
+    jobs: int = 0
+    seed: int = 1
+
+
+def advised(
+    profile: Profile,
+    goals: Sequence[Goal],
+    *,
+    cost: str = "cores",
+    base: SetUp | None = None,
+    cores: int = 0,
+    jobs: int = JOBS,
+    seed: int = 1,
+    told: Told | None = None,
+) -> Advice:
+    """The advice for a profile.
+
+    Args:
+        goals: all of them are to be met.
+        cost: of what the least is wanted; one of `COSTS`.
+        base: how it is served now; None = as the profile says. What-ifs give their own.
+        cores: that may be used; 0 = the profile's.
+        jobs: requests of each cell that is shown; the others have fewer.
+        told: hears what is being done; None = nobody.
+
+    Raises: PlanError; KeyboardInterrupt within 0.1 s of Ctrl-C.
+
+    Cost: some 30 million simulated requests with the default `jobs`: a minute on two cores.
+    """
+    if cost not in COSTS:
+        raise PlanError("plan", name="--cost", value=cost, rule=f"one of {', '.join(COSTS)}")
+    if not goals:
+        raise PlanError("plan", name="--goal", value=[], rule="one goal at least", hint='--goal "bikes p99.9 <= 500ms"')
+    profile, notes = _opened(profile)
+    found = [carried_goal(goal, profile) for goal in goals]
+    notes += [each.why for each in found if each.why]
+    judged = tuple(each.goal for each in found if each.goal is not None)
+    base = base or present(profile)
+    if not judged:
+        return Advice(profile, tuple(goals), Verdict.UNSUPPORTED, cost, tuple(notes))
+    if beyond := _beyond(profile, judged):
+        return Advice(profile, judged, Verdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
+    usable = cores or profile.cores
+    room = Room(usable, max(usable, base.processes))
+    tried = candidates(profile, judged, base, room)
+    if needed_processes(profile) > room.cores:
+        notes.append(
+            f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load "
+            "nothing serves all of it (--cores N looks further)."
+        )
+    runs = Runs(profile, judged, jobs=jobs, seed=seed, told=told)
+    return _Choice(runs, cost, tuple(notes)).made(tried)
+
+
+class _Choice:
+    def __init__(self, runs: Runs, cost: str, notes: tuple[str, ...]) -> None:
+        self._runs, self._cost, self._notes = runs, cost, notes
+
+    def made(self, tried: Sequence[Candidate]) -> Advice:
+        found = self._runs.at(tried, f"trying {len(tried)} ways to serve it", quick=True)
+        options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
+        first = options[0]
+        close = self._runs.with_curves(_unique([first, *self._finalists(options)]))
+        verdict, chosen = self._chosen(self._hanging(close))
+        following = self._following(close, options, chosen)
+        stock = _best_stock(close, options)
+        named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
+        by_name = {option.candidate.name: option for option in [*options, *close, *named]}
+        short = [by_name[name] for name in dict.fromkeys(each.candidate.name for each in named[:3])]
+        return Advice(
+            self._runs.profile, tuple(self._runs.goals), verdict, self._cost, self._notes,
+            present=by_name[first.candidate.name],
+            recommended=by_name[chosen.candidate.name],
+            runner_up=by_name[following.candidate.name] if following else None,
+            stock=by_name[stock.candidate.name] if stock else None,
+            options=tuple(sorted(by_name.values(), key=_by_cost)),
+            wrong=wrongs(self._runs, short),
+            jobs=self._runs.size(quick=False),
+            seed=self._runs.seed,
+        )  # fmt: skip
+
+    def _option(self, candidate: Candidate, at: Predicted) -> Option:
+        return Option(candidate, at, candidate.cost(self._cost, self._runs.profile.memory_mb))
+
+    def _finalists(self, options: Sequence[Option]) -> list[Option]:
+        """Those that reach the goals at the least cost: the smallest change, then the shortest tails; if none does, the
+        shortest tails of all."""
+        reached = [option for option in options if option.at.reached]
+        if not reached:
+            return sorted(options, key=lambda each: each.at.tail)[:_FINALISTS]
+        least = min(option.cost for option in reached)
+        cheapest = sorted((each for each in reached if each.cost == least), key=lambda each: each.at.tail)
+        smallest = min(cheapest, key=lambda each: (each.candidate.effort, each.at.tail))
+        dearer = sorted((each for each in reached if each.cost > least), key=lambda each: (each.cost, each.at.tail))
+        return [*_unique([smallest, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
+
+    def _hanging(self, close: Sequence[Option]) -> Sequence[Option]:
+        """Where calls hold slots: the options with which the others' orders go on when the busiest upstream hangs; all
+        if none is such."""
+        hung = hanging(self._runs.profile)
+        if hung is None or close[0].set_up.host != "celery":
+            return close
+        profile, spared = hung
+        found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
+        holds = [
+            option
+            for option, run in zip(close, found, strict=True)
+            if all(each.within.at >= each.goal.share for each in run.goals if each.goal.route in spared)
+        ]
+        return [close[0], *(option for option in holds if option is not close[0])] if holds else close
+
+    def _chosen(self, close: Sequence[Option]) -> tuple[Verdict, Option]:
+        now = close[0]
+        reached = [option for option in close if option.at.reached]
+        if not reached:
+            return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
+        sure = [option for option in reached if _breaks(option) >= _EDGE_TIMES] or reached
+        least = min(option.cost for option in sure)
+        cheapest = [option for option in sure if option.cost == least]
+        if now in cheapest and _breaks(now) >= _ROOM_TIMES:
+            return Verdict.NOTHING, now
+        most = max(_breaks(option) for option in cheapest)
+        alike = [option for option in cheapest if _breaks(option) >= most * (1 - _SAME_FRAC)]
+        best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
+        return (Verdict.NOTHING if best is now else Verdict.CHANGE), best
+
+    def _following(self, close: Sequence[Option], options: Sequence[Option], chosen: Option) -> Option | None:
+        others = [each for each in _unique([*close, *options]) if each.candidate.name != chosen.candidate.name]
+        others = [each for each in others if each.candidate.name != close[0].candidate.name or each.at.reached]
+        found = min(others, key=_next_best, default=None)
+        return found if found is None or found.breaks is not None else self._runs.with_curves([found])[0]
+
+    def _at_length(self, options: Sequence[Option]) -> list[Option]:
+        said = "looking at the best at length"
+        runs = self._runs.at([option.candidate for option in options], said, quick=False)
+        return [
+            replace(option, at=at, jobs=self._runs.size(quick=False)) for option, at in zip(options, runs, strict=True)
+        ]
+
+
+def _opened(profile: Profile) -> tuple[Profile, list[str]]:
+    """The profile with requests that come as they like: what a benchmark's clients would wait for is asked anyway."""
+    if profile.arrivals.clients is None:
+        return profile, []
+    text = (
+        f"The load was a closed loop of {profile.arrivals.clients} clients; planned is for "
+        f"{amount(profile.arrivals.rate_per_s)} "
+        "requests a second that come as they like, as from a public."
+    )
+    return replace(profile, arrivals=replace(profile.arrivals, clients=None)), [text]
+
+
+def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
+    """Goals that the requests' own work misses, with nobody to wait for."""
+    said = []
+    for goal in goals:
+        route = profile.route(goal.route)
+        own, beyond = _own(route, goal.limit_ms)
+        if 1 - own > _FAR_TIMES * (1 - goal.share) and beyond >= min(_FEW, len(route.sequences)):
+            mean = route.demand
+            said.append(
+                f"{goal.said()}: only {own:.2%} of its requests would take so little with nobody to wait for (mean "
+                f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, "
+                f"{milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
+                "set-up changes that, its code or its upstreams must."
+            )
+    return said
+
+
+def _own(route: Route, limit_ms: float) -> tuple[float, int]:
+    """Of its requests those that their own steps alone let be in time; and how many of the sample are not."""
+    late = [each for each in route.sequences if math.fsum(step.ms for step in each.steps) > limit_ms]
+    whole = math.fsum(each.weight for each in route.sequences)
+    return 1 - math.fsum(each.weight for each in late) / whole if whole else 1.0, len(late)
+
+
+def _best_stock(close: Sequence[Option], options: Sequence[Option]) -> Option | None:
+    found = [each for each in _unique([*close, *options]) if each.candidate.stock and each.candidate.name != "present"]
+    return min(found, key=_next_best, default=None)
+
+
+def _unique(options: Sequence[Option]) -> list[Option]:
+    found: dict[str, Option] = {}
+    for option in options:
+        found.setdefault(option.candidate.name, option)
+    return list(found.values())
+
+
+def _next_best(option: Option) -> tuple[bool, float, float, float]:
+    """What reaches the goals comes first: the cheapest, then what lasts longest; of the others the nearest."""
+    reached = option.at.reached
+    return not reached, option.cost if reached else 0.0, -_breaks(option), option.at.tail
+
+
+def _by_cost(option: Option) -> tuple[float, float]:
+    return option.cost, option.at.tail
+
+
+def _breaks(option: Option) -> float:
+    return option.breaks or 0.0

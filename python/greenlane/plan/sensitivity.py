@@ -1,0 +1,116 @@
+"""The price of being wrong: the same set-ups where the profile errs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from greenlane.plan.candidates import busiest, hang_ms, upstream_rates
+from greenlane.plan.option import Option, Predicted
+from greenlane.plan.profile import Profile, Route
+from greenlane.plan.runs import Runs
+from greenlane.plan.steps import Sequence as Sampled
+from greenlane.plan.steps import Step
+from greenlane.plan.what_if import applied, asked
+
+__all__ = ["Wrong", "wrongs"]
+
+_CPU: Final = 1.2
+_RATE: Final = 1.25
+_IO: Final = 1.5
+#: Counts of a second vary so many times as much as at random: a busy hour's bursts, or clients that start together.
+_BURSTS: Final = 4.0
+_WAITS: Final = ("io", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One way to be wrong, and what then comes of each option.
+
+    Args:
+        name: cpu, rate, io or bursts.
+        said: "requests need 20 % more CPU".
+        options: what was predicted, by the option's name.
+    """
+
+    name: str
+    said: str
+    options: dict[str, Predicted]
+
+
+def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
+    """Each way, for each option."""
+    ways = _ways(runs.profile)
+    cells = [(option.set_up, changed(runs.profile), load) for _, _, load, changed in ways for option in options]
+    found = iter(runs.cells(cells, "looking what being wrong costs"))
+    return tuple(
+        Wrong(name, said, {option.candidate.name: next(found) for option in options}) for name, said, _, _ in ways
+    )
+
+
+def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
+    """The profile with its busiest upstream hanging until calls give up, and the routes that do not call it; None =
+    there is nobody to spare."""
+    rates = upstream_rates(profile)
+    if len(rates) < 2:
+        return None
+    name = busiest(rates)
+    spared = tuple(route.route for route in profile.routes if name not in route.upstreams)
+    hung = (replace(route, mean=None, sequences=_hung(route, name, hang_ms(profile))) for route in profile.routes)
+    return (replace(profile, routes=tuple(hung)), spared) if spared else None
+
+
+def _hung(route: Route, name: str, ms: float) -> tuple[Sampled, ...]:
+    def longer(step: Step) -> Step:
+        called = route.upstreams[step.upstream] if step.upstream >= 0 else ""
+        return replace(step, ms=ms) if called == name and step.kind in _WAITS else step
+
+    return tuple(replace(each, steps=tuple(map(longer, each.steps))) for each in route.sequences)
+
+
+def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], Profile]]]:
+    ways: list[tuple[str, str, float, Callable[[Profile], Profile]]] = [
+        ("cpu", f"requests need {_CPU - 1:.0%} more CPU than was seen", 1.0, _cpu),
+        ("rate", f"{_RATE - 1:.0%} more requests come", _RATE, _same),
+    ]
+    if any(route.demand.io_ms for route in profile.routes):
+        ways.append(("io", f"upstreams take {_IO - 1:.0%} longer", 1.0, _io))
+    hung = hanging(profile)
+    if hung is not None and profile.host == "celery":
+        name = busiest(upstream_rates(profile))
+        stuck, said = hung[0], f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s"
+        ways.append(("hang", said, 1.0, lambda _: stuck))
+    if (profile.arrivals.dispersion or 1.0) < _BURSTS:
+        ways.append(("bursts", f"requests come in bursts ({_BURSTS:g} times a random stream's variance)", 1.0, _bursty))
+    return ways
+
+
+def _same(profile: Profile) -> Profile:
+    return profile
+
+
+def _cpu(profile: Profile) -> Profile:
+    return applied(asked(profile, cpu=[f"{_CPU}x"]), profile, {})[0]
+
+
+def _io(profile: Profile) -> Profile:
+    return replace(profile, routes=tuple(_longer(route) for route in profile.routes))
+
+
+def _longer(route: Route) -> Route:
+    """With longer waits."""
+    sequences = tuple(
+        replace(
+            each, steps=tuple(replace(step, ms=step.ms * _IO) if step.kind in _WAITS else step for step in each.steps)
+        )
+        for each in route.sequences
+    )
+    mean = route.mean
+    if mean is not None:
+        mean = replace(mean, io_ms=mean.io_ms * _IO, held_ms=mean.held_ms * _IO)
+    return replace(route, sequences=sequences, mean=mean)
+
+
+def _bursty(profile: Profile) -> Profile:
+    return replace(profile, arrivals=replace(profile.arrivals, dispersion=_BURSTS))

@@ -1,0 +1,318 @@
+"""Simulated latencies of a profile under a set-up: the typed face of greenlane-core's simulator; many cells at once.
+
+The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
+`["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). The set-up is a
+mapping with these keys; only `host` must be there:
+
+    host                    gevent, threads, permits, asyncio, celery; or an ideal CPU with `slice_ms` (0 = a burst runs
+                            to its end): turns (who has waited longest), oldest (whose request is), first (by priority)
+    queue                   accept (one socket), reuse-port (at random), round-robin, two-choices, shortest,
+                            central (HAProxy's)
+    processes, cores        1; 0 = as many as wanted
+    limit, max_accept       requests in progress in a process, 0 = any; connections that gevent takes at one wake-up
+    at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
+    switch_interval_ms      5
+    permits                 0 = as many as the rule says
+    keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
+    shed, breakers          true = by the production's rules (`breakers`: host celery)
+    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft, hard, pinned
+                            (only the last `processes` of the shared ones, beside others)
+    upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
+    placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
+    costs                   {switch_us, dispatch_us, front_us, releases_per_call, turns_per_request}, each 0; the last
+                            two are of threads: how often one gives the GIL away for a moment in a call to an upstream,
+                            and needs it to begin a request
+
+Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
+they depend on the profile and the seed alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from greenlane import _native
+from greenlane.errors import PlanError
+from greenlane.policy import AtOnceRule, PermitRule, ShedRule
+from greenlane.settings import Settings
+
+__all__ = ["CAUSES", "Batch", "Cell", "Estimate", "Simulated", "SimulatedRoute", "rules", "simulate", "simulate_cells"]
+
+#: What a request waits for; see `SimulatedRoute.waits_ms`.
+CAUSES: Final = ("queue", "cpu", "permit", "upstream", "placed")
+#: Names of the percentiles that batches have.
+_OF_BATCHES: Final[Mapping[float, str]] = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms", 0.999: "p999_ms"}
+#: 97.5 % quantile of Student's t at 31 degrees of freedom: a run has 32 batches; a few fewer hardly change it.
+_T: Final = 2.04
+#: Requests of a cell by default: p99 at 0.9 of the capacity is then good to about 5 %.
+JOBS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and the ends of its 95 % interval, from the spread between batches."""
+
+    at: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A 32nd of a run: requests that ended in a row."""
+
+    done: int
+    late: int
+    refused: int
+    failed: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    p999_ms: float
+
+    @property
+    def ended(self) -> int:
+        """However."""
+        return self.done + self.refused + self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRoute:
+    """What came of one route's requests. Latencies are of those that were done, from arrival."""
+
+    route: str
+    done: int
+    #: Of these, after their deadline.
+    late: int
+    #: Never begun: they would have come too late.
+    refused: int
+    #: A call of them has failed.
+    failed: int
+    mean_ms: float
+    max_ms: float
+    #: CPU of a request, mean.
+    cpu_ms: float
+    #: Mean wait of a request by `CAUSES`.
+    waits_ms: Mapping[str, float]
+    #: (middle of the bucket in ns, requests), ascending; a bucket's middle is within 0.4 % of what is in it.
+    latency_ns: tuple[tuple[int, int], ...] = field(repr=False)
+    batches: tuple[Batch, ...] = field(repr=False)
+
+    @property
+    def ended(self) -> int:
+        """However."""
+        return self.done + self.refused + self.failed
+
+    @property
+    def within_deadline_frac(self) -> float:
+        """Part of all that was done in time."""
+        return (self.done - self.late) / self.ended if self.ended else math.nan
+
+    def percentile_ms(self, frac: float) -> float:
+        """The latency that this part does not exceed; nan when nothing was done."""
+        wanted, seen = max(1, math.ceil(self.done * frac)), 0
+        for middle_ns, count in self.latency_ns:
+            seen += count
+            if seen >= wanted:
+                return min(middle_ns / 1e6, self.max_ms)
+        return math.nan
+
+    def within_frac(self, limit_ms: float) -> float:
+        """Part of all that was done within a latency."""
+        inside = sum(count for middle_ns, count in self.latency_ns if middle_ns <= limit_ms * 1e6)
+        return inside / self.ended if self.ended else math.nan
+
+    @property
+    def mean(self) -> Estimate:
+        """Mean latency."""
+        return _around(self.mean_ms, [each.mean_ms for each in self.batches if each.done])
+
+    def percentile(self, frac: float) -> Estimate:
+        """A percentile with its interval; `frac` is 0.5, 0.95, 0.99 or 0.999."""
+        name = _OF_BATCHES[frac]
+        return _around(self.percentile_ms(frac), [getattr(each, name) for each in self.batches if each.done])
+
+    @property
+    def within_deadline(self) -> Estimate:
+        """As `within_deadline_frac`."""
+        parts = [(each.done - each.late) / each.ended for each in self.batches if each.ended]
+        around = _around(self.within_deadline_frac, parts)
+        return Estimate(around.at, max(0.0, around.low), min(1.0, around.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A run."""
+
+    #: Of simulated time; and from the end of the first counted request to that of the last.
+    seconds: float
+    counted_seconds: float
+    jobs: int
+    #: Counted requests that never ended.
+    unfinished: int
+    #: Requests in progress at the end; thousands = more comes than is served.
+    in_progress: int
+    events: int
+    #: Mean share of the time in which a process computes under its GIL, and the same by process.
+    cpu_frac: float
+    process_cpu_frac: tuple[float, ...]
+    #: Requests that the front gives a process at once; 0 = it does not decide.
+    at_once: int
+    routes: tuple[SimulatedRoute, ...]
+
+    def route(self, name: str) -> SimulatedRoute:
+        """One of its routes; KeyError when there is none."""
+        for each in self.routes:
+            if each.route == name:
+                return each
+        raise KeyError(name)
+
+    @property
+    def done_per_s(self) -> float:
+        """Requests done, of all routes, a second."""
+        return sum(each.done for each in self.routes) / self.counted_seconds if self.counted_seconds else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One of many runs."""
+
+    profile: bytes | Mapping[str, Any]
+    set_up: Mapping[str, Any]
+    jobs: int = JOBS
+    seed: int = 1
+    load: float = 1.0
+
+
+def rules(settings: Settings | None = None, *, threads: bool = True) -> dict[str, dict[str, Any]]:
+    """The production's rules under these settings, as the simulator takes them."""
+    settings = settings or Settings()
+    return {
+        "permits": dataclasses.asdict(PermitRule.of(settings)),
+        "shed": dataclasses.asdict(ShedRule.of()),
+        "at_once": dataclasses.asdict(AtOnceRule.of(settings, threads=threads)),
+    }
+
+
+def simulate(
+    profile: bytes | Mapping[str, Any],
+    set_up: Mapping[str, Any],
+    *,
+    jobs: int = JOBS,
+    seed: int = 1,
+    load: float = 1.0,
+    tick: Callable[[float], object] | None = None,
+) -> Simulated:
+    """Simulate `jobs` requests; see the module for both arguments.
+
+    Without the GIL; Ctrl-C ends it within 0.1 s on the main thread.
+
+    Args:
+        load: how many times the profile's rates come.
+        tick: called with the part that is done every 50 ms or more; what it raises ends the run.
+
+    Raises: PlanError for what cannot be simulated, with its place in profile or set-up.
+
+    Cost: 0.1 to 2 us a request and event.
+    """
+    threads = set_up.get("host") not in ("asyncio", "gevent")
+    whole = {"rules": rules(threads=threads), **set_up}
+    text = profile if isinstance(profile, bytes) else json.dumps(profile).encode()
+    try:
+        found = _native.simulate(text, json.dumps(whole).encode(), jobs, seed, load, tick=tick)
+    except ValueError as error:
+        name, value, rule = error.args
+        raise PlanError(
+            "simulate", name=name, value=value, rule=rule, hint="correct the profile or the set-up"
+        ) from None
+    return _simulated(json.loads(found))
+
+
+def simulate_cells(
+    cells: Sequence[Cell], *, at_once: int = 0, progress: Callable[[float], object] | None = None
+) -> list[Simulated]:
+    """Simulate many, several at a time: the simulator runs without the GIL, so threads are enough.
+
+    Args:
+        at_once: 0 = as many as this process may use cores.
+        progress: called on this thread with the part that is done, a few times a second. What it raises, like Ctrl-C,
+            stops all runs within 0.1 s.
+    """
+    parts = [0.0] * len(cells)
+    stop = threading.Event()
+
+    def run(number: int) -> Simulated:
+        def tick(part: float) -> None:
+            parts[number] = part
+            if stop.is_set():
+                raise _Stopped
+
+        tick(0.0)
+        one = cells[number]
+        found = simulate(one.profile, one.set_up, jobs=one.jobs, seed=one.seed, load=one.load, tick=tick)
+        parts[number] = 1.0
+        return found
+
+    total = sum(each.jobs for each in cells) or 1
+    with ThreadPoolExecutor(at_once or len(os.sched_getaffinity(0)), "simulate") as pool:
+        futures = [pool.submit(run, number) for number in range(len(cells))]
+        waiting = set(futures)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                for each in done:
+                    each.result()  # the first that fails ends all
+                if progress is not None:
+                    progress(sum(part * cell.jobs for part, cell in zip(parts, cells, strict=True)) / total)
+        except BaseException:
+            stop.set()
+            for each in waiting:
+                each.cancel()
+            raise
+    return [each.result() for each in futures]
+
+
+class _Stopped(Exception):
+    """Another cell has failed, or the caller wants no more."""
+
+
+def _simulated(found: Mapping[str, Any]) -> Simulated:
+    return Simulated(
+        seconds=found["seconds"],
+        counted_seconds=found["counted_seconds"],
+        jobs=found["jobs"],
+        unfinished=found["unfinished"],
+        in_progress=found["in_progress"],
+        events=found["events"],
+        cpu_frac=found["cpu_frac"],
+        process_cpu_frac=tuple(each["cpu_frac"] for each in found["processes"]),
+        at_once=found["at_once"],
+        routes=tuple(_route(each) for each in found["routes"]),
+    )
+
+
+def _route(found: Mapping[str, Any]) -> SimulatedRoute:
+    buckets = tuple((middle_ns, count) for middle_ns, count in found["latency_ns"])
+    batches = tuple(Batch(**each) for each in found["batches"])
+    others = {name: value for name, value in found.items() if name not in ("latency_ns", "batches")}
+    return SimulatedRoute(latency_ns=buckets, batches=batches, **others)
+
+
+def _around(at: float, batches: Sequence[float]) -> Estimate:
+    """The value of the whole run, with the spread of its batches (method of batch means)."""
+    count = len(batches)
+    if count < 2:
+        return Estimate(at, -math.inf, math.inf)
+    mean = math.fsum(batches) / count
+    variance = math.fsum((each - mean) ** 2 for each in batches) / (count - 1)
+    half = _T * math.sqrt(variance / count)
+    return Estimate(at, at - half, at + half)

@@ -1,0 +1,9 @@
+"""The proof: the present and the recommended set-up under load, in the lab, beside what was predicted.
+
+played      a WSGI application that does what a profile says: a program of its own, served like any other
+twin        the scenario of a profile: that application, its routes at their rates
+named       a scenario of the lab with the profile's rates: the real service, where the lab has it
+contenders  a set-up as a contender: commands, arguments, settings
+compared    a prediction beside a measurement
+proof       runs it and lays both beside each other
+"""

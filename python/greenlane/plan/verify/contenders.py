@@ -1,0 +1,61 @@
+"""A set-up as a contender of the lab: what is started, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import PlanError
+from greenlane.lab.scenario.contender import Contender
+from greenlane.plan.set_up import CONNECTIONS, THREADS, SetUp
+
+__all__ = ["contender_of"]
+
+_GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
+_WORKERS: Final = {"gevent": "gevent", "threads": "gthread", "permits": "greenlane.hosts.gunicorn.Worker"}
+
+
+def contender_of(
+    name: str, set_up: SetUp, classes: Mapping[str, str], application: str, settings: Path | None
+) -> Contender:
+    """The contender.
+
+    Args:
+        classes: the load's classes by route.
+        application: `module:app`, as the service's command ends.
+        settings: the greenlane.toml of a set-up that has one.
+
+    Raises: PlanError when the lab cannot serve it so.
+    """
+    if set_up.host not in _WORKERS:
+        raise _no(
+            set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn"
+        )
+    env = {"GREENLANE_CONFIG": str(settings) if settings else ""}
+    if set_up.queue == "central":
+        command = (
+            *_GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
+            *(("--config", str(settings)) if settings else ()),
+        )  # fmt: skip
+        return Contender(name=name, command=command)
+    own = {lane.processes for lane in set_up.hard}
+    shared = set_up.processes - sum(lane.processes for lane in set_up.hard)
+    apart = tuple(classes[route] for lane in set_up.hard for route in lane.routes if route in classes)
+    if own and (own != {shared} or len(set_up.hard) > 1):
+        rule = f"one lane with as many processes as the others have, {shared}"
+        raise _no(set_up, "lanes", [lane.name for lane in set_up.hard], rule, "try that split by hand")
+    return Contender(name=name, arguments=tuple(_arguments(set_up, shared)), apart=apart, env=env)
+
+
+def _arguments(set_up: SetUp, processes: int) -> Sequence[str]:
+    found = ["--worker-class", _WORKERS[set_up.host], "--workers", str(processes)]
+    if set_up.host == "gevent":
+        found += ["--worker-connections", str(set_up.limit or CONNECTIONS)]
+    else:
+        found += ["--threads", str(set_up.limit or THREADS)]
+    return [*found, "--reuse-port"] if set_up.queue == "reuse-port" else found
+
+
+def _no(set_up: SetUp, name: str, value: object, rule: str, hint: str) -> PlanError:
+    return PlanError("verify the plan in the lab", name=name, value=value, rule=rule, hint=hint)

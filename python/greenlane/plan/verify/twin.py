@@ -1,0 +1,91 @@
+"""The scenario of a profile: an application that does what the profile says, its routes at their rates."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import PlanError
+from greenlane.lab.scenario.request_class import RequestClass
+from greenlane.lab.scenario.scenario import Scenario
+from greenlane.lab.scenario.service import Service
+from greenlane.plan.profile import Profile, Route
+
+__all__ = ["APPLICATION", "classes_of", "twin"]
+
+APPLICATION: Final = "played:app"
+_PROGRAM: Final = "played.py"
+_SEQUENCES: Final = "sequences.json"
+#: Fewer requests than this in the whole run say nothing: such routes are left out, and their CPU with them.
+_LEAST: Final = 1.0
+_WARM_S: Final = 2.0
+
+
+def classes_of(profile: Profile) -> dict[str, str]:
+    """Name of the load's class by route: routes have characters that names may not."""
+    return {route.route: f"r{number}" for number, route in enumerate(profile.routes)}
+
+
+def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds: float, repetitions: int) -> Scenario:
+    """The scenario, without contenders. Writes what it needs into `folder`.
+
+    Args:
+        limits_ms: by route, what counts as in time.
+        seconds: of load for each contender, over all repetitions.
+
+    Raises: PlanError when the profile's work cannot be played.
+    """
+    if profile.means_only:
+        rule, hint = "a profile that knows how requests differ", "record the service"
+        raise PlanError("verify the plan in the lab", name="profile", value=profile.source, rule=rule, hint=hint)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).with_name(_PROGRAM), folder / _PROGRAM)
+    played = [_played(route) for route in _exact(profile).routes]
+    (folder / _SEQUENCES).write_text(json.dumps(played), encoding="utf-8")
+    service = Service(
+        name="played",
+        command=(
+            "{python}", "-m", "gunicorn", "--bind", "{address}", "--log-level", "warning", "--no-control-socket",
+            "{arguments}", APPLICATION,
+        ),
+        files=(_PROGRAM, _SEQUENCES),
+        env={"PLAYED_ITERATIONS_PER_MS": "{iterations_per_ms}"},
+        ready="/empty",
+        ready_s=60.0,
+    )  # fmt: skip
+    names = classes_of(profile)
+    classes = tuple(
+        RequestClass(
+            name=names[route.route], path=f"/{number}", rate_per_s=route.rate_per_s, work_mean_ms=1.0, work_cv=1.0,
+            work_parameter="w", deadline_ms=limits_ms.get(route.route, route.deadline_ms or 0.0),
+            timeout_s=max(10.0, 4 * limits_ms.get(route.route, 0.0) / 1000),
+        )
+        for number, route in enumerate(profile.routes)
+        if route.rate_per_s * seconds >= _LEAST
+    )  # fmt: skip
+    return Scenario(
+        name="plan", question="Does what was predicted hold under load?", expected="Within the predicted intervals.",
+        seconds=seconds, repetitions=repetitions, work=f"{_PROGRAM}:burn", warm_s=_WARM_S, services=(service,),
+        classes=classes, folder=folder,
+    )  # fmt: skip
+
+
+def _exact(profile: Profile) -> Profile:
+    """Sequences with the exact means, `held` as it is; the server's own overhead is there in any case."""
+    held = {route.route: route for route in profile.routes}
+    scaled = replace(profile, overhead_ms=0.0).simulated("threads")
+    return (
+        scaled
+        if not any(route.demand.held_ms for route in profile.routes)
+        else replace(profile, routes=tuple(held.values()))
+    )
+
+
+def _played(route: Route) -> dict[str, object]:
+    sequences = [
+        {"weight": each.weight, "steps": [(step.kind, step.ms) for step in each.steps]} for each in route.sequences
+    ]
+    return {"route": route.route, "sequences": sequences}

@@ -1,0 +1,322 @@
+"""The advice in words: what to set, what comes of it, how sure that is, how far the cliff is, what else there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from greenlane.page.quantities import amount, milliseconds
+from greenlane.plan.advice import Advice, Verdict
+from greenlane.plan.goal import level_said
+from greenlane.plan.measured import LEVELS, carried
+from greenlane.plan.option import Judged, Option, Predicted, Standing
+from greenlane.plan.runs import full_load
+from greenlane.plan.simulation import Estimate
+
+__all__ = ["COLUMNS", "answers", "load_said", "per_cent", "rows_of", "table_of"]
+
+Row = dict[str, object]
+
+#: Of the table for people.
+COLUMNS: Final = ("way", "cost", "goals", "worst", "breaks at", "what it is")
+_UNITS: Final = {"cores": "cores", "memory": "MB", "processes": "processes", "changes": "effort"}
+_CAUSES: Final = {
+    "queue": "for a process", "cpu": "for the CPU (GIL, loop)", "permit": "for a permit",
+    "upstream": "for a busy upstream", "placed": "for where its work is placed",
+}  # fmt: skip
+#: Of the time of requests; less is not worth naming.
+_WORTH_FRAC: Final = 0.02
+_STANDING: Final = {Standing.MET: "met", Standing.CLOSE: "at the edge", Standing.MISSED: "missed"}
+
+
+def answers(advice: Advice) -> list[str]:
+    """The sentences, what matters most first."""
+    return [*_verdict(advice), *advice.notes]
+
+
+def table_of(advice: Advice) -> list[Row]:
+    """A row an option, for people."""
+    return [
+        {
+            "way": option.candidate.name + _mark(advice, option),
+            "cost": f"{amount(option.cost)} {_UNITS[advice.cost]}" if option.candidate.name else "",
+            "goals": _STANDING[option.at.standing],
+            "worst": _short(option.at.worst) if option.at.settled else "never settles",
+            "breaks at": None if option.breaks is None else load_said(option.breaks),
+            "what it is": option.candidate.said,
+        }
+        for option in advice.options
+    ]
+
+
+def rows_of(advice: Advice) -> list[Row]:
+    """For programs: the whole, each option with its goals, each route of the named ones, each way to be wrong."""
+    named = {
+        "present": advice.present, "recommended": advice.recommended, "runner_up": advice.runner_up,
+        "stock": advice.stock,
+    }  # fmt: skip
+    whole: Row = {
+        "view": "advice",
+        "verdict": advice.verdict.value,
+        "goals": [goal.said() for goal in advice.goals],
+        "cost": advice.cost,
+        **{name: option.candidate.name if option else None for name, option in named.items()},
+        "jobs": advice.jobs,
+        "seed": advice.seed,
+        "said": answers(advice),
+        "bounds": list(advice.bounds),
+        "set_up": advice.recommended.set_up.to_json() if advice.recommended else None,
+    }
+    rows = [whole]
+    rows += [row for option in advice.options for row in _option_rows(option)]
+    shown = {option.candidate.name: option for option in named.values() if option}
+    rows += [row for option in shown.values() for row in _route_rows(option)]
+    rows += [row for option in advice.options for row in _curve_rows(option)]
+    rows += [
+        {
+            "view": "wrong", "name": wrong.name, "said": wrong.said, "contender": name,
+            "standing": run.standing.value, "worst_ms": _finite(run.worst.latency_ms), "endpoint": run.worst.goal.route,
+            "within_frac": _finite(run.worst.within.at),
+        }
+        for wrong in advice.wrong
+        for name, run in wrong.options.items()
+    ]  # fmt: skip
+    return rows
+
+
+def per_cent(share: float) -> str:
+    """A share near one as people tell nines apart: "99.95 %", "99.9 %", "100 %"."""
+    if not math.isfinite(share):
+        return "-"
+    places = 1 if share < 0.99 else 2 if share < 0.9995 else 3
+    return f"{share * 100:.{places}f} %" if share < 1 else "100 %"
+
+
+def load_said(times: float) -> str:
+    """A factor of the load."""
+    if times == 0:
+        return "any load"
+    return f"{times:.2f}× today's load" if math.isfinite(times) else "no load"
+
+
+def _verdict(advice: Advice) -> Iterator[str]:
+    goals = "; ".join(goal.said() for goal in advice.goals)
+    if advice.verdict is Verdict.UNSUPPORTED:
+        yield f"Nothing is recommended for {goals}: too little was seen."
+        return
+    if advice.verdict is Verdict.IMPOSSIBLE:
+        yield "No set-up meets this: the requests' own work is beyond it."
+        yield from advice.bounds
+        return
+    assert advice.present is not None and advice.recommended is not None
+    if advice.verdict is Verdict.NOTHING:
+        yield f"Change nothing: {goals} is met as it is served now, up to {load_said(advice.present.breaks or 0)}."
+        yield _why_nothing(advice, advice.present)
+    elif advice.verdict is Verdict.OUT_OF_REACH:
+        yield f"Nothing that was tried meets {goals}. The nearest: {advice.recommended.candidate.said}."
+    elif advice.present.at.reached and advice.recommended.cost < advice.present.cost:
+        yield f"Serve it with {advice.recommended.candidate.said}: {goals} is met now too, but this takes less."
+    else:
+        yield f"Serve it with {advice.recommended.candidate.said}."
+    yield from _predictions(advice)
+    yield from _cliff(advice)
+    yield from _wrong(advice)
+    yield from _beside(advice)
+
+
+def _why_nothing(advice: Advice, now: Option) -> str:
+    busy = now.at.run.cpu_frac
+    waits = _waits(now.at)
+    if not waits:
+        return (
+            f"Its processes compute {per_cent(busy)} of the time and requests hardly wait: no order, limit or lane can "
+            "win back what nobody waits for."
+        )
+    return f"Its processes compute {per_cent(busy)} of the time; {waits}. That is within the goal."
+
+
+def _predictions(advice: Advice) -> Iterator[str]:
+    assert advice.present is not None and advice.recommended is not None
+    same = advice.recommended is advice.present or advice.recommended.candidate == advice.present.candidate
+    for judged in advice.recommended.at.goals:
+        line = f"{judged.goal.route}: {_predicted(advice, judged)}"
+        if not same:
+            before = next(each for each in advice.present.at.goals if each.goal == judged.goal)
+            now = "never settles" if not advice.present.at.settled else _latency(before)
+            line += f"; now: {now}, {per_cent(before.within.at)} in time"
+        yield f"{line}."
+    if not same:
+        yield from _price(advice)
+
+
+def _predicted(advice: Advice, judged: Judged) -> str:
+    low, high = max(0.0, judged.within.low), min(1.0, judged.within.high)
+    text = f"{_latency(judged)}, {per_cent(judged.within.at)} within {milliseconds(judged.goal.limit_ms)}"
+    if low < high:
+        text += f" (95 %: {per_cent(low)} to {per_cent(high)})"
+    return text
+
+
+def _latency(judged: Judged) -> str:
+    if not math.isfinite(judged.latency_ms):
+        return f"{level_said(judged.goal.share)} without end"
+    return f"{level_said(judged.goal.share)} {milliseconds(judged.latency_ms)}"
+
+
+def _price(advice: Advice) -> Iterator[str]:
+    """What others pay."""
+    assert advice.present is not None and advice.recommended is not None
+    wanted = {goal.route for goal in advice.goals}
+    worse = []
+    for route in advice.recommended.at.run.routes:
+        before = advice.present.at.run.route(route.route)
+        if route.route in wanted or not route.done or not before.done:
+            continue
+        after_ms, before_ms = route.percentile_ms(0.99), before.percentile_ms(0.99)
+        if advice.present.at.settled and after_ms > 1.1 * before_ms:
+            worse.append(f"{route.route} p99 {milliseconds(before_ms)} to {milliseconds(after_ms)}")
+    if worse:
+        yield f"The others pay: {'; '.join(worse[:5])}."
+    refused = sum(route.refused for route in advice.recommended.at.run.routes)
+    if refused:
+        ended = sum(route.ended for route in advice.recommended.at.run.routes)
+        yield f"{per_cent(refused / ended)} of the requests are refused at once, since they would have come too late."
+
+
+def _cliff(advice: Advice) -> Iterator[str]:
+    """On-call question 16."""
+    parts = []
+    for word, option in (("recommended", advice.recommended), ("now", advice.present)):
+        if option is None or option.breaks is None or (word == "now" and option is advice.recommended):
+            continue
+        rate = amount(option.breaks * advice.profile.arrivals.rate_per_s)
+        full = full_load(advice.profile, option.set_up)
+        where = (
+            "at any load" if option.breaks == 0 else f"at {option.breaks:.2f}× today's load ({rate} requests a second)"
+        )
+        if math.isfinite(full) and option.breaks:
+            where += f"; its processes are full at {full:.2f}×"
+        parts.append(f"{word}, {where}")
+    if parts:
+        yield f"The goal breaks: {'. And '.join(parts)}."
+
+
+def _wrong(advice: Advice) -> Iterator[str]:
+    chosen = advice.recommended
+    if chosen is None or not advice.wrong:
+        return
+    name = chosen.candidate.name
+    broken: list[str] = []
+    holds: list[str] = []
+    for wrong in advice.wrong:
+        run = wrong.options[name]
+        text = f"{wrong.said}: {_short(run.worst) if run.settled else 'never settles'}"
+        (holds if run.reached else broken).append(text)
+    if holds:
+        yield f"It still holds if {'; if '.join(holds)}."
+    if broken:
+        yield f"It breaks if {'; if '.join(broken)}."
+
+
+def _beside(advice: Advice) -> Iterator[str]:
+    follows, chosen = advice.runner_up, advice.recommended
+    if follows is not None and chosen is not None:
+        far = "" if follows.breaks is None else f", breaks at {load_said(follows.breaks)}"
+        yield (
+            f"Runner-up: {follows.candidate.said} ({_STANDING[follows.at.standing]}: {_short(follows.at.worst)}{far}; "
+            f"{amount(follows.cost)} {_UNITS[advice.cost]} instead of {amount(chosen.cost)})."
+        )
+    stock = advice.stock
+    if stock is not None and chosen is not None and stock.candidate.name != chosen.candidate.name:
+        stands = f"{_STANDING[stock.at.standing]}: {_short(stock.at.worst)}"
+        yield f"If it is to stay on stock servers: {stock.candidate.said} ({stands})."
+
+
+def _waits(run: Predicted) -> str:
+    """What requests wait for, mean, what is most first; "" = hardly anything."""
+    waits: dict[str, float] = {}
+    total = jobs = 0.0
+    for route in run.run.routes:
+        jobs += route.ended
+        total += route.mean_ms * route.done
+        for cause, ms in route.waits_ms.items():
+            waits[cause] = waits.get(cause, 0.0) + ms * route.ended
+    worth = [(cause, ms) for cause, ms in sorted(waits.items(), key=lambda each: -each[1]) if ms > _WORTH_FRAC * total]
+    if not worth or not jobs:
+        return ""
+    return "a request waits " + ", ".join(f"{milliseconds(ms / jobs)} {_CAUSES[cause]}" for cause, ms in worth)
+
+
+def _short(judged: Judged) -> str:
+    return f"{judged.goal.route} {_latency(judged)}"
+
+
+def _mark(advice: Advice, option: Option) -> str:
+    names = {
+        "recommended": advice.recommended, "runner-up": advice.runner_up, "now": advice.present,
+    }  # fmt: skip
+    marks = [word for word, each in names.items() if each is not None and each.candidate.name == option.candidate.name]
+    marks = [word for word in marks if not (word == "now" and option.candidate.name == "present")]
+    return f" ({', '.join(marks)})" if marks else ""
+
+
+def _option_rows(option: Option) -> Iterator[Row]:
+    for judged in option.at.goals:
+        yield {
+            "view": "option",
+            "contender": option.candidate.name,
+            "said": option.candidate.said,
+            "stock": option.candidate.stock,
+            "cost": option.cost,
+            "endpoint": judged.goal.route,
+            "goal": judged.goal.said(),
+            "standing": judged.standing.value if option.at.settled else Standing.MISSED.value,
+            "latency_ms": _finite(judged.latency_ms),
+            "within_deadline_frac": _finite(judged.within.at),
+            "within_deadline_low_frac": _finite(judged.within.low),
+            "within_deadline_high_frac": _finite(judged.within.high),
+            "breaks_at_load": _finite(option.breaks),
+            "cpu_frac": option.at.run.cpu_frac,
+            "settled": option.at.settled,
+        }
+
+
+def _route_rows(option: Option) -> Iterator[Row]:
+    for route in option.at.run.routes:
+        found: Row = {
+            "view": "route",
+            "contender": option.candidate.name,
+            "endpoint": route.route,
+            "samples": route.done,
+            "refused": route.refused,
+            "mean_ms": _finite(route.mean_ms),
+            "waits_ms": dict(route.waits_ms),
+        }
+        for name, share in LEVELS.items():
+            if carried(share, route.done):
+                estimate = route.percentile(share)
+                found[name] = _finite(estimate.at)
+                found[name.replace("_ms", "_low_ms")], found[name.replace("_ms", "_high_ms")] = _interval(estimate)
+        yield found
+
+
+def _curve_rows(option: Option) -> Iterator[Row]:
+    for run in option.curve:
+        yield {
+            "view": "curve",
+            "contender": option.candidate.name,
+            "load": run.load,
+            "endpoint": run.worst.goal.route,
+            "latency_ms": _finite(run.worst.latency_ms),
+            "within_deadline_frac": _finite(run.worst.within.at),
+            "settled": run.settled,
+        }
+
+
+def _interval(estimate: Estimate) -> tuple[float | None, float | None]:
+    return _finite(estimate.low), _finite(estimate.high)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,156 @@
+"""The recommended set-up as greenlane.toml, and the command for it. Checked by the settings' own loader."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import PlanError, SettingsError
+from greenlane.plan.advice import Advice
+from greenlane.plan.option import Option
+from greenlane.plan.set_up import THREADS, SetUp
+from greenlane.settings import Settings, load
+
+__all__ = ["checked", "command_of", "settings_of", "writable"]
+
+_WIDTH: Final = 118
+#: A parameter of a route as frameworks write it: <int:id>, {id}, :id.
+_PARAMETER: Final = re.compile(r"<[^<>/]*>|\{[^{}/]*\}|(?<=/):[^/]+")
+
+
+def writable(advice: Advice) -> Option | None:
+    """The option whose settings are Greenlane's: the recommended one; else the best of the others; None = none."""
+    for option in (advice.recommended, advice.runner_up):
+        if option is not None and not option.candidate.stock:
+            return option
+    found = [option for option in advice.options if not option.candidate.stock and option.at.reached]
+    return min(found, key=lambda each: (each.cost, each.at.tail), default=None)
+
+
+def settings_of(advice: Advice, option: Option) -> str:
+    """The text of greenlane.toml, with what is promised of it above.
+
+    Raises: PlanError when the settings' own loader refuses it: a bug of ours.
+    """
+    text = "\n".join([*_above(advice, option), "", *_keys(option.set_up)]) + "\n"
+    checked(text)
+    return text
+
+
+def checked(text: str) -> Settings:
+    """The settings that the text gives.
+
+    Raises: PlanError when they are refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="greenlane-plan-") as folder:
+        path = Path(folder, "greenlane.toml")
+        path.write_text(text, encoding="utf-8")
+        try:
+            return load(file=path, environ={})
+        except SettingsError as error:
+            raise PlanError(
+                "write the settings", name=error.setting, value=error.value, rule=error.rule, hint=error.hint
+            ) from None
+
+
+def command_of(set_up: SetUp, application: str = "module:app") -> str:
+    """How to start it with these settings."""
+    if set_up.host == "celery":
+        return f"greenlane work {application}"
+    if set_up.host == "asyncio":
+        return (
+            f"greenlane serve {application}"
+            if set_up.queue == "central"
+            else f"uvicorn --workers {set_up.processes} {application}"
+        )
+    if set_up.queue == "central":
+        return f"greenlane serve {application}"
+    threads = set_up.limit or THREADS
+    worker = "greenlane.hosts.gunicorn.Worker"
+    return f"gunicorn -k {worker} --workers {set_up.processes} --threads {threads} {application}"
+
+
+def _above(advice: Advice, option: Option) -> Iterator[str]:
+    goals = "; ".join(goal.said() for goal in advice.goals)
+    yield from _comment(f"For {goals}. Written by `greenlane plan`; start it with:")
+    yield f"#     {command_of(option.set_up)}"
+    for judged in option.at.goals:
+        yield from _comment(
+            f"Predicted: {judged.goal.route} {judged.within.at:.3%} within {judged.goal.limit_ms:g} ms; the goal "
+            f"breaks at {option.breaks or 0:.2f} times the load that was planned for."
+        )
+
+
+def _comment(text: str) -> Iterator[str]:
+    line = "#"
+    for word in "".join(c if c.isprintable() else "?" for c in text).split():
+        if len(line) + 1 + len(word) > _WIDTH:
+            yield line
+            line = "#"
+        line += f" {word}"
+    yield line
+
+
+def _keys(set_up: SetUp) -> Iterator[str]:
+    usual = Settings()
+    if set_up.host == "permits":
+        if set_up.permits and set_up.permits != usual.permits:
+            yield f"permits = {set_up.permits}"
+        if set_up.switch_interval_ms != usual.interval_ms:
+            yield f"interval_ms = {set_up.switch_interval_ms:g}"
+        if set_up.limit and set_up.limit != usual.threads:
+            yield f"threads = {set_up.limit}"
+    if set_up.queue == "central":
+        yield f"workers = {set_up.processes}"
+        if set_up.at_once:
+            yield f"at_once = {set_up.at_once}"
+    if set_up.host == "celery":
+        yield from _of_tasks(set_up, usual)
+    if "process" in set_up.placement.values():
+        yield f"process_workers = {set_up.pool}"
+    for route, place in set_up.placement.items():
+        yield f"# {_plain(route)}: pin its heavy function in [placements]: {json.dumps(place)}."
+    yield from _lanes(set_up)
+
+
+def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
+    if set_up.limit and set_up.limit != usual.task_slots:
+        yield f"task_slots = {set_up.limit}"
+    limits = set(set_up.upstream_limits.values())
+    if len(limits) == 1 and set_up.limit:
+        # Adaptive below it: a bulkhead is the largest share that one upstream may have.
+        share = min(1.0, limits.pop() / (set_up.limit * set_up.processes))
+        yield f"task_most_frac = {max(0.001, round(share, 3)):g}"
+
+
+def _lanes(set_up: SetUp) -> Iterator[str]:
+    if set_up.queue != "central" and set_up.host != "permits":
+        return
+    for lane in set_up.lanes:
+        yield ""
+        yield f"[lanes.{lane.name}]"
+        yield f"match = [{', '.join(json.dumps(glob_of(route), ensure_ascii=False) for route in lane.routes)}]"
+        if lane.kind != "soft":
+            yield f"kind = {json.dumps(lane.kind)}"
+        if lane.processes:
+            yield f"processes = {lane.processes}"
+        if lane.priority:
+            yield f"priority = {lane.priority}"
+        if lane.at_once:
+            yield f"at_once = {lane.at_once}"
+        if lane.deadline_ms:
+            yield f"deadline_ms = {lane.deadline_ms:g}"
+
+
+def glob_of(route: str) -> str:
+    """A glob that matches the route by its name and by its path: parameters become `*`."""
+    plain = re.sub(r"[\[\]?*]", "?", _PARAMETER.sub("\0", route))
+    return plain.replace("\0", "*")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,151 @@
+"""The advice: what it recommends, when it recommends nothing, and what it says of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from greenlane.errors import PlanError
+from greenlane.plan import stock, words, written
+from greenlane.plan.advice import Advice, Verdict, advised
+from greenlane.plan.goal import goals
+from greenlane.plan.option import Standing
+from greenlane.plan.page import page
+from greenlane.plan.profile import Profile
+from tests.page_tags import tags, what_it_fetches
+from tests.plan.models import ORDERS, model, pricing
+
+pytestmark = pytest.mark.slow
+
+_JOBS = 40_000
+
+
+def _advised(profile: Profile, *texts: str, **more: object) -> Advice:
+    return advised(profile, goals(texts, profile), jobs=_JOBS, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def found() -> Advice:
+    """For a stock gevent worker whose light requests come late."""
+    return _advised(pricing(), "bikes p99 <= 400ms")
+
+
+def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores(found: Advice) -> None:
+    assert found.verdict is Verdict.CHANGE
+    assert found.present is not None and found.recommended is not None
+    assert found.present.at.standing is Standing.MISSED
+    assert found.recommended.at.standing is Standing.MET
+    assert found.recommended.set_up.host == "permits"
+    assert found.recommended.cost == 1
+    assert found.runner_up is not None
+    assert found.runner_up.candidate.name != found.recommended.candidate.name
+
+
+def test_the_goal_breaks_later_than_now_and_before_the_process_is_full(found: Advice) -> None:
+    assert found.recommended is not None and found.present is not None
+    assert found.recommended.breaks is not None
+    assert found.present.breaks is not None
+    assert found.present.breaks < 1 < found.recommended.breaks
+    assert [run.load for run in found.recommended.curve] == sorted(run.load for run in found.recommended.curve)
+
+
+def test_the_words_name_what_to_set_what_comes_of_it_and_what_if_it_is_wrong(found: Advice) -> None:
+    said = " ".join(words.answers(found))
+    for part in (
+        "Serve it with",
+        "CPU permits",
+        "GET /bikes: p99",
+        "95 %:",
+        "The goal breaks:",
+        "Runner-up:",
+        "more CPU",
+    ):
+        assert part in said
+    assert len(words.table_of(found)) == len(found.options)
+    assert {"advice", "option", "route", "curve", "wrong"} == {str(row["view"]) for row in words.rows_of(found)}
+
+
+def test_the_same_again_gives_the_same(found: Advice) -> None:
+    assert words.rows_of(_advised(pricing(), "bikes p99 <= 400ms")) == words.rows_of(found)
+
+
+def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> None:
+    option = written.writable(found)
+    assert option is not None
+    text = written.settings_of(found, option)
+    assert written.checked(text).mode == "on"
+    assert written.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
+    assert "GET /bikes" in text
+
+
+def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
+    text = page(found, {"python": "3"}, stock=stock.stock_of(found))
+    assert tags(text).seen
+    assert not what_it_fetches(text)
+    for part in ("how far the cliff is", "What it costs", "Each route", "The price of being wrong", "today"):
+        assert part in text
+
+
+def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) -> None:
+    staying = stock.stock_of(found)
+    assert staying is not None
+    assert staying.option.candidate.stock
+    assert all(command.startswith("gunicorn ") for command in staying.commands)
+    limited = next(option for option in found.options if " limit " in option.candidate.name)
+    of_limit = stock.stock_of(replace(found, stock=limited))
+    assert of_limit is not None
+    assert any("counts connections, not requests" in text for text in of_limit.warnings)
+    assert any("A limit without shedding helps nobody on one process" in text for text in of_limit.warnings)
+
+
+def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
+    low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
+    assert low.verdict is Verdict.NOTHING
+    assert low.recommended == low.present
+    first, why, *_ = words.answers(low)
+    assert first.startswith("Change nothing")
+    assert "Its processes compute 8" in why
+
+
+def test_what_the_requests_own_work_takes_no_set_up_can_change() -> None:
+    never = _advised(pricing(), "bikes p99 <= 250ms")
+    assert never.verdict is Verdict.IMPOSSIBLE
+    assert never.recommended is None
+    assert "no set-up changes that" in " ".join(words.answers(never))
+
+
+def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
+    busy = _advised(pricing(times=3.0), "bikes p99 <= 400ms")
+    assert busy.verdict is Verdict.OUT_OF_REACH
+    assert "The work needs 3 cores at least, 2 may be used" in " ".join(words.answers(busy))
+    enough = _advised(pricing(times=3.0), "bikes p99 <= 400ms", cores=4)
+    assert enough.verdict is Verdict.CHANGE
+    assert enough.recommended is not None
+    assert enough.recommended.set_up.processes in (3, 4)
+
+
+def test_of_too_few_requests_nothing_is_recommended() -> None:
+    few = replace(
+        pricing(), source="recording", routes=tuple(replace(route, requests=12) for route in pricing().routes)
+    )
+    found = _advised(few, "bikes p99 <= 400ms")
+    assert found.verdict is Verdict.UNSUPPORTED
+    assert "12 requests of GET /bikes were seen" in " ".join(words.answers(found))
+
+
+def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
+    orders = _advised(model(ORDERS), "p99 <= 10s")
+    assert orders.verdict is Verdict.CHANGE
+    held = [option for option in orders.options if option.set_up.upstream_limits]
+    assert held
+    assert orders.recommended in held
+    assert orders.recommended is not None and orders.recommended.at.reached
+    option = written.writable(orders)
+    assert option is not None
+    assert written.checked(written.settings_of(orders, option)).task_most_frac <= 1
+
+
+def test_a_cost_that_there_is_not_is_refused() -> None:
+    with pytest.raises(PlanError, match="--cost='money', expected one of cores, memory, processes, changes"):
+        _advised(pricing(), "bikes p99 <= 400ms", cost="money")

@@ -1,0 +1,113 @@
+"""The questions of docs/oncall.md that the plan answers: each asked of a service that has just that trouble."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from greenlane.cli.main import main
+from greenlane.plan import slots
+from greenlane.plan.verify.compared import Compared
+
+pytestmark = pytest.mark.slow
+
+MODELS = Path(__file__).resolve().parent.parent / "oncall" / "models"
+PRICING, NEXT, ORDERS = (str(MODELS / f"{name}.toml") for name in ("pricing", "pricing-next", "orders"))
+_BIKES = ("--goal", "bikes p99 <= 400ms", "--jobs", "20000")
+
+Ask = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Rows of `greenlane plan … --json`."""
+
+    def plan(*argv: str) -> list[dict[str, Any]]:
+        assert main(["plan", *argv, "--json"]) == 0
+        rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+        return rows
+
+    return plan
+
+
+def _view(rows: list[dict[str, Any]], view: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["view"] == view]
+
+
+def test_7_a_limit_on_one_process_helps_nobody_and_what_helps_is_said(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES)
+    by_name = {row["contender"]: row for row in _view(rows, "option")}
+    limited = [row for name, row in by_name.items() if name.startswith("gevent x1 limit")]
+    assert limited
+    assert all(row["standing"] == "missed" for row in limited)
+    assert rows[0]["recommended"].startswith("permits")
+    assert any("A limit without shedding helps nobody" in text for text in _view(rows, "stock")[0]["warnings"])
+
+
+def test_8_a_limit_comes_with_keep_alive_0_and_the_reason(ask: Ask) -> None:
+    from dataclasses import replace
+
+    from greenlane.plan.set_up import SetUp
+    from greenlane.plan.stock import KEEP_ALIVE, _commands
+
+    limited = SetUp("gevent", 2, 2, limit=12)
+    assert list(_commands(limited)) == [
+        "gunicorn -k gevent --workers 2 --worker-connections 12 --keep-alive 0 module:app"
+    ]
+    assert list(_commands(replace(limited, limit=1000))) == ["gunicorn -k gevent --workers 2 module:app"]
+    assert "counts connections, not requests" in KEEP_ALIVE
+
+
+def test_10_processes_of_their_own_help_and_it_is_said_how_much(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES, "--split", "bikes")
+    then = {row["endpoint"]: row for row in _view(rows, "what_if")}
+    assert then["GET /bikes"]["p99_ms"] < 330 < then["GET /bikes"]["before_p99_ms"]
+
+
+def test_15_a_release_costs_headroom_of_all_routes(ask: Ask) -> None:
+    text = json.dumps(ask("diff", PRICING, NEXT))
+    assert "headroom" in text
+    assert "GET /quote" in text
+
+
+def test_16_the_cliff_is_a_factor_of_the_load(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES)
+    breaks = {row["contender"]: row["breaks_at_load"] for row in _view(rows, "option")}
+    assert breaks["present"] < 1 < breaks[rows[0]["recommended"]] < 1.17  # full at 1 / 0.86
+    assert any(text.startswith("The goal breaks: recommended, at 1.") for text in rows[0]["said"])
+
+
+def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
+    rows = ask(ORDERS, "--goal", "p99 <= 60s", "--jobs", "20000")
+    chosen = rows[0]["recommended"]
+    assert chosen.startswith("bulkhead")
+    hangs = {row["contender"]: row for row in _view(rows, "wrong") if row["name"] == "hang"}
+    assert chosen in hangs
+    assert rows[0]["set_up"]["upstream_limits"].keys() == {"taco", "sushi"}
+
+
+def test_20_slots_follow_littles_law(ask: Ask) -> None:
+    rows = ask(ORDERS, "--goal", "p99 <= 60s", "--jobs", "20000")
+    busy = 0.125 * 28.04
+    assert f"{busy:.3g} busy on average" in " ".join(rows[0]["said"])
+    # With some tens of slots what is needed is within a tenth of that: 6,000 orders an hour of 28 s each.
+    many = slots.slots(6000 / 3600, 28_000)
+    assert many.busy.value == pytest.approx(46.7, rel=0.01)
+    assert many.needed.value <= 1.12 * many.busy.value
+
+
+def test_28_overloaded_it_says_what_these_cores_can_do(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES, "--rate", "1.4x")
+    present = next(row for row in _view(rows, "option") if row["contender"] == "present")
+    assert not present["settled"] or present["standing"] == "missed"
+    assert rows[0]["verdict"] == "change"
+    assert rows[0]["set_up"]["processes"] == 2
+
+
+def test_29_a_prediction_that_misses_is_listed() -> None:
+    found = Compared("recommended", "GET /bikes", 400, 0.999, 0.95, 0.94, 0.96, 305, 306, 320, 600, 5000)
+    assert found.misses == ("in time 99.90% predicted, 95.00% measured", "p99 320 ms predicted, 600 ms measured")
