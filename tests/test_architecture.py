@@ -27,7 +27,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "clock",
         "setting",
         "settings",
-        "settings_sources",
         "errors",
         "metrics",
         "shape",

@@ -34,7 +34,7 @@ impl Permits {
     #[new]
     #[pyo3(signature = (*, permits, discipline, ageing_ns, heavy_ns, quantile, margin, learn_after, max_routes,
         max_phases, wait_factor, wait_min_ns, wait_max_ns, hold_factor, hold_min_ns, interval_s, mode, late_error=None))]
-    #[allow(clippy::too_many_arguments)] // A constructor by keyword; the settings are declared in settings.py.
+    #[allow(clippy::too_many_arguments)] // A constructor by keyword; the settings are declared in greenlane.settings.
     fn new(
         py: Python<'_>,
         permits: usize,

@@ -1,68 +1,25 @@
-"""Where settings come from: the file, the environment, flags. Each gives `(name, value, origin)`, checked.
-
-`lanes` comes as {lane: {key: value}}, its keys checked one by one. What is common to a lane is for `Lane` to check.
-"""
+"""Settings from `greenlane.toml`, with the line of what is refused."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane.setting import PREFIX, Setting, checked, known, nearest, parsed
+from greenlane.setting import checked, known, nearest
+from greenlane.settings.sources.given import LIST_THEM, Declared, Given
+from greenlane.settings.sources.lane_tables import lanes_of
 
-__all__ = ["FILE_NAME", "FILE_VARIABLE", "from_environment", "from_file", "from_flags"]
+__all__ = ["FILE_NAME", "FILE_VARIABLE", "from_file"]
 
 FILE_NAME: Final = "greenlane.toml"
 FILE_VARIABLE: Final = "GREENLANE_CONFIG"
 # Arbitrary; bounds what is read when the variable names a device or a log by mistake.
 FILE_MAX_BYTES: Final = 1 << 20
-
-# Kubernetes makes these up for every service of a namespace; ours may well be called "greenlane".
-_KUBERNETES: Final = re.compile(
-    r"GREENLANE_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-)
-
-Given = Iterable[tuple[str, object, str]]
-Declared = Mapping[str, Setting]
-# (table, key) -> "read FILE, line N", for messages.
-Where = Callable[[str, str], str]
-
-_LIST_THEM: Final = "`greenlane config` lists every setting"
-
-
-def from_flags(flags: Mapping[str, object], settings: Declared, lane_keys: Declared) -> Given:
-    """Flags and keyword arguments: typed or as text; None = not given."""
-    for name, value in flags.items():
-        if value is None:
-            continue
-        if name == "lanes":
-            yield name, _lanes(value, lane_keys, lambda table, key: "read the flags"), "flag lanes"
-            continue
-        setting = known(settings, str(name), value=value, attempted="read the flags", hint=_LIST_THEM)
-        attempted = f"read the flag {setting.flag}"
-        typed = parsed(setting, value) if isinstance(value, str) else value
-        yield setting.name, checked(setting, typed, attempted=attempted), f"flag {setting.flag}"
-
-
-def from_environment(environ: Mapping[str, str], settings: Declared) -> Given:
-    """Variables `GREENLANE_*`, all of which must be ours."""
-    by_variable = {setting.env: setting for setting in settings.values()}
-    short = [setting.env.removeprefix(PREFIX) for setting in settings.values()]
-    for variable, text in environ.items():
-        if not variable.startswith(PREFIX) or variable == FILE_VARIABLE or _KUBERNETES.fullmatch(variable):
-            continue
-        if variable not in by_variable:
-            # Compared without the prefix: sixteen common characters would make any two of them alike.
-            hint = nearest(variable.removeprefix(PREFIX), short).replace("'", f"'{PREFIX}", 1) or _LIST_THEM
-            raise SettingsError(variable, text, "a known name", hint, attempted="read the environment")
-        setting = by_variable[variable]
-        value = checked(setting, parsed(setting, text), attempted=f"read the environment variable {variable}")
-        yield setting.name, value, f"environment {variable}"
 
 
 def from_file(file: Path | None, environ: Mapping[str, str], settings: Declared, lane_keys: Declared) -> Given:
@@ -82,43 +39,18 @@ def from_file(file: Path | None, environ: Mapping[str, str], settings: Declared,
 
     for key, value in _toml(text, path).items():
         if key == "lanes":
-            yield key, _lanes(value, lane_keys, where), f"file {path}"
+            yield key, lanes_of(value, lane_keys, where), f"file {path}"
             continue
         attempted = where("", key)
         if isinstance(value, dict) and key not in settings:
             _refuse_table(key, attempted)
-        setting = known(settings, key, value=value, attempted=attempted, hint=_LIST_THEM)
+        setting = known(settings, key, value=value, attempted=attempted, hint=LIST_THEM)
         yield setting.name, checked(setting, value, attempted=attempted), f"file {path}"
 
 
 def _refuse_table(key: str, attempted: str) -> None:
     hint = nearest(key, ["lanes"]) or "move its keys to the top of the file, before any table"
     raise SettingsError(f"[{key}]", key, "no table but [lanes.NAME]", hint, attempted=attempted)
-
-
-def _lanes(value: object, lane_keys: Declared, where: Where) -> dict[str, dict[str, object]]:
-    example = 'and match = ["/path*"] below it'
-    if not isinstance(value, Mapping):
-        hint = f"write [lanes.fast] {example}"
-        raise SettingsError("lanes", value, "tables [lanes.NAME]", hint, attempted=where("", "lanes"))
-    lanes: dict[str, dict[str, object]] = {}
-    for name, table in value.items():
-        lane = f"lanes.{name}"
-        if not isinstance(table, Mapping):
-            hint = f"write [{lane}] {example}"
-            raise SettingsError(lane, table, "a table", hint, attempted=where("lanes", str(name)))
-        lanes[str(name)] = _lane(lane, table, lane_keys, where)
-    return lanes
-
-
-def _lane(lane: str, table: Mapping[object, object], lane_keys: Declared, where: Where) -> dict[str, object]:
-    keys = {}
-    hint = f"a lane has {', '.join(lane_keys)}"
-    for key, value in table.items():
-        attempted = where(lane, str(key))
-        setting = known(lane_keys, str(key), value=value, attempted=attempted, hint=hint, prefix=lane + ".")
-        keys[setting.name] = checked(setting, value, attempted=attempted, name=f"{lane}.{setting.name}")
-    return keys
 
 
 def _text(name: str, *, must_exist: bool) -> str | None:

@@ -1,0 +1,86 @@
+"""A lane as the settings have it: which jobs are its own, and their common rule."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from greenlane.errors import SettingsError
+from greenlane.setting import Setting, checked, declarations, declare
+from greenlane.settings.declared.patterns import GLOB, LANE_NAME
+
+__all__ = ["APART", "LANE_KEYS", "Lane"]
+
+#: The lane that `auto_lane` fills; `[lanes.apart]` may say more of it.
+APART: Final = "apart"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Jobs with a common rule, from a `[lanes.NAME]` table. The first lane that matches a job is its lane."""
+
+    name: str
+    match: tuple[str, ...] = declare(
+        (), "Globs (`*`, `?`, `[ab]`; case counts) on the route as the framework names it, or on the path.",
+        pattern=GLOB, reason="A lane has no sensible default members: it must be given.",
+    )  # fmt: skip
+    weight: str = declare(
+        "auto", "Pins every phase of the lane's jobs; `auto` = as learned.",
+        choices=("heavy", "light", "auto"), reason="What is measured follows the code; a pin does not.",
+    )  # fmt: skip
+    deadline_ms: float = declare(
+        0.0, "Deadline from arrival, where the request brings none (a sooner one of its own holds); 0 = none.",
+        unit="ms", low=0, high=3_600_000, reason="Only the service's owner knows what its callers wait for.",
+    )  # fmt: skip
+    mode: str = declare(
+        "", "Mode of the lane's jobs; '' = that of the service.",
+        choices=("", "on", "observe", "off"), reason="One mode for all until somebody wants otherwise.",
+    )  # fmt: skip
+    limit: int = declare(
+        0, "Jobs of the lane in progress per process, over which requests are refused with 503; 0 = none.",
+        low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
+    )  # fmt: skip
+    headers: Mapping[str, str] = declare(
+        {}, "Request headers that must match as well: NAME = glob. Only `greenlane serve` sees them.",
+        pattern=GLOB, reason="Most lanes are told by their path.",
+    )  # fmt: skip
+    kind: str = declare(
+        "soft", "Under `greenlane serve`: `soft` = the lane may use every shared worker; `hard` = only its own ones.",
+        choices=("soft", "hard"), reason="A worker of its own stands idle whenever the lane does.",
+    )  # fmt: skip
+    processes: int = declare(
+        0, "Workers out of `workers` that `greenlane serve` keeps from other lanes; 0 = none.",
+        low=0, high=1024, reason="What is kept from others is lost to them while the lane is idle.",
+    )  # fmt: skip
+    priority: int = declare(
+        0, "Who waits in the queue of `greenlane serve` goes before those of lower priority.",
+        low=-1000, high=1000, reason="First come first served, until somebody knows better.",
+    )  # fmt: skip
+    at_once: int = declare(
+        0, "Requests of the lane in progress over all workers of `greenlane serve`; others wait. 0 = no such bound.",
+        low=0, high=1_000_000, reason="Only somebody who knows the lane can say what it may take at most.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        lane = f"lanes.{self.name}"
+        if not isinstance(self.name, str) or not re.fullmatch(LANE_NAME[0], self.name):
+            raise SettingsError(lane, self.name, "a name of " + LANE_NAME[1], "rename the lane")
+        for key in LANE_KEYS.values():
+            value = checked(key, getattr(self, key.name), name=f"{lane}.{key.name}")
+            object.__setattr__(self, key.name, value)
+        if not self.match:
+            hint = f'add match = ["/path*"] to [{lane}]'
+            raise SettingsError(f"{lane}.match", [], "at least one glob", hint)
+
+    def matches(self, route: str, path: str) -> bool:
+        """Whether a job of this route ("GET /bikes/<id>"; "" = not resolved) or raw path belongs to the lane."""
+        if self.headers:
+            return False  # the front's to judge: nobody tells a process what the headers were
+        return any(fnmatch.fnmatchcase(route, glob) or fnmatch.fnmatchcase(path, glob) for glob in self.match)
+
+
+# By name, in the order of the documentation.
+LANE_KEYS: Final[Mapping[str, Setting]] = declarations(Lane)
