@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "errors",
         "metrics",
         "shape",
+        "diverted",
         "enqueued",
         "fork_warning",
         "real",

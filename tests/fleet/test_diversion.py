@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from greenlane.diverted import Diverted
 from greenlane.errors import ControlError, FleetError, SettingsError
 from greenlane.fleet import diversion, whereabouts
-from greenlane.fleet.diversion import Diverted, change, keep, read
+from greenlane.fleet.diversion import change, keep, read
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.layout import layout_of
 from greenlane.settings import Settings
@@ -63,7 +64,7 @@ def test_a_change_names_no_version_again_and_0_takes_it_out(tmp_path: Path) -> N
     assert change(tmp_path, told, Diverted("/x", "", 0.2)).to == "next"
     assert change(tmp_path, told, Diverted("/x", "", 0)).to == "next"
     assert told.held == []
-    assert [(one.route, one.to, one.share_frac) for one in read(tmp_path)] == [("/x", "next", 0)]
+    assert [(one.flow, one.to, one.share_frac) for one in read(tmp_path)] == [("/x", "next", 0)]
     with pytest.raises(SettingsError, match="the version that the share goes to"):
         change(tmp_path, told, Diverted("/y", "", 0.2))
 
@@ -83,7 +84,7 @@ def test_a_version_that_is_no_more_is_forgotten(tmp_path: Path) -> None:
     change(tmp_path, told, Diverted("/x", "next", 0.1))
     change(tmp_path, told, Diverted("/y", "other", 1))
     keep(tmp_path, {"other"})
-    assert [one.route for one in read(tmp_path)] == ["/y"]
+    assert [one.flow for one in read(tmp_path)] == ["/y"]
     assert (tmp_path / diversion.MAP).read_text() == "^[^:]*:/y$ other:10000\n"
 
 

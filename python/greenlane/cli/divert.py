@@ -103,7 +103,7 @@ def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[l
 
 
 def _share_row(share: Share, effect_s: float | None) -> Row:
-    return {**share_row(share.flow, share, effect_s), "revision": share.revision}
+    return {**share_row(share, effect_s), "revision": share.revision}
 
 
 def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:

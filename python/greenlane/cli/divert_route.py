@@ -11,8 +11,9 @@ from typing import Final
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import settings_of
 from greenlane.cli.share_rows import COLUMNS, share_row, tables
+from greenlane.diverted import Diverted
 from greenlane.errors import FleetError
-from greenlane.fleet.diversion import Diverted, change, read
+from greenlane.fleet.diversion import change, read
 from greenlane.fleet.haproxy.runtime import Row as Counted
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.versions import group_of, version_of
@@ -41,14 +42,14 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     runtime = Runtime(folder / "runtime")
     groups = [row for row in runtime.rows(server="BACKEND") if row.backend.startswith(_GROUPS)]
     if arguments.status:
-        found = [one for one in read(folder) if arguments.route in ("", one.route)]
-        rows = [share_row(one.route, one, None) for one in found or [Diverted(arguments.route)]]
+        found = [one for one in read(folder) if arguments.route in ("", one.flow)]
+        rows = [share_row(one, None) for one in found or [Diverted(arguments.route)]]
     else:
         wanted = Diverted(arguments.route, arguments.to, parsed_share(arguments.share), _who(), time.time())
         _refuse_idle(wanted, runtime)
         began_s = time.monotonic()
         set_now = change(folder, runtime, wanted)
-        rows = [share_row(set_now.route, set_now, time.monotonic() - began_s)]
+        rows = [share_row(set_now, time.monotonic() - began_s)]
     rows += [_group_row(row, runtime) for row in groups]
     tables(rows, _COLUMNS, output, json=arguments.json)
     return 0

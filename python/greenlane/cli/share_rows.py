@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from greenlane.cli.output import Output, Row
+from greenlane.diverted import Diverted
 
 __all__ = ["COLUMNS", "share_row", "tables"]
 
@@ -14,23 +15,12 @@ __all__ = ["COLUMNS", "share_row", "tables"]
 COLUMNS: Final = ("flow", "to", "share_frac", "set_by", "set_at", "effect_s")
 
 
-class _Share(Protocol):
-    @property
-    def to(self) -> str: ...
-    @property
-    def share_frac(self) -> float: ...
-    @property
-    def set_by(self) -> str: ...
-    @property
-    def set_s(self) -> float: ...
-
-
-def share_row(flow: str, share: _Share, effect_s: float | None) -> dict[str, object]:
+def share_row(share: Diverted, effect_s: float | None) -> dict[str, object]:
     """The row of a share: what is set, by whom, and how long it took to be so; None = nothing was changed now."""
     set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(share.set_s)) if share.set_s else None
     return {
         "row": "share",
-        "flow": flow,
+        "flow": share.flow,
         "to": share.to or None,
         "share_frac": share.share_frac,
         "set_by": share.set_by or None,

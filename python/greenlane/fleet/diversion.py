@@ -12,15 +12,16 @@ import json
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
+from greenlane.diverted import Diverted
 from greenlane.errors import FleetError, SettingsError
 from greenlane.fleet.haproxy.runtime import Runtime
 from greenlane.fleet.match import parse
 
-__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
+__all__ = ["MAP", "WHOLE", "change", "keep", "lay", "read"]
 
 #: The front's file.
 MAP: Final = "diverted.map"
@@ -28,22 +29,6 @@ MAP: Final = "diverted.map"
 WHOLE: Final = 10_000
 _FILE: Final = "diverted.json"
 _ATTEMPT: Final = "divert a route"
-
-
-@dataclass(frozen=True)
-class Diverted:
-    """How much of a route goes elsewhere, and who said so."""
-
-    # As a lane's `match`: "/bikes/*", "GET /bikes/<id>".
-    route: str
-    # The version; "" = none was ever named.
-    to: str = ""
-    # 0 to 1.
-    share_frac: float = 0.0
-    # user@host; "" = nobody has set it.
-    set_by: str = ""
-    # Seconds since the epoch.
-    set_s: float = 0.0
 
 
 def lay(folder: Path) -> None:
@@ -70,7 +55,7 @@ def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
     """
     with _locked(folder):
         before = read(folder)
-        known = next((one for one in before if one.route == wanted.route), None)
+        known = next((one for one in before if one.flow == wanted.flow), None)
         if not wanted.to and known is not None:
             wanted = replace(wanted, to=known.to)
         if not wanted.to and wanted.share_frac:
@@ -105,12 +90,12 @@ def _lines(after: Sequence[Diverted]) -> list[str]:
 
 def _line(one: Diverted) -> str:
     """A key of the map is one word; what stands in a path and is none has no place in it."""
-    match = parse(one.route, setting="ROUTE")
+    match = parse(one.flow, setting="ROUTE")
     method = match.method_regex.removeprefix("^").removesuffix("$") or "[^:]*"
     key = f"^{method}:{match.path_regex.removeprefix('^')}".replace("\\ ", "\\x20").replace(" ", "\\x20")
     if not re.fullmatch(r"[!-~]+", key):
         rule = "a glob of printable ASCII"
-        raise SettingsError("ROUTE", one.route, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
+        raise SettingsError("ROUTE", one.flow, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
     return f"{key} {one.to}:{round(one.share_frac * WHOLE)}"
 
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from greenlane.diverted import Diverted
 from greenlane.errors import DiversionError
 
 __all__ = ["Share", "Unreadable", "checked_name", "decoded", "encoded", "parsed_share", "point"]
@@ -22,19 +23,9 @@ _POINTS: Final = 2**64
 
 
 @dataclass(frozen=True)
-class Share:
-    """How much of a flow is diverted, and who said so."""
+class Share(Diverted):
+    """How much of a queue's orders is diverted: `flow` is the queue that they came to so far, `to` the other one."""
 
-    #: The queue that the orders came to so far.
-    flow: str
-    #: The queue of the diverted ones; "" = none was ever named.
-    to: str = ""
-    #: 0 to 1.
-    share_frac: float = 0.0
-    #: user@host; "" = nobody has set it.
-    set_by: str = ""
-    #: Seconds since the epoch, by the clock of who set it.
-    set_s: float = 0.0
     #: Grows with each change: milliseconds since the epoch, or more; 0 = nobody has set it.
     revision: int = 0
 
