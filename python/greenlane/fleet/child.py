@@ -31,7 +31,13 @@ class Child:
     """A process that runs. `Children.reap` says when it has ended."""
 
     def __init__(
-        self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None, apart: bool = False
+        self,
+        command: Sequence[str],
+        *,
+        fds: Sequence[int] = (),
+        cwd: str | None = None,
+        apart: bool = False,
+        err: int | None = None,
     ) -> None:
         """Start `command` with our environment, stdout, stderr and the descriptors `fds` under the same numbers.
 
@@ -40,12 +46,14 @@ class Child:
             fds: descriptors.
             cwd: its directory; None = ours.
             apart: pipes that are our stdout and stderr are opened anew, see `log_pipe`.
+            err: its stderr; None = ours.
 
         Raises:
             OSError: it cannot be started.
         """
         with contextlib.ExitStack() as stack:
-            out, err = (stack.enter_context(opened_anew(fd)) if apart else None for fd in (1, 2))
+            out, theirs = (stack.enter_context(opened_anew(fd)) if apart else None for fd in (1, 2))
+            err = theirs if err is None else err
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=fds,
                 preexec_fn=die_with_parent, process_group=0, cwd=cwd,
@@ -70,10 +78,16 @@ class Children:
         self._running: dict[int, Child] = {}
 
     def start(
-        self, command: Sequence[str], *, fds: Sequence[int] = (), cwd: str | None = None, apart: bool = False
+        self,
+        command: Sequence[str],
+        *,
+        fds: Sequence[int] = (),
+        cwd: str | None = None,
+        apart: bool = False,
+        err: int | None = None,
     ) -> Child:
         """Start one; see `Child`."""
-        child = Child(command, fds=fds, cwd=cwd, apart=apart)
+        child = Child(command, fds=fds, cwd=cwd, apart=apart, err=err)
         self._running[child.pid] = child
         return child
 

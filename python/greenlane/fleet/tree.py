@@ -1,7 +1,8 @@
 """The parent of `greenlane serve`: listening sockets, HAProxy, groups of workers; signals, deaths, replacement.
 
-One thread and one loop: it waits for signals and for workers that say `ready`, and looks by the clock only while
-somebody leaves, a pause after a death runs, or a round is due. Nothing of a request passes through it.
+One thread and one loop: it waits for signals, for workers that say `ready` and for what the front says, and looks by
+the clock only while somebody leaves, a pause after a death runs, or a round is due. Nothing of a request passes through
+it.
 
     TERM, INT   listen no longer, end what is in progress, then end; a second one ends at once
     HUP         read the settings again; replace every worker one by one, or all at once by another line-up
@@ -32,6 +33,7 @@ from greenlane.fleet.group import Group, Slot, State, ending
 from greenlane.fleet.haproxy import found
 from greenlane.fleet.haproxy.configuration import configuration
 from greenlane.fleet.haproxy.front import Front
+from greenlane.fleet.haproxy.said import Said
 from greenlane.fleet.hung import Hung
 from greenlane.fleet.layout import Layout, layout_of
 from greenlane.fleet.lineup import Lineup, addresses_of
@@ -109,7 +111,10 @@ class Tree:
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
-            self.front = Front(self._program, self.folder, self._children.start)
+            self._said = Said()
+            stack.callback(self._said.close)
+            self._selector.register(self._said.fd, selectors.EVENT_READ)
+            self.front = Front(self._program, self.folder, self._children.start, self._said.write_fd)
             self._doorkeeper = Doorkeeper(self.front, self.say, self._reap)
             stack.callback(self._kill_all)
             self._succession.begin(self._made(self.settings, self.layout, self.places, listeners), 0.0)
@@ -152,7 +157,9 @@ class Tree:
 
     def _wait(self) -> None:
         for key, _ in self._selector.select(self._pause_s()):
-            if key.fd != self._signals.fd and (pid := self._staff.hear(key.fd)):
+            if key.fd == self._said.fd:
+                self._said.pass_on()
+            elif key.fd != self._signals.fd and (pid := self._staff.hear(key.fd)):
                 for group in self._all_groups():
                     group.ready(pid, time.monotonic())
         taken = self._signals.taken()

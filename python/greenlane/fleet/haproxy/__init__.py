@@ -13,4 +13,5 @@ found           where it is, its version, how to install it
 assigned        which lane a route has, changed live
 runtime         its runtime socket
 front           its process
+said            what it says on stderr
 """

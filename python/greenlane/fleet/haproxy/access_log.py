@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from greenlane.fleet.haproxy.words import word
 from greenlane.fleet.trust import Trust
 
-__all__ = ["lines", "target_lines"]
+__all__ = ["lines", "on_stderr", "target_lines"]
 
 # HAProxy cuts a longer line off; a target and two headers fit.
 _LINE_BYTES: Final = 16_384
@@ -58,6 +59,11 @@ def target_lines(trust: Trust, condition: str) -> Iterator[str]:
     """Of the public frontend: the target of what is answered before the other lines."""
     if trust.access_log:
         yield f"http-request set-var(txn.target) pathq if {condition}"
+
+
+def on_stderr(text: str) -> bool:
+    """Whether this configuration writes a line for each request to stderr."""
+    return re.search(r"^\s*log stderr ", text, re.MULTILINE) is not None
 
 
 def _id(trust: Trust) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from greenlane.errors import FrontError
 from greenlane.fleet.child import Child
-from greenlane.fleet.haproxy import assigned, found, sockets
+from greenlane.fleet.haproxy import access_log, assigned, found, sockets
 from greenlane.fleet.haproxy.runtime import Runtime
 
 __all__ = ["Front"]
@@ -22,12 +22,14 @@ class Front:
         program: from `found.found`.
         folder: where its configuration and sockets are.
         start: makes a child of the tree.
+        err: its stderr, where it writes no access log there; None = ours.
     """
 
-    def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child) -> None:
+    def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child, err: int | None = None) -> None:
         self.program = program
         self.version = found.shown(found.version(program))
         self._start = start
+        self._err = err
         self._file = folder / "haproxy.cfg"
         (folder / assigned.FILE).touch()
         self.runtime = Runtime(folder / "runtime")
@@ -61,7 +63,8 @@ class Front:
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
-        self.child = self._start(command, fds=fds, apart=True)
+        err = None if access_log.on_stderr(text) else self._err
+        self.child = self._start(command, fds=fds, apart=True, err=err)
         self.runtime.twins = sockets.twins(text)
 
     def died(self, pid: int, code: int) -> bool:
