@@ -218,6 +218,7 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
+    """Measure, and print the table or the JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="rounds of all contenders and payloads (default 20)")
     parser.add_argument("--uvloop", action="store_true", help="on uvloop instead of asyncio's own loop")
