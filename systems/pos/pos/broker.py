@@ -15,24 +15,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from greenlane.errors import PlatformError
+from greenlane.lab.rabbitmq import DEBIAN, READY, Node
 
 from .children import Process, StartFailed, free_port
 
-# disk_free_limit: its default (50 MB free) would block publishers on a small disk without a word.
-_CONFIGURATION: Final = """\
-listeners.tcp.1 = 127.0.0.1:{port}
-num_acceptors.tcp = 2
-log.console = true
-log.console.level = info
-log.file = false
-disk_free_limit.absolute = 1MB
-vm_memory_high_watermark.absolute = 1GB
-"""
-# Two schedulers that do not spin: the broker shall not take what is measured beside it.
-_NODE: Final = "-noinput -start_epmd false +S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
-#: Where Debian's package has the scripts that do as they are told.
-DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
-_READY: Final = "Server startup complete"
 # What it writes before any order, some 5 MB, and the orders of a run.
 _ROOM_MB: Final = 50
 # A free port may be another program's before it is ours.
@@ -52,20 +38,24 @@ class RabbitMQ:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self.port = free_port()
-        self._node_port = free_port()
-        self._mapper_port = free_port()
+        self._ports = free_port(), free_port()
         self._mapper: Process | None = None
-        self._node: Process | None = None
+        self._process: Process | None = None
+
+    @property
+    def node(self) -> Node:
+        """Its files, ports and environment, as they are now."""
+        return Node(self.folder, self.port, *self._ports)
 
     @property
     def url(self) -> str:
         """Its default virtual host."""
-        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
+        return self.node.url
 
     @property
     def pid(self) -> int:
         """The node's process id; 0 when it was not started."""
-        return self._node.pid if self._node else 0
+        return self._process.pid if self._process else 0
 
     def __enter__(self) -> Self:
         try:
@@ -91,17 +81,16 @@ class RabbitMQ:
             raise PlatformError("start RabbitMQ", name="free_mb", value=round(free_mb, 1),
                                 rule=f"{_ROOM_MB} or more for its queues in {self.folder}",
                                 hint="make room there, or set TMPDIR to another folder")  # fmt: skip
-        (self.folder / "rabbitmq.conf").write_text(_CONFIGURATION.format(port=self.port))
-        (self.folder / "rabbitmq-env.conf").touch()
-        (self.folder / "plugins").write_text("[].\n")
+        node = self.node
+        node.write()
         if self._mapper is None:
-            command = [mapper, "-port", str(self._mapper_port)]
-            self._mapper = Process(command, self.folder / "mapper.log", self._environment())
-            self._mapper.wait_for_port(self._mapper_port)
+            command = [mapper, "-port", str(node.mapper_port)]
+            self._mapper = Process(command, self.folder / "mapper.log", node.environment())
+            self._mapper.wait_for_port(node.mapper_port)
         # Its readiness is read from the log: an earlier start's would be believed.
         log = self.folder / "node.log"
         log.unlink(missing_ok=True)
-        self._node = Process([script], log, self._environment(), self.folder)
+        self._process = Process([script], log, node.environment(), self.folder)
 
     def wait_ready(self) -> None:
         """Blocks until it has started.
@@ -111,7 +100,7 @@ class RabbitMQ:
         """
         node = self._running()
         try:
-            node.wait_until(lambda: _READY in node.log.read_text(errors="replace"), "the broker to be ready")
+            node.wait_until(lambda: READY in node.log.read_text(errors="replace"), "the broker to be ready")
         except StartFailed:
             why = _why(node.log.read_text(errors="replace")) or node.said()
             raise StartFailed(f"start RabbitMQ: it ended, expected it to be ready; it said:\n{why}") from None
@@ -129,14 +118,14 @@ class RabbitMQ:
                 if not left:
                     raise
                 self.end()
-                self.port, self._node_port, self._mapper_port = free_port(), free_port(), free_port()
+                self.port, self._ports = free_port(), (free_port(), free_port())
                 self.start()
 
     def queues(self) -> list[str]:
         """The names of all queues. Costs a second of CPU: Erlang starts for it."""
-        command = [_installed("rabbitmqctl"), "list_queues", "--quiet", "--no-table-headers", "name"]
+        command = [program("rabbitmqctl"), "list_queues", "--quiet", "--no-table-headers", "name"]
         asked = subprocess.run(
-            command, env={**os.environ, **self._environment()}, cwd=self.folder, timeout=60, check=True,
+            command, env={**os.environ, **self.node.environment()}, cwd=self.folder, timeout=60, check=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         return asked.stdout.split()
@@ -151,36 +140,15 @@ class RabbitMQ:
 
     def end(self, grace_s: float = _END_S) -> None:
         """It ends, then its port mapper. Idempotent. After `grace_s` it is killed: its queues may lack something."""
-        if self._node is not None:
-            self._node.end(grace_s)
+        if self._process is not None:
+            self._process.end(grace_s)
         if self._mapper is not None:
             self._mapper.end()
             self._mapper = None
 
     def _running(self) -> Process:
-        assert self._node is not None, "start the broker first"
-        return self._node
-
-    def _environment(self) -> dict[str, str]:
-        folder = str(self.folder)
-        return {
-            "HOME": folder,  # the cookie by which nodes trust each other
-            "ERL_EPMD_PORT": str(self._mapper_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            # The same at each start, whatever its ports are: its queues are found by it.
-            "RABBITMQ_NODENAME": "pos@localhost",
-            "RABBITMQ_DIST_PORT": str(self._node_port),
-            "RABBITMQ_MNESIA_BASE": f"{folder}/queues",
-            "RABBITMQ_LOG_BASE": f"{folder}/log",
-            "RABBITMQ_CONF_ENV_FILE": f"{folder}/rabbitmq-env.conf",
-            "RABBITMQ_CONFIG_FILE": f"{folder}/rabbitmq.conf",
-            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{folder}/plugins",
-            "RABBITMQ_PID_FILE": f"{folder}/pid",
-            # The script becomes the node instead of waiting for it: the process that we started is the node.
-            "RABBITMQ_ALLOW_INPUT": "1",
-            "RABBITMQ_SERVER_START_ARGS": _NODE,
-            "LANG": os.environ.get("LANG", "C.UTF-8"),
-        }
+        assert self._process is not None, "start the broker first"
+        return self._process
 
 
 def _why(log: str) -> str:
@@ -195,17 +163,22 @@ def installed() -> tuple[str, str]:
     Raises:
         PlatformError: one of them is not there.
     """
-    return _installed("rabbitmq-server"), _installed("epmd")
+    return program("rabbitmq-server"), program("epmd")
 
 
-def _installed(program: str) -> str:
+def program(name: str) -> str:
+    """The path of one of RabbitMQ's or Erlang's programs.
+
+    Raises:
+        PlatformError: it is not there.
+    """
     # Debian's own wrapper changes user and folder: the script below it does what it is told.
-    if program.startswith("rabbitmq"):
-        found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{program}"))
+    if name.startswith("rabbitmq"):
+        found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{name}"))
         if found:
             return str(found[-1])
-    path = shutil.which(program, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
+    path = shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
     if path is None:
-        raise PlatformError("start RabbitMQ", name=program, value=None, rule="it to be installed",
+        raise PlatformError("start RabbitMQ", name=name, value=None, rule="it to be installed",
                             hint="apt-get install rabbitmq-server")  # fmt: skip
     return path

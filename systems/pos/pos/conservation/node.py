@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from pos.broker import RabbitMQ
+from pos.broker import RabbitMQ, program
 from pos.children import StartFailed
 
 
@@ -72,17 +72,12 @@ class Node(RabbitMQ):
             raise StartFailed("read RabbitMQ's queues: it was killed and is not back after 60 s")
 
     def _ask(self, *question: str) -> str:
-        surroundings = {**os.environ, **self._environment()}
-        command = [
-            str(_rabbitmqctl()), "--quiet", "--no-table-headers", "-n", surroundings["RABBITMQ_NODENAME"], *question,
-        ]  # fmt: skip
+        surroundings = {**os.environ, **self.node.environment()}
+        name = surroundings["RABBITMQ_NODENAME"]
+        command = [program("rabbitmqctl"), "--quiet", "--no-table-headers", "-n", name, *question]
         done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise StartFailed(
                 f"ask RabbitMQ: exit status {done.returncode}, expected an answer; it said:\n{done.stderr}"
             )
         return done.stdout
-
-
-def _rabbitmqctl() -> Path:
-    return sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmqctl"))[-1]
