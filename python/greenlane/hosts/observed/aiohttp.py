@@ -6,9 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import bootstrap, deadline
 from greenlane._native import Recorder, Steps
-from greenlane.hosts.observed import front_clock
+from greenlane.hosts.observed.told import NAMES, arrival_and_due
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.routes import NO_ROUTE
@@ -17,10 +16,7 @@ from greenlane.shape import shape
 __all__ = ["install", "uninstall"]
 
 _FAILED: Final = 500
-_DEADLINES: Final = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
-_HEADERS: Final = tuple(
-    (name, "HTTP_" + name.upper().replace("-", "_")) for name in (*front_clock.NAMES, *bootstrap.DEADLINE_HEADERS)
-)
+_HEADERS: Final = tuple(NAMES.items())
 #: Messages of lost connections are never handled; more than these are forgotten. Arbitrary.
 _MOST_WAITING: Final = 4096
 
@@ -90,11 +86,7 @@ def _open(request: Any) -> int:
     told = {name: headers[header] for header, name in _HEADERS if header in headers}
     due_ns = 0
     if told:
-        front_ns = front_clock.environ_arrival_ns(told)
-        if front_ns:
-            arrival_ns, clock = front_ns, "header"
-        if arrival_ns:
-            due_ns = deadline.due_ns(told, _DEADLINES, arrival_ns)
+        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock))
     return _recorder.open(
         arrival_ns=arrival_ns, spawn_ns=Steps.born_ns(), deadline_ns=due_ns, clock=clock, host="aiohttp"
     )

@@ -13,9 +13,8 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from greenlane import bootstrap, deadline
 from greenlane._native import Recorder, Steps
-from greenlane.hosts.observed import front_clock
+from greenlane.hosts.observed.told import NAMES, arrival_and_due
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.routes import NO_ROUTE
 from greenlane.shape import shape
@@ -30,12 +29,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[Any]]
 
 _FAILED: Final = 500
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-_DEADLINES: Final = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
 #: Headers that are read: as ASGI writes them -> as WSGI does.
-_WANTED: Final = {
-    name.lower().encode("ascii"): "HTTP_" + name.upper().replace("-", "_")
-    for name in (*front_clock.NAMES, *bootstrap.DEADLINE_HEADERS)
-}
+_WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in NAMES.items()}
 
 _recorder: Final = Recorder()
 
@@ -77,11 +72,7 @@ def _open(host: str, arrival: tuple[int, str], scope: Scope) -> int:
     due_ns = 0
     told = {_WANTED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _WANTED}
     if told:
-        front_ns = front_clock.environ_arrival_ns(told)
-        if front_ns:
-            arrival_ns, clock = front_ns, "header"
-        if arrival_ns:
-            due_ns = deadline.due_ns(told, _DEADLINES, arrival_ns)
+        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock))
     born_ns = Steps.born_ns()
     if not arrival_ns and born_ns:
         arrival_ns, clock = born_ns, "spawn"
