@@ -13,6 +13,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.out_folder import made
 
 if TYPE_CHECKING:
     from greenlane.lab.accept.runner import Order, Outcome
@@ -58,7 +59,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         )
         return 0
     order = _order(arguments)
-    _make(arguments.out)
+    made(arguments.out, _ATTEMPT)
     minutes = runner.expected_s(order) / 60
     output.say(f"{len(order.servers)} servers, {order.workers} workers each: about {minutes:.0f} min")
     try:
@@ -92,14 +93,6 @@ def _chosen(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     if not names or set(names) - set(known):
         raise SettingsError(flag, text, f"some of {', '.join(known)}", "separate them by commas", attempted=_ATTEMPT)
     return names
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        rule = f"a folder that can be written ({error.strerror})"
-        raise SettingsError("--out", str(folder), rule, "give another folder", attempted=_ATTEMPT) from None
 
 
 def _show(outcome: Outcome, arguments: argparse.Namespace, output: Output) -> None:

@@ -10,6 +10,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.out_folder import made
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     chosen = _cells(arguments, preset, output)
     repetitions = _whole("--repetitions", _given(arguments.repetitions, "1"), 1, 100)
     seed = _whole("--seed", _given(arguments.seed, "1"), 0, 2**31)
-    _make(arguments.out)
+    if arguments.out is not None:
+        made(arguments.out, _ATTEMPT)
     every = cells.with_baselines(chosen)
     total = len(every) * repetitions
     output.say(f"{total} run{'s' * (total > 1)}, about {cells.expected_all_s(every, repetitions):.0f} s")
@@ -171,17 +173,6 @@ def _values() -> Values:
     from greenlane.lab.arguments import Values
 
     return Values(_ATTEMPT, _HINT)
-
-
-def _make(folder: Path | None) -> None:
-    """Before the runs: a folder that cannot be made must not cost a minute first."""
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        rule = f"a folder that can be written ({error.strerror})"
-        raise SettingsError("--out", str(folder), rule, "name another", attempted=_ATTEMPT) from None
 
 
 def _write(

@@ -12,6 +12,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.out_folder import made
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     loop, repetitions = _loop(arguments.loop), _whole("--repetitions", arguments.repetitions, 3, 1, 100)
     seed = _whole("--seed", arguments.seed, 1, 0, 2**31)
     every = _cells(arguments, loop, repetitions)
-    _make(arguments.out)
+    made(arguments.out, _ATTEMPT)
     for said in dict.fromkeys(f"{cell.contender.name}: {cell.missing}" for cell in every if cell.missing):
         output.say(f"skipped {said}")
     there = [cell for cell in every if not cell.missing]
@@ -146,15 +147,6 @@ def _number(flag: str, text: str | None, default: float, high: float) -> float:
     if 0 < value <= high:
         return value
     raise SettingsError(flag, text, f"a number above 0, up to {high:g}", _HINT, attempted=_ATTEMPT)
-
-
-def _make(folder: Path) -> None:
-    """Before the runs: a folder that cannot be made must not cost minutes first."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        rule = f"a folder that can be written ({error.strerror})"
-        raise SettingsError("--out", str(folder), rule, "name another", attempted=_ATTEMPT) from None
 
 
 def _report(arguments: argparse.Namespace, measured: Measured, told: Mapping[str, object], output: Output) -> None:

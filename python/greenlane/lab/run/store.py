@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab import samples
+from greenlane.lab.out_folder import trying
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.faults import Done
 from greenlane.lab.run.performed import Closed, Run
@@ -59,15 +60,12 @@ class Store:
         Raises:
             SettingsError: it cannot be written, or holds runs of another scenario, build or machine.
         """
-        try:
+        with trying(self._folder, ATTEMPTED):
             if fresh:
                 self._forget()
             (self._folder / _SAMPLES).mkdir(parents=True, exist_ok=True)
             self._resume()
             self._write()
-        except OSError as error:
-            raise SettingsError("--out", str(self._folder), f"a folder that can be written ({error.strerror})",
-                                "give another folder", attempted=ATTEMPTED) from None  # fmt: skip
         return len(self._state["done"])
 
     def samples_folder(self) -> Path:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import greenlane
 from feed.build import NATIVE, PACKAGE
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.errors import GreenlaneError
+from greenlane.lab.out_folder import trying
 
 from .options import ATTEMPTED
 
@@ -30,14 +31,11 @@ class Kept:
         self._folder = folder
         self._identity = json.loads(json.dumps(identity, default=str))
         self._parts: dict[str, Any] = {}
-        try:
+        with trying(folder, ATTEMPTED):
             folder.mkdir(parents=True, exist_ok=True)
             if not fresh:
                 self._parts = self._found()
             self._write(complete=False)
-        except OSError as error:
-            rule = f"a folder that can be written ({error.strerror})"
-            raise SettingsError("--out", str(folder), rule, "give another folder", attempted=ATTEMPTED) from None
 
     def __len__(self) -> int:
         return len(self._parts)

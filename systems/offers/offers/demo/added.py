@@ -22,6 +22,7 @@ from greenlane.lab import pairs
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.load.schedule import Schedule
+from greenlane.lab.out_folder import written
 from greenlane.lab.run.talk import Talk
 from greenlane.lab.samples import Samples
 from greenlane.lab.statistics import quantile
@@ -34,7 +35,7 @@ from offers.table import Region, Table
 from offers.upstreams.law import latency_ms
 
 from .options import ATTEMPTED, Options
-from .run import in_turns, written
+from .run import in_turns
 from .warm import asked_before
 
 __all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from greenlane.lab.out_folder import written
 from greenlane.lab.run.talk import Talk
 from pos.contenders import CONTENDERS
 from pos.merchants.names import SLOW
@@ -92,15 +93,6 @@ def _said(found: Json) -> str:
 
 def _keep(folder: Path, runs: dict[str, dict[str, list[Json]]]) -> None:
     written(folder / "run.json", json.dumps(runs))
-
-
-def written(path: Path, text: str) -> None:
-    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
 
 
 def slots(name: str) -> int:
