@@ -78,9 +78,10 @@ OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
 MEASURING = ("advice", "conservation", "demo", "ladder", "reasoning", "slow_offer")
 # Modules that start what a system consists of, as the lab starts its own, or say what it is asked; none of its services
 # loads them.
-STARTING = tuple(f"offers/offers/{name}.py" for name in ("children", "load", "mix", "twin")) + (
+STARTING = tuple(f"offers/offers/{name}.py" for name in ("children", "load", "mix", "site", "twin")) + (
     "pos/pos/broker.py",
     "pos/pos/children.py",
+    "pos/pos/site.py",
 )
 
 # The only distributions that a middleware may bring into somebody's service.

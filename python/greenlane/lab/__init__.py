@@ -1,6 +1,7 @@
 """The lab: how a service behaves as its work and its concurrency grow, measured (`greenlane lab`).
 
 processes     children on loopback: started, watched through /proc, ended
+block         something of several parts that runs while a with-block does
 interruption  Ctrl-C and SIGTERM end a run alike
 environment   the machine and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)

@@ -26,10 +26,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.block import Block
 
 from . import table
 from .build import program
@@ -112,7 +112,7 @@ class Offerservice:
         asked(f"{self.url}/pricing", pricing.urls())
 
 
-class Site:
+class Site(Block):
     """What all contenders share: a folder, the table, calibrated work, upstreams.
 
     Args:
@@ -140,20 +140,8 @@ class Site:
         self._upstreams: dict[str, Process] = {}
         self._started: list[Pricing | Offerservice] = []
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
-
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Starts what all need. Blocks until it answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._say("building what is in Go …")
         program("upstream")

@@ -12,9 +12,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from greenlane.errors import PlatformError
+from greenlane.lab.block import Block
 from greenlane.lab.rabbitmq import DEBIAN, READY, Node
 
 from .children import Process, StartFailed, free_port
@@ -28,7 +29,7 @@ _REASON: Final = re.compile(r"BOOT FAILED\s*\n(?:.*\n){0,12}")
 _END_S: Final = 10.0
 
 
-class RabbitMQ:
+class RabbitMQ(Block):
     """A broker with the user guest; ready some 5 s after its start. It keeps its queues over a crash.
 
     Args:
@@ -57,17 +58,10 @@ class RabbitMQ:
         """The node's process id; 0 when it was not started."""
         return self._process.pid if self._process else 0
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-            self.wait_started()
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.end()
+    def begin(self) -> None:
+        """Starts it. Blocks until it is ready."""
+        self.start()
+        self.wait_started()
 
     def start(self) -> None:
         """Starts it, or starts it again on the same port with the queues that it had. Does not wait.

@@ -22,12 +22,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.lab.block import Block
 
 from .backend.demand import MOST_PER_S
 from .broker import RabbitMQ
@@ -70,7 +70,7 @@ class Plan:
     diverts: bool = False
 
 
-class Site:
+class Site(Block):
     """The running parts.
 
     Args:
@@ -90,20 +90,8 @@ class Site:
         self._backend: Process | None = None
         self._app: Celery | None = None
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
-
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Starts what all need. Blocks until it answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.broker.start()
         for name in self._plan.merchants:

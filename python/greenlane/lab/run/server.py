@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final
 
 from greenlane.errors import HostError
 from greenlane.lab import processes
+from greenlane.lab.block import Block
 from greenlane.lab.processes import Child
 from greenlane.lab.run.address import UNIX, port_of, wait_ready
 from greenlane.lab.run.site import Site, child_environment
@@ -53,7 +53,7 @@ class Process:
         self.child.end()
 
 
-class Server:
+class Server(Block):
     """All services of one contender that are not shared: a context manager that starts and ends them.
 
     Args:
@@ -75,20 +75,14 @@ class Server:
         self._processes: list[Process] = []
         self._apart: Process | None = None
 
-    def __enter__(self) -> Server:
-        try:
-            self.launch()
-            self.wait_ready()
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
+    def __exit__(self, *problem: object) -> None:
+        super().__exit__(*problem)
         self._log.close()
+
+    def begin(self) -> None:
+        """Starts them, and waits until all can serve."""
+        self.launch()
+        self.wait_ready()
 
     def launch(self) -> None:
         """Starts its processes and does not wait for them: several contenders may import at the same time."""
@@ -111,8 +105,7 @@ class Server:
     def restart(self) -> None:
         """Ends it and starts it anew, on other ports."""
         self.end()
-        self.launch()
-        self.wait_ready()
+        self.begin()
 
     def address(self, endpoint: str) -> str:
         """Where this class is served."""
