@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Final, Protocol, TextIO
 
-__all__ = ["CLEAR", "LiveTalk", "Talk"]
+__all__ = ["CLEAR", "LiveTalk", "Talk", "give"]
 
 #: Takes a terminal's line away.
 CLEAR: Final = "\r\x1b[K"
@@ -55,3 +57,20 @@ class LiveTalk:
             self._talk.write(f"{CLEAR}  {text}" if text else CLEAR)
             self._talk.flush()
             self._open = bool(text)
+
+
+def give(document: Mapping[str, object] | None, text: str, talk: Talk, out: TextIO) -> None:
+    """Give what was found to `out`: one JSON object, and the text as talk; without an object the text.
+
+    Args:
+        document: the object, where one was asked for.
+        text: the same for people.
+        talk: hears of it.
+        out: stdout.
+    """
+    if document is not None:
+        talk.say(text)
+        out.write(json.dumps(document) + "\n")
+    else:
+        talk.progress("")
+        out.write(f"{text}\n")

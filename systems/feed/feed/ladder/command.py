@@ -20,7 +20,7 @@ from feed.program import code, told
 from greenlane.errors import PlatformError
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
-from greenlane.lab.run.talk import LiveTalk
+from greenlane.lab.run.talk import LiveTalk, give
 
 from . import tables
 from .article import steps_of
@@ -90,12 +90,7 @@ def _report(
     path = options.out / "rows.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = tables.shown(result, rows, verdicts, steps)
-    if options.json:
-        talk.say(text)
-        out.write(json.dumps(document) + "\n")
-    else:
-        talk.progress("")
-        out.write(f"{text}\n")
+    give(document if options.json else None, text, talk, out)
     for remark in _remarks(result, rows):
         talk.say(remark)
     talk.say(f"rows {path}, every request {options.out / 'run.json'}")

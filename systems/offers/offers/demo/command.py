@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
 from greenlane.lab.out_folder import trying, written
-from greenlane.lab.run.talk import LiveTalk
+from greenlane.lab.run.talk import LiveTalk, give
 from offers.table import read
 
 from . import added, tables
@@ -69,14 +69,9 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))
     text = tables.shown(rows, verdicts)
-    if options.json:
-        talk.say(text)
-        out.write(json.dumps(document) + "\n")
-    else:
-        talk.progress("")
-        out.write(f"{text}\n")
-        if told := tables.sentence(rows):
-            out.write(f"\n{told}\n")
+    give(document if options.json else None, text, talk, out)
+    if not options.json and (told := tables.sentence(rows)):
+        out.write(f"\n{told}\n")
     for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
         talk.say(warning)
     if verdicts and options.repetitions == 1:

@@ -16,7 +16,7 @@ from typing import Final, TextIO
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
 from greenlane.lab.out_folder import trying, written
-from greenlane.lab.run.talk import LiveTalk
+from greenlane.lab.run.talk import LiveTalk, give
 
 from . import tables
 from .options import ATTEMPTED, Options, parse
@@ -68,12 +68,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))
     text = tables.shown(rows, verdicts)
-    if options.json:
-        talk.say(text)
-        out.write(json.dumps(document) + "\n")
-    else:
-        talk.progress("")
-        out.write(f"{text}\n")
+    give(document if options.json else None, text, talk, out)
     for row in rows:
         if row.get("publish_lag_ms", 0) > _LAG_MS and row["merchant_class"] == "healthy":
             talk.say(f"{row['contender']}: orders were published up to {row['publish_lag_ms']:.0f} ms late: "
