@@ -151,6 +151,18 @@ def test_the_verdicts_of_offers_become_claims_of_their_block() -> None:
     assert (claim.block, claim.holds, claim.measured, claim.low, claim.high) == ("offers", False, 4.0, 4.0, 4.0)
 
 
+@pytest.mark.parametrize(("relation", "measured"), [(">=", math.nan), ("<=", math.nan), ("<=", math.inf)])
+def test_what_is_not_known_proves_nothing(relation: str, measured: float) -> None:
+    nothing = Verdict("offers' p99 ÷ p95", measured, math.nan, math.nan, relation, 2.0)
+    (claim,) = offers.claims([nothing.row()])
+    assert (claim.holds, claim.verdict) == (False, "FAILS")
+
+
+def test_what_is_beyond_every_number_is_more_than_any() -> None:
+    (claim,) = pos.claims([Verdict("times", math.inf, math.nan, math.nan, ">=", 16).row()])
+    assert claim.holds and claim_line(claim)
+
+
 def test_the_verdicts_of_pos_become_claims_and_what_never_came_fails() -> None:
     ratio = Verdict("times", 17.5, 16.4, 18.6, ">=", 16, "226 and 12.9 a second").row()
     never = Verdict("p95", math.inf, math.nan, math.nan, "<=", 360, "some never came", " ms").row()
