@@ -29,6 +29,8 @@ from .verdicts import verdicts_of
 __all__ = ["SCHEMA", "main"]
 
 SCHEMA: Final = "greenlane.demo-offers/1"
+#: Rows of riders' offers: where one has none but errors, the run has failed.
+_OFFERED: Final = ("offers", added.ENDPOINT)
 _PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aiohttp")
 
 
@@ -85,7 +87,7 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     if verdicts and options.repetitions == 1:
         talk.say("one run each: with --repetitions 3 verdicts have intervals")
     talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
-    return 0
+    return 0 if all(row["samples"] > row["errors"] + row["lost"] for row in rows if row["endpoint"] in _OFFERED) else 1
 
 
 def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -95,7 +97,8 @@ def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequen
             **about(_PACKAGES),
             "options": {**asdict(options), "out": str(options.out)},
             "cpu_ms_per_job_of": "pricingservice with all its processes, not offerservice and upstreams",
-            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send",
+            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send; "
+            "polls: the instant at which they are due",
             "flicker": "changes of offered modes between a rider's successive polls (every 2 s), per rider-minute",
             "wasted_cpu": "offers whose upstream calls were made and that no rider saw, at the CPU of an offer alone",
         },
