@@ -107,14 +107,16 @@ def turn(
     """
     talk.progress(f"{contender} in {region}: starting")
     pricing = site.pricing(contender)
-    offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
+    parts: list[Pricing | Offerservice] = [pricing]
     try:
+        offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
+        parts.insert(0, offers)
         alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
         if seconds >= _FROM_S:
             asked_before(site.table, site.table.regions[region], pricing)
         return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:
-        site.stop(offers, pricing)
+        site.stop(*parts)
 
 
 def _under_load(

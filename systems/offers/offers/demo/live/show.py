@@ -149,8 +149,8 @@ class Show:
                 self._series[service.name].switched()
                 self._marks.append(Mark(time.monotonic() - self._began_s, region, fix))
             self.state = ""
-        except GreenlaneError as error:
-            self.state = f"{fix} did not start; nothing has changed"
+        except (GreenlaneError, OSError) as error:
+            self.state = f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started"
             self._say(str(error))
 
     def since(self, number: int) -> dict[str, Any]:
