@@ -23,7 +23,7 @@ from tests.servers import Browser, Page
 from tests.servers.fixtures import browser
 
 __all__ = ["browser"]
-pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no go")]
+pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go")]
 PROGRAM = [str(Path(sys.executable).with_name("greenlane")), "demo", "offers"]
 ENV = found_by(ROOT)
 #: What every row has, whoever reads it.
