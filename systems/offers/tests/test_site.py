@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import sys
@@ -13,6 +14,7 @@ from offers import site, table
 from offers.children import StartFailed, descendants
 from offers.contenders import APART, CONTENDERS, Contender, Place
 from offers.demo.command import main as demo
+from offers.demo.live.show import Show
 from offers.site import Pricing, Site
 
 #: A server that is well.
@@ -62,6 +64,34 @@ def test_of_a_service_of_which_a_part_does_not_come_up_nothing_is_left(
         here.pricing("broken")
     assert set(descendants(os.getpid())) == before
     here.end()
+
+
+@pytest.mark.slow
+def test_a_fix_that_does_not_start_leaves_the_old_one_and_the_buttons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        site, "CONTENDERS", {"greenlane": Contender("greenlane", lambda _: [sys.executable, "-c", "1"])}
+    )
+    heard: list[str] = []
+    here = Site(tmp_path, iterations={"python": {}, "go": {}})
+    show = Show(here, ("hills", "north"), "hills", "permits", heard.append)
+    old = Pricing(CONTENDERS["gevent"], (), (), tmp_path)
+    for service in show.services.values():
+        service.pricing = old
+
+    async def switched() -> bool:
+        begun = show.switch("permits")
+        assert not show.switch("lane") and show.since(0)["is_switching"]
+        while show.since(0)["is_switching"]:
+            await asyncio.sleep(0.005)
+        return begun
+
+    assert asyncio.run(switched())
+    assert show.since(0)["state"] == "hills goes on with gevent: greenlane could not be started"
+    assert "exit status 0, expected an answer" in heard[-1]
+    assert show.services["changing/hills"].pricing is old and not show.since(0)["marks"]
+    show.close()
 
 
 def test_stock_and_permits_differ_by_the_worker_class_and_its_threads_alone(tmp_path: Path) -> None:
