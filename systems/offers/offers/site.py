@@ -36,7 +36,7 @@ from .build import program
 from .children import ROOT, Process, StartFailed, found_by, free_port
 from .contenders import APART, CONTENDERS, Contender, Place
 
-__all__ = ["Iterations", "Offerservice", "Pricing", "Site"]
+__all__ = ["Iterations", "Offerservice", "Pricing", "Site", "healthy"]
 
 #: Kind of work -> iterations in a millisecond of CPU.
 Iterations = Mapping[str, float]

@@ -23,10 +23,12 @@ from greenlane.lab import pairs
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.load.schedule import Schedule
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
 from greenlane.lab.samples import UNANSWERED, Samples
 from greenlane.lab.statistics import quantile
 from greenlane.lab.verdict import Verdict
+from greenlane.lab.written import written
 from greenlane.page.quantities import milliseconds
 from offers.children import core_wait_ns, cpu_ns
 from offers.load import Load, with_riders
@@ -35,7 +37,6 @@ from offers.table import Region, Table
 from offers.upstreams.law import latency_ms
 
 from .options import ATTEMPTED, Options
-from .run import in_turns, written
 from .warm import asked_before
 
 __all__ = ["ENDPOINT", "Wait", "claimed", "rows_of", "run", "verdicts_of"]

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane.errors import SettingsError
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
+from greenlane.lab.written import prepared, written
 from offers.table import read
 
 from . import added, tables
 from .options import ATTEMPTED, Options, bad, parse
 from .rows import rows_of
-from .run import run, written
+from .run import run
 from .turn import Turn
 from .verdicts import verdicts_of
 
@@ -47,19 +47,10 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
             from .live.command import serve
 
             return serve(options, talk, out)
-        _prepared(options)
+        prepared(options.out, "run.json", "[]", ATTEMPTED)
         return _measured(options, talk, out)
 
     return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
-
-
-def _prepared(options: Options) -> None:
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        written(options.out / "run.json", "[]")
-    except OSError as error:
-        rule = f"a folder that can be written ({error.strerror})"
-        raise SettingsError("--out", str(options.out), rule, "give another folder", attempted=ATTEMPTED) from None
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.written import written
 from offers.site import Site
 
 from .options import Options
 from .turn import WARM_S, Turn, summary, turn
 
-__all__ = ["in_turns", "minutes", "run", "written"]
+__all__ = ["minutes", "run"]
 
 #: Start, offers by themselves, drain of each run.
 _BESIDE_S = WARM_S + 10.0
@@ -38,12 +38,6 @@ def run(options: Options, talk: Talk) -> list[Turn]:
     return found
 
 
-def in_turns(contenders: Sequence[str], repetition: int) -> list[str]:
-    """Everybody is first once."""
-    at = repetition % len(contenders)
-    return [*contenders[at:], *contenders[:at]]
-
-
 def minutes(options: Options) -> float:
     """How long it takes on an idle machine."""
     runs = len(options.contenders) * len(options.regions) * options.repetitions
@@ -53,12 +47,3 @@ def minutes(options: Options) -> float:
 def _said(found: Turn) -> str:
     counts = found.counts
     return f"{found.contender} in {found.region}: {counts.made:,} of {counts.ended:,} bike and scooter offers in time"
-
-
-def written(path: Path, text: str) -> None:
-    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from greenlane.errors import SettingsError
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
+from greenlane.lab.written import prepared, written
 
 from . import tables
 from .options import ATTEMPTED, Options, parse
 from .rows import rows_of
-from .run import Result, run, written
+from .run import Result, run
 from .verdicts import verdicts_of
 
 SCHEMA: Final = "greenlane.demo-pos/1"
@@ -44,12 +44,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        written(options.out / "run.json", "{}")
-    except OSError as error:
-        rule = f"a folder that can be written ({error.strerror})"
-        raise SettingsError("--out", str(options.out), rule, "give another folder", attempted=ATTEMPTED) from None
+    prepared(options.out, "run.json", "{}", ATTEMPTED)
     talk = LiveTalk(err, err)
     return _report(options, run(options, talk), talk, out)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.written import written
 from pos.contenders import CONTENDERS
 from pos.merchants.names import SLOW
 from pos.site import Plan, Site
@@ -46,7 +48,7 @@ def run(options: Options, talk: Talk) -> Result:
     with Site(plan) as site:
         for repetition in range(options.repetitions):
             for stage in options.stages:
-                for name in _turns(options.contenders, repetition):
+                for name in in_turns(options.contenders, repetition):
                     found = _one(site, options, stage, name, f"{stage}-{name}-{repetition}", talk)
                     runs[stage].setdefault(name, []).append(found)
                     _keep(options.out, runs)
@@ -70,12 +72,6 @@ def _one(site: Site, options: Options, stage: str, name: str, prefix: str, talk:
     return offered(site, name, prefix, article.offered_per_s(name), call_s, seconds, talk)
 
 
-def _turns(contenders: tuple[str, ...], repetition: int) -> list[str]:
-    """Everybody is first once."""
-    at = repetition % len(contenders)
-    return [*contenders[at:], *contenders[:at]]
-
-
 def minutes(options: Options) -> float:
     """How long it takes on an idle machine."""
     beside_s = {"slow-merchant": 12.0, "capacity": 14.0, "saturated": 18.0, "offered": 24.0}
@@ -92,15 +88,6 @@ def _said(found: Json) -> str:
 
 def _keep(folder: Path, runs: dict[str, dict[str, list[Json]]]) -> None:
     written(folder / "run.json", json.dumps(runs))
-
-
-def written(path: Path, text: str) -> None:
-    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
 
 
 def slots(name: str) -> int:

@@ -1,0 +1,32 @@
+"""What a measuring command leaves in a folder: written at once, and what hinders it is said before the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from greenlane.errors import SettingsError
+
+__all__ = ["prepared", "written"]
+
+
+def prepared(folder: Path, first: str, text: str, attempted: str) -> None:
+    """Makes the folder of `--out` with its first file in it: a run of minutes shall not end at the disk.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written(folder / first, text)
+    except OSError as error:
+        rule = f"a folder that can be written ({error.strerror})"
+        raise SettingsError("--out", str(folder), rule, "give another folder", attempted=attempted) from None
+
+
+def written(path: Path, text: str) -> None:
+    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
