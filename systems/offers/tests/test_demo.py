@@ -22,7 +22,7 @@ from offers.demo.counts import Counts, priced
 from offers.demo.live.rush import rush
 from offers.demo.live.series import Series
 from offers.demo.options import Options, bad, parse
-from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
+from offers.demo.riders import PERIOD_S, Poll, Riders, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
 from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used, with_unanswered
@@ -97,6 +97,27 @@ def test_a_wrong_option_is_refused_with_its_rule_and_exit_code_2(argv: list[str]
     out, err = io.StringIO(), io.StringIO()
     assert main(argv, out, err) == 2
     assert (out.getvalue(), "run the offers demo: " in err.getvalue(), "\nhint: " in err.getvalue()) == ("", True, True)
+
+
+def test_a_table_that_breaks_a_rule_is_said_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in table.FOLDER.iterdir():
+        text = path.read_text("utf-8").replace('endpoint = "surge_map"', 'endpoint = "surge"')
+        (tmp_path / path.name).write_text(text, "utf-8")
+    monkeypatch.setenv("OFFERS_TABLE", str(tmp_path))
+    err = io.StringIO()
+    assert main(["--fix", "none"], io.StringIO(), err) == 2
+    assert err.getvalue().startswith(
+        "read the table: region hills: burst.endpoint='surge', expected an endpoint\nhint: "
+    )
+
+
+def test_polls_are_left_until_they_are_over() -> None:
+    riders = Riders("http://127.0.0.1:1", "north", "1", 10.0, 4.0)
+    assert riders.left == len(due_s("1", 10.0, 4.0)) == 40
+    riders.polls.append(Poll(0, 0.0, 1.0, ()))
+    assert riders.left == 39
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:

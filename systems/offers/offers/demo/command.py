@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane.lab.ending import exit_code
+from greenlane.lab.ending import exit_code, told
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
 from greenlane.lab.written import prepared, written
-from offers.table import read
+from offers.table import TableError, read
 
 from . import added, tables
 from .options import ATTEMPTED, Options, bad, parse
@@ -29,6 +29,7 @@ from .verdicts import verdicts_of
 __all__ = ["SCHEMA", "main"]
 
 SCHEMA: Final = "greenlane.demo-offers/1"
+_USAGE: Final = 2
 #: Rows of riders' offers: where one has none but errors, the run has failed.
 _OFFERED: Final = ("offers", added.ENDPOINT)
 _PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aiohttp")
@@ -50,7 +51,12 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         prepared(options.out, "run.json", "[]", ATTEMPTED)
         return _measured(options, talk, out)
 
-    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended", _said)
+
+
+def _said(attempted: str, error: Exception) -> tuple[str, int]:
+    """The table's mistakes are its writer's, and no bug."""
+    return (f"{error}\nhint: correct the table", _USAGE) if isinstance(error, TableError) else told(attempted, error)
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
