@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
+from greenlane.lab import front
 from greenlane.lab.ending import exit_code, told
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
 from greenlane.lab.written import prepared, written
+from offers.contenders import FIXES
 from offers.table import TableError, read
 
 from . import added, tables
@@ -43,6 +45,8 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         if isinstance(options, str):
             out.write(options)
             return 0
+        if FIXES["lane"] in options.contenders:
+            front.needed()
         talk = LiveTalk(err, err)
         if options.page:
             from .live.command import serve
