@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = ["enabled", "flask", "middlewares"]
 
-_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+#: Either says where spans go; the Go programs read the same.
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 #: Of an upstream's reply: its own clock.
 _CLOCK: Final = "x-upstream-ms"
 
 
 def enabled() -> bool:
     """Whether spans are wanted here."""
-    return bool(os.environ.get(_ENDPOINT))
+    return any(map(os.environ.get, _ENDPOINTS)) and os.environ.get("OTEL_SDK_DISABLED") != "true"
 
 
 def flask(app: Flask) -> None:

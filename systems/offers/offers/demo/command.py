@@ -18,6 +18,7 @@ from greenlane.lab.ending import exit_code, told
 from greenlane.lab.environment import about
 from greenlane.lab.run.talk import LiveTalk
 from greenlane.lab.written import prepared, written
+from offers import traced
 from offers.contenders import FIXES
 from offers.table import TableError, read
 
@@ -83,6 +84,8 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
         out.write(f"{text}\n")
         if told := tables.sentence(rows):
             out.write(f"\n{told}\n")
+    if traced.enabled():
+        talk.say("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
     for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
         talk.say(warning)
     if verdicts and options.repetitions == 1:
@@ -96,6 +99,7 @@ def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequen
         "schema": SCHEMA,
         "environment": {
             **about(_PACKAGES),
+            "traced": traced.enabled(),
             "options": {**asdict(options), "out": str(options.out)},
             "cpu_ms_per_job_of": "pricingservice with all its processes, not offerservice and upstreams",
             "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send; "
