@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
-import os
 import subprocess
 import sys
 import threading
