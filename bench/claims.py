@@ -125,7 +125,7 @@ def _divided(above: float, below: float) -> float:
 
 
 def of_verdicts(block: str, verdicts: Sequence[Mapping[str, Any]], digits: int) -> list[Claim]:
-    """What a system's demo has judged itself, as it is stored; what is not known is beyond everything."""
+    """What a system's demo has judged itself, as it is stored; there what is not finite has no number."""
     return [
         Claim(
             block, one["text"], *_between(one), "≤" if one["relation"] == "<=" else "≥", one["target"], digits=digits,
@@ -136,6 +136,7 @@ def of_verdicts(block: str, verdicts: Sequence[Mapping[str, Any]], digits: int) 
 
 
 def _between(one: Mapping[str, Any]) -> tuple[float, float, float]:
-    """A count of all runs, or one repetition, has no interval: the value itself."""
-    at = math.inf if one["measured"] is None else one["measured"]
+    """A count of all runs, or one repetition, has no interval: the value itself; without a number it is as judged."""
+    beyond = math.inf if (one["relation"] == "<=") != one["holds"] else -math.inf
+    at = beyond if one["measured"] is None else one["measured"]
     return (at, at, at) if one["low"] is None else (at, one["low"], one["high"])

@@ -53,6 +53,9 @@ def main() -> int:
         try:
             assert demo.stdout is not None
             url = demo.stdout.readline().strip()
+            if not url:
+                # It has said why.
+                return demo.wait() or 1
             with Browser() as browser, browser.open(url, width=_WIDTH, height=_HEIGHT) as page:
                 _looked_at(page, given.before_s, given.after_s, given.out)
         finally:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What the scripts themselves run; a machine without these has no shell to speak of.
 TOOLS = ("bash", "cut", "dirname", "env", "find", "grep", "head", "id", "sed", "sort", "tac", "tail")
 
-SERVERS = ("postgres", "redis-server", "rabbitmq-server", "haproxy", "nginx", "chromium", "h2load")
+SERVERS = ("postgres", "redis-server", "rabbitmq-server", "haproxy", "nginx", "chromium", "h2load", "openssl")
 
 pytestmark = pytest.mark.slow
 

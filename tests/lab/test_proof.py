@@ -17,6 +17,7 @@ from bench.claims import Claim
 from bench.prove import main
 from bench.store import read_csv
 from bench.summary import claim_line
+from greenlane.errors import SettingsError
 from greenlane.lab.load.plan import Plan, Poisson, Stream, Work
 from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.samples import UNANSWERED
@@ -149,6 +150,36 @@ def test_the_verdicts_of_offers_become_claims_of_their_block() -> None:
     missed = Verdict("greenlane in hills: bike and scooter offers missed", 4.0, math.nan, math.nan, "<=", 3.0)
     (claim,) = offers.claims([missed.row()])
     assert (claim.block, claim.holds, claim.measured, claim.low, claim.high) == ("offers", False, 4.0, 4.0, 4.0)
+
+
+def test_a_length_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFERS_PROVE", "Long")
+    with pytest.raises(SettingsError, match="OFFERS_PROVE='Long', expected one of short, long"):
+        offers.installed()
+
+
+def test_what_only_shows_a_result_does_not_make_it_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("offers/demo/live/show.py", "offers/demo/turn.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(offers, "_SYSTEM", tmp_path)
+    before = offers.sources()
+    (tmp_path / "offers/demo/live/show.py").write_text("2")
+    assert offers.sources() == before
+    (tmp_path / "offers/demo/turn.py").write_text("2")
+    assert offers.sources() != before
+
+
+@pytest.mark.parametrize(("relation", "measured"), [(">=", math.nan), ("<=", math.nan), ("<=", math.inf)])
+def test_what_is_not_known_proves_nothing(relation: str, measured: float) -> None:
+    nothing = Verdict("offers' p99 ÷ p95", measured, math.nan, math.nan, relation, 2.0)
+    (claim,) = offers.claims([nothing.row()])
+    assert (claim.holds, claim.verdict) == (False, "FAILS")
+
+
+def test_what_is_beyond_every_number_is_more_than_any() -> None:
+    (claim,) = pos.claims([Verdict("times", math.inf, math.nan, math.nan, ">=", 16).row()])
+    assert claim.holds and claim_line(claim)
 
 
 def test_the_verdicts_of_pos_become_claims_and_what_never_came_fails() -> None:

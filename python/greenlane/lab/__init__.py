@@ -8,7 +8,8 @@ samples       requests of a run as columns; how they are kept (Parquet)
 statistics    percentiles and intervals
 listeners     listening sockets as the kernel lists them
 rabbitmq      what a RabbitMQ of one's own needs
-out_folder    the folder of `--out`
+rotation      who goes first
+written       what a measuring command leaves in a folder
 accept/       which worker gets the connection
 doctor/       settings of a server's command that do nothing or harm
 resampling    a statistic of thousands of resamples at once

@@ -24,7 +24,9 @@ __all__ = ["PROGRAMS", "SOURCES", "BuildError", "program"]
 PROGRAMS: Final = ("offerservice", "pricing", "upstream")
 SOURCES: Final = Path(__file__).resolve().parents[1] / "go"
 _CHECKOUT: Final = Path(__file__).resolve().parents[3]
+_ATTEMPTED: Final = f"build {', '.join(PROGRAMS)}"
 _HINT: Final = "install Go: scripts/toolchain go names the command"
+_HINT_OLD: Final = "scripts/toolchain go says whether Go is new enough; the first build fetches modules by name"
 
 
 class BuildError(GreenlaneError):
@@ -58,13 +60,14 @@ def _is_fresh(folder: Path) -> bool:
         return False
     built_ns = min(path.stat().st_mtime_ns for path in made)
     sources = [*SOURCES.rglob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]
-    return all(path.stat().st_mtime_ns <= built_ns for path in sources if path.exists())
+    run = [path for path in sources if not path.name.endswith("_test.go")]
+    return all(path.stat().st_mtime_ns <= built_ns for path in run if path.exists())
 
 
 def _build(folder: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError(f"build {', '.join(PROGRAMS)}: go is not on PATH, expected it there\nhint: {_HINT}")
+        raise BuildError(_ATTEMPTED, name="go", value="", rule="on PATH", hint=_HINT)
     sys.stderr.write("building offerservice, the Go twin and the Go upstreams …\n")
     packages = [f"./cmd/{name}" for name in PROGRAMS]
     # Into a folder of their own, then renamed one by one: a program that runs keeps its file.
@@ -74,7 +77,8 @@ def _build(folder: Path) -> None:
     done = subprocess.run(command, cwd=SOURCES, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).rstrip()
-        raise BuildError(f"build {', '.join(PROGRAMS)}: go ended with {done.returncode}, expected 0\n{said}")
+        rule = f"0; it said:\n{said}"
+        raise BuildError(_ATTEMPTED, name="exit code of go", value=done.returncode, rule=rule, hint=_HINT_OLD)
     for name in PROGRAMS:
         made = fresh / name
         # go leaves what has not changed as old as it was.

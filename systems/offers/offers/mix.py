@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from greenlane.errors import GreenlaneError, HostError, SettingsError
 from greenlane.lab.environment import about
 from greenlane.lab.load.generate import generate
-from greenlane.lab.processes import Child, cpu_ns, free_port, machine_busy_ns, wait_for_port
+from greenlane.lab.processes import Child, core_wait_ns, cpu_ns, free_port, machine_busy_ns, wait_for_port
 from offers import load, on_paper, table, work
+from offers.children import ROOT, found_by
 
 __all__ = ["CONTENDERS", "Row", "main"]
 
@@ -203,19 +204,10 @@ class _Used(NamedTuple):
     @classmethod
     def by(cls, server: Child) -> _Used:
         pids = server.pids()
-        return cls(cpu_ns(pids), machine_busy_ns(), sum(_waited_ns(pid) for pid in pids))
+        return cls(cpu_ns(pids), machine_busy_ns(), core_wait_ns(pids))
 
     def since(self, before: _Used) -> _Used:
         return _Used(*(now - then for now, then in zip(self, before, strict=True)))
-
-
-def _waited_ns(pid: int) -> int:
-    """Run-queue wait of a process's present threads."""
-    total = 0
-    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(OSError):
-            total += int(path.read_text().split()[1])
-    return total
 
 
 @contextmanager
@@ -224,9 +216,7 @@ def _site(known: table.Table, contender: str, env: Mapping[str, str], place: Pat
     upstreams, pricing = free_port(), free_port()
     python = [sys.executable, "-m"]
     where = {"OFFERS_UPSTREAMS": ",".join(f"{name}=127.0.0.1:{upstreams}" for name in known.upstreams)}
-    package = str(Path(table.__file__).resolve().parent.parent)
-    paths = os.pathsep.join(path for path in (package, os.environ.get("PYTHONPATH", "")) if path)
-    env = {**os.environ, "PYTHONPATH": paths, **env, **where}
+    env = {**found_by(ROOT), **env, **where}
     names = ",".join(known.upstreams)
     with (place / f"{contender}.log").open("w+b") as log:
         asked = Child([*python, "offers.upstreams", "--port", str(upstreams), "--names", names], env, log, place)

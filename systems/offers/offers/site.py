@@ -36,7 +36,7 @@ from .build import program
 from .children import ROOT, Process, StartFailed, found_by, free_port
 from .contenders import APART, CONTENDERS, Contender, Place
 
-__all__ = ["Iterations", "Offerservice", "Pricing", "Site"]
+__all__ = ["Iterations", "Offerservice", "Pricing", "Site", "healthy"]
 
 #: Kind of work -> iterations in a millisecond of CPU.
 Iterations = Mapping[str, float]
@@ -188,15 +188,19 @@ class Site(Block):
             env: added to its environment.
 
         Raises:
-            StartFailed: it does not come up.
+            StartFailed: it does not come up; nothing of it is left.
         """
-        found = self._launched(CONTENDERS[contender], label or contender, env or {})
+        with contextlib.ExitStack() as undone:
+            found = self._launched(CONTENDERS[contender], label or contender, env or {}, undone)
+            for process, port in zip(found.processes, found.ports, strict=True):
+                process.wait_until(partial(healthy, port), _ANSWERS)
+            undone.pop_all()
         self._started.append(found)
-        for process, port in zip(found.processes, found.ports, strict=True):
-            process.wait_until(partial(healthy, port), _ANSWERS)
         return found
 
-    def _launched(self, contender: Contender, label: str, env: Mapping[str, str]) -> Pricing:
+    def _launched(
+        self, contender: Contender, label: str, env: Mapping[str, str], undone: contextlib.ExitStack
+    ) -> Pricing:
         folder = Path(tempfile.mkdtemp(prefix=f"{label}-", dir=self.folder))
         around = {**self._around("go" if contender.is_go else "python"), **contender.env, **env}
         ports = tuple(free_port() for _ in range(contender.servers))
@@ -206,6 +210,7 @@ class Site(Block):
                 f"127.0.0.1:{port}", folder, self.table, self.upstreams, lambda: program("pricing"), self.tables
             )
             processes.append(Process(contender.command(place), folder / f"{number}.log", around, folder))
+            undone.callback(processes[-1].end, 0.2)
         return Pricing(contender, tuple(processes), ports, folder)
 
     def offerservice(
@@ -222,7 +227,7 @@ class Site(Block):
             env: added to its environment.
 
         Raises:
-            StartFailed: it does not come up.
+            StartFailed: it does not come up; nothing of it is left.
         """
         port, urls = port or free_port(), pricing.urls()
         argv = [str(program("offerservice")), "-listen", f"127.0.0.1:{port}", "-pricing", urls["default"]]
@@ -232,9 +237,12 @@ class Site(Block):
         argv += ["-upstreams", self.upstreams, "-cap", f"{CAP_MS}ms", "-table", str(self.tables)]
         argv += ["-cancel"] * cancel + ["-propagate-deadline"] * propagate_deadline
         process = Process(argv, pricing.folder / "offerservice.log", {**self._around("go"), **(env or {})})
+        with contextlib.ExitStack() as undone:
+            undone.callback(process.end, 0.2)
+            process.wait_until(partial(healthy, port), _ANSWERS)
+            undone.pop_all()
         found = Offerservice(process, port)
         self._started.append(found)
-        process.wait_until(partial(healthy, port), _ANSWERS)
         return found
 
     def _around(self, language: str) -> dict[str, str]:

@@ -3,9 +3,9 @@
     traced.flask(app)                  pricing: a span a request, a span a call of an upstream
     web.Application(middlewares=traced.middlewares())      upstreams
 
-Off unless OTEL_EXPORTER_OTLP_ENDPOINT is set: then nothing of OpenTelemetry is imported, and nothing is patched. The
-SDK reads its own variables: OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_BSP_SCHEDULE_DELAY, … Spans go out in batches
-over HTTP, as protobuf; what is left goes out when the process ends.
+Off unless OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT) is set: then nothing of OpenTelemetry is imported, and
+nothing is patched. The SDK reads its own variables: OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_BSP_SCHEDULE_DELAY, …
+Spans go out in batches over HTTP, as protobuf; what is left goes out when the process ends.
 
 Attributes beside the conventions': of calls `offers.upstream`, of calls and upstreams `offers.upstream_ms`, the time by
 the upstream's own clock. Recorded by `greenlane record`, pricing's spans say what they waited without a word here.
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = ["enabled", "flask", "middlewares"]
 
-_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+#: Either says where spans go; the Go programs read the same.
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 #: Of an upstream's reply: its own clock.
 _CLOCK: Final = "x-upstream-ms"
 
 
 def enabled() -> bool:
     """Whether spans are wanted here."""
-    return bool(os.environ.get(_ENDPOINT))
+    return any(map(os.environ.get, _ENDPOINTS)) and os.environ.get("OTEL_SDK_DISABLED") != "true"
 
 
 def flask(app: Flask) -> None:

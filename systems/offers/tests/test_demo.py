@@ -22,7 +22,7 @@ from offers.demo.counts import Counts, priced
 from offers.demo.live.rush import rush
 from offers.demo.live.series import Series
 from offers.demo.options import Options, bad, parse
-from offers.demo.riders import PERIOD_S, Poll, changes_per_minute, due_s
+from offers.demo.riders import PERIOD_S, Poll, Riders, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
 from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used, with_unanswered
@@ -43,7 +43,7 @@ def turned(contender: str, counts: Counts, **changed: Any) -> Turn:
     used = Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 2)
     values: dict[str, Any] = {
         "contender": contender, "region": "hills", "seconds": 30.0, "counts": counts, "polls": polls, "used": used,
-        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0)]}, "offer_cpu_ms": 6.0,
+        "others": {"heavy": [(200, 80.0), (200, 120.0), (502, 5.0), (-1, 10_000.0)]}, "offer_cpu_ms": 6.0,
         "offers_worked": float(counts.ended + 10), "offers_direct": 10, "warning": "",
     }  # fmt: skip
     return Turn(**{**values, **changed})
@@ -97,6 +97,27 @@ def test_a_wrong_option_is_refused_with_its_rule_and_exit_code_2(argv: list[str]
     out, err = io.StringIO(), io.StringIO()
     assert main(argv, out, err) == 2
     assert (out.getvalue(), "run the offers demo: " in err.getvalue(), "\nhint: " in err.getvalue()) == ("", True, True)
+
+
+def test_a_table_that_breaks_a_rule_is_said_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in table.FOLDER.iterdir():
+        text = path.read_text("utf-8").replace('endpoint = "surge_map"', 'endpoint = "surge"')
+        (tmp_path / path.name).write_text(text, "utf-8")
+    monkeypatch.setenv("OFFERS_TABLE", str(tmp_path))
+    err = io.StringIO()
+    assert main(["--fix", "none"], io.StringIO(), err) == 2
+    assert err.getvalue().startswith(
+        "read the table: region hills: burst.endpoint='surge', expected an endpoint\nhint: "
+    )
+
+
+def test_polls_are_left_until_they_are_over() -> None:
+    riders = Riders("http://127.0.0.1:1", "north", "1", 10.0, 4.0)
+    assert riders.left == len(due_s("1", 10.0, 4.0)) == 40
+    riders.polls.append(Poll(0, 0.0, 1.0, ()))
+    assert riders.left == 39
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:
@@ -171,7 +192,10 @@ def test_a_row_has_success_with_its_interval_flicker_and_wasted_cpu() -> None:
     # 60 offers of 6 ms that nobody saw, of 30 s of CPU.
     assert offers["wasted_cpu_frac"] == pytest.approx(60 * 6 / 30_000)
     assert offers["cpu_utilisation_frac"] == 0.5 and offers["processes"] == 2
-    assert (heavy["endpoint"], heavy["errors"], heavy["p50_ms"], heavy["p999_ms"]) == ("direct-heavy", 2, 80, None)
+    assert (heavy["endpoint"], heavy["errors"], heavy["lost"], heavy["p999_ms"]) == ("direct-heavy", 2, 2, None)
+    # Who was given up is among the slowest.
+    assert (heavy["p50_ms"], heavy["p99_ms"], heavy["done_per_s"]) == (120, 10_000, 4 / 60)
+    assert (offers["poll_p50_ms"], offers["poll_p99_ms"], offers["lost"]) == (210, 510, 0)
     text = shown([offers, heavy], [])
     assert "99.700 %" in text and "2.52" in text and "direct-heavy" in text
 
@@ -205,10 +229,26 @@ def test_one_sentence_says_what_was_seen() -> None:
 def test_verdicts_are_of_the_stock_server_in_the_bad_region_and_of_fixes_everywhere() -> None:
     runs = [turned("gevent", counted(19_600, 400)), turned("greenlane", counted(60_000)),
             turned("gevent", counted(60_000), region="north")]  # fmt: skip
-    share, p99, p999, missed, flat = verdicts_of(runs, "hills")
+    share, p99, p999, missed, flat, processes = verdicts_of(runs, "hills")
     assert share.holds and share.measured == 0.98 and not share.row()["low"]
     assert (p99.measured, p99.holds, p999.measured, p999.holds) == (4.5, True, 4.5, True)
     assert (missed.measured, missed.target, missed.holds, flat.measured, flat.holds) == (0, 3, True, 1, True)
+    assert (processes.measured, processes.holds) == (0, True)
+
+
+def test_a_stock_server_that_is_broken_is_no_stock_server_that_is_late() -> None:
+    broken = turned("gevent", counted(60, failed=59_940))
+    share, p99 = verdicts_of([broken], "hills")[:2]
+    assert (share.measured, share.holds, p99.holds) == (1, False, False)
+    assert "59,940 that were refused or failed" in share.remark
+    gone = turned("gevent", counted(0))
+    assert not any(verdict.holds for verdict in verdicts_of([gone], "hills"))
+
+
+def test_permits_with_a_further_process_are_told() -> None:
+    used = Used(15 * 10**9, 30 * 10**9, 10**8, 2 * 10**10, 60.0, 3)
+    processes = verdicts_of([turned("gevent", counted(9)), turned("greenlane", counted(9), used=used)], "hills")[-1]
+    assert (processes.measured, processes.holds, processes.remark) == (1, False, "3 and 2")
 
 
 @pytest.mark.parametrize(("missed", "holds"), [(3, True), (4, False)])
@@ -291,11 +331,26 @@ def test_a_core_is_filled_with_what_computes_and_nothing_else() -> None:
         added.fitting(0.7, 0.75, 0.9)
 
 
-def test_the_twin_is_the_mark_for_added_wait() -> None:
-    def waited(contender: str, p99_ms: float) -> added.Wait:
-        values = np.concatenate([np.zeros(980), np.full(20, p99_ms)])
-        return added.Wait(contender, "hills", 0.8, 0.79, 1.5, 20.0, values, 6.0, 200.0, 0, "")
+def waited(contender: str, p99_ms: float, *, errors: int = 0, measured_frac: float = 0.79) -> added.Wait:
+    values = np.concatenate([np.zeros(980), np.full(20, p99_ms)])
+    return added.Wait(
+        contender, "hills", 0.8, measured_frac, 0.01, 1.5, 7.5, 20.0, values, 6.0, 200.0, errors, 0, ""
+    )  # fmt: skip
 
+
+def test_an_offer_that_failed_was_never_there() -> None:
+    (verdict,) = added.verdicts_of([waited("greenlane", 5.0, errors=20), waited("go", 40.0)])
+    assert not verdict.holds and verdict.measured == math.inf
+    (verdict,) = added.verdicts_of([waited("greenlane", 5.0, errors=20), waited("go", 40.0, errors=20)])
+    assert not verdict.holds
+
+
+def test_another_share_of_the_core_than_was_meant_is_told() -> None:
+    (told,) = warnings(added.rows_of([waited("greenlane", 5.0), waited("go", 40.0, measured_frac=0.9)]))
+    assert told.startswith("go was to use 80 % of a core and used 90 %")
+
+
+def test_the_twin_is_the_mark_for_added_wait() -> None:
     runs = [waited("greenlane", 5.0), waited("go", 40.0)]
     (verdict,) = added.verdicts_of(runs)
     assert verdict.holds and verdict.measured == 0.125 and "5 ms and 40 ms" in verdict.remark

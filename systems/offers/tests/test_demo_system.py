@@ -23,7 +23,7 @@ from tests.servers import Browser, Page
 from tests.servers.fixtures import browser
 
 __all__ = ["browser"]
-pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no go")]
+pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go")]
 PROGRAM = [str(Path(sys.executable).with_name("greenlane")), "demo", "offers"]
 ENV = found_by(ROOT)
 #: What every row has, whoever reads it.
@@ -31,6 +31,7 @@ FIELDS = (
     "contender", "region", "fix", "endpoint", "stage", "offered_per_s", "done_per_s", "samples", "success_frac",
     "success_low_frac", "success_high_frac", "nines", "nines_is_bound", "p50_ms", "p95_ms", "p99_ms", "p999_ms",
     "wasted_cpu_frac", "flicker_per_minute", "cpu_utilisation_frac", "cpu_ms_per_job", "pss_mb", "errors", "lost",
+    "late", "missed", "timeouts_per_s", "poll_p50_ms", "poll_p99_ms", "processes", "core_wait_frac",
 )  # fmt: skip
 #: Itself, two processes of upstreams, gunicorn with its worker, offerservice.
 _FAMILY = 6
@@ -52,6 +53,8 @@ def test_a_short_run_starts_everything_gives_rows_and_leaves_nothing(tmp_path: P
     assert (offers["contender"], offers["fix"], offers["region"]) == ("greenlane", "permits", "north")
     # Riders who poll 20 times a second for a second: a bike and a scooter each.
     assert 20 <= offers["samples"] <= 60 and offers["errors"] == 0
+    # gunicorn and its one worker: permits are no process.
+    assert offers["processes"] == 2
     assert 100 < offers["p50_ms"] and 0 < offers["cpu_utilisation_frac"] < 2
     assert {"direct-light", "direct-mixed"} <= {row["endpoint"] for row in others}
     assert json.loads((tmp_path / "rows.json").read_text())["rows"] == document["rows"]

@@ -1,14 +1,29 @@
-"""The site's command line, and what contenders are started with: nothing is started here."""
+"""The site's command line, what contenders are started with, and what is left of one that does not start."""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from offers import site, table
-from offers.contenders import APART, CONTENDERS, Place
-from offers.site import Pricing
+from offers.children import StartFailed, descendants
+from offers.contenders import APART, CONTENDERS, Contender, Place
+from offers.demo.command import main as demo
+from offers.demo.live.show import Show
+from offers.site import Pricing, Site
+
+#: A server that is well.
+WELL = """
+import http.server, sys
+class Well(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Well).serve_forever()
+"""
 
 
 def test_wrong_options_exit_2_with_their_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,8 +36,62 @@ def test_wrong_options_exit_2_with_their_rule(tmp_path: Path, capsys: pytest.Cap
         assert said in capsys.readouterr().err
 
 
+def test_without_go_it_is_said_where_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
+    err = io.StringIO()
+    assert demo(["--fix", "none", "--out", str(tmp_path / "out")], io.StringIO(), err) == 2
+    assert "build offerservice, pricing, upstream: go='', expected on PATH\nhint: " in err.getvalue()
+    assert "scripts/toolchain go" in err.getvalue()
+
+
 def place(tmp_path: Path) -> Place:
     return Place("127.0.0.1:7000", tmp_path, table.read(), "eta=127.0.0.1:7001", lambda: tmp_path / "pricing", tmp_path)
+
+
+@pytest.mark.slow
+def test_of_a_service_of_which_a_part_does_not_come_up_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(place: Place) -> list[str]:
+        return [sys.executable, "-c", next(codes), place.address.rpartition(":")[2]]
+
+    codes = iter([WELL, "print('no room'); raise SystemExit(3)"])
+    monkeypatch.setattr(site, "CONTENDERS", {"broken": Contender("broken", command, servers=2)})
+    here = Site(tmp_path, iterations={"python": {}, "go": {}})
+    before = set(descendants(os.getpid()))
+    with pytest.raises(StartFailed, match=r"exit status 3, expected an answer to GET /healthz; it said:\nno room"):
+        here.pricing("broken")
+    assert set(descendants(os.getpid())) == before
+    here.end()
+
+
+@pytest.mark.slow
+def test_a_fix_that_does_not_start_leaves_the_old_one_and_the_buttons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        site, "CONTENDERS", {"greenlane": Contender("greenlane", lambda _: [sys.executable, "-c", "1"])}
+    )
+    heard: list[str] = []
+    here = Site(tmp_path, iterations={"python": {}, "go": {}})
+    show = Show(here, ("hills", "north"), "hills", "permits", heard.append)
+    old = Pricing(CONTENDERS["gevent"], (), (), tmp_path)
+    for service in show.services.values():
+        service.pricing = old
+
+    async def switched() -> bool:
+        begun = show.switch("permits")
+        assert not show.switch("lane") and show.since(0)["is_switching"]
+        while show.since(0)["is_switching"]:
+            await asyncio.sleep(0.005)
+        return begun
+
+    assert asyncio.run(switched())
+    assert show.since(0)["state"] == "hills goes on with gevent: greenlane could not be started"
+    assert "exit status 0, expected an answer" in heard[-1]
+    assert show.services["changing/hills"].pricing is old and not show.since(0)["marks"]
+    show.close()
 
 
 def test_stock_and_permits_differ_by_the_worker_class_and_its_threads_alone(tmp_path: Path) -> None:

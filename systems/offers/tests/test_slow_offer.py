@@ -14,9 +14,10 @@ import pytest
 from offers import table
 from offers.children import StartFailed
 from offers.slow_offer import __main__ as command
-from offers.slow_offer.case import agreement, case_of, draw, rows_of
+from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of
 from offers.slow_offer.relay import Passed, Relay
 from offers.slow_offer.staged import HEAVY, MOST_HEAVY, OFFER, Plan
+from offers.slow_offer.verdicts import verdicts_of
 from tests.recordings import pricing, slow_offer
 
 MS = 1_000_000
@@ -74,6 +75,15 @@ def test_the_case_has_every_clock_the_factor_and_the_culprit(tmp_path: Path) -> 
     draw(recording, case.route, tmp_path / "page.html")
     assert "routing:80" in (tmp_path / "page.html").read_text("utf-8")
     assert any("48×" in line for line in command._told(case))
+    culprit, clocks, read = verdicts_of(case)
+    assert (culprit.measured, clocks.measured, read.measured) == (1, 1.0, 5300.0)
+    assert culprit.holds and clocks.holds and read.holds and read.remark == "48×"
+
+
+def test_a_case_that_names_another_or_whose_clocks_differ_shows_nothing() -> None:
+    other = [{"culprit": "os", "wait_ms": 900.0, "place": None}]
+    case = Case("GET /v1/bikes/price", "GET /routing", None, 110.0, 113.0, None, 1_200.0, 10.9, 1_300.0, other)
+    assert [verdict.holds for verdict in verdicts_of(case)] == [False, False, False]
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -126,6 +125,13 @@ def test_unless_asked_for_nothing_is_traced_and_nothing_of_it_loaded() -> None:
 def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     from offers import traced
 
-    for value, wanted in (("", False), ("http://127.0.0.1:4318", True)):
-        monkeypatch.setitem(os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT", value)
-        assert traced.enabled() is wanted
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        for value, wanted in (("", False), ("http://127.0.0.1:4318", True)):
+            monkeypatch.setenv(name, value)
+            assert traced.enabled() is wanted
+        monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+        assert not traced.enabled()
+        monkeypatch.delenv("OTEL_SDK_DISABLED")
+        monkeypatch.delenv(name)

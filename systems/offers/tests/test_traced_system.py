@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -55,6 +56,7 @@ def parent_of(span: dict[str, Any]) -> str:
     return next((one["spanID"] for one in span["references"] if one["refType"] == "CHILD_OF"), "")
 
 
+@pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go names the command")
 def test_from_the_rider_to_the_upstreams_of_both_languages_it_is_one_trace(
     jaeger: Jaeger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

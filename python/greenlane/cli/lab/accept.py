@@ -13,7 +13,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.out_folder import made
+from greenlane.lab.written import made
 
 if TYPE_CHECKING:
     from greenlane.lab.accept.runner import Order, Outcome

@@ -10,7 +10,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.out_folder import made
+from greenlane.lab.written import made
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:

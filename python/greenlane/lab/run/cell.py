@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.scenario.scenario import Level, Scenario
 
 __all__ = ["Turn", "turns"]
@@ -38,6 +39,5 @@ def turns(scenario: Scenario, contenders: Sequence[str]) -> Iterator[Turn]:
     """Every run in order: contenders change fastest; who goes first changes with the repetition."""
     for repetition in range(scenario.repetitions):
         for level in scenario.levels():
-            first = repetition % len(contenders)
-            for contender in (*contenders[first:], *contenders[:first]):
+            for contender in in_turns(contenders, repetition):
                 yield Turn(contender, level, repetition)

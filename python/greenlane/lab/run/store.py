@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.lab import samples
-from greenlane.lab.out_folder import trying
 from greenlane.lab.run.cell import Turn
 from greenlane.lab.run.faults import Done
 from greenlane.lab.run.performed import Closed, Run
 from greenlane.lab.scenario.catalogue import ATTEMPTED
+from greenlane.lab.written import trying
 
 __all__ = ["Store"]
 

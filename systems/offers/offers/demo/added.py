@@ -4,15 +4,16 @@ An offer's own time is what its upstreams take, which follows from its id, and w
 service has nothing else (the median). The rest is added wait: for the CPU, wherever it queues. Riders and light
 requests come as their region has them, the same for every contender; what is left of the share is filled with requests
 that compute, in the region's proportions, as many as this contender needs: the twin in Go does less around each request
-and computes more of them.
+and computes more of them (`computing_per_s` of its row).
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +23,23 @@ from greenlane.lab import pairs
 from greenlane.lab.interruption import checkpoint
 from greenlane.lab.load.generate import Generated, generate
 from greenlane.lab.load.schedule import Schedule
-from greenlane.lab.out_folder import written
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
-from greenlane.lab.samples import Samples
+from greenlane.lab.samples import UNANSWERED, Samples
 from greenlane.lab.statistics import quantile
 from greenlane.lab.verdict import Verdict
+from greenlane.lab.written import written
 from greenlane.page.quantities import milliseconds
-from offers.children import cpu_ns
+from offers.children import core_wait_ns, cpu_ns
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site
 from offers.table import Region, Table
 from offers.upstreams.law import latency_ms
 
 from .options import ATTEMPTED, Options
-from .run import in_turns
 from .warm import asked_before
 
-__all__ = ["Wait", "claimed", "rows_of", "run", "verdicts_of"]
+__all__ = ["ENDPOINT", "Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
 Json = dict[str, Any]
 _WARM_S: Final = 4.0
@@ -52,6 +53,10 @@ _FIFTH: Final = 0.2
 _RIVAL: Final = "go"
 _OURS: Final = "greenlane"
 _MOST_EXACT: Final = 10_000
+#: What has a latency: an answer, or that it was not there when it was given up.
+_TIMED: Final = (200, UNANSWERED)
+#: As rows call what is measured.
+ENDPOINT: Final = "offers, added wait"
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,15 @@ class Wait:
         contender, region: whose and where.
         utilisation_frac: of one core, as it was meant.
         measured_frac: as it was.
+        core_wait_frac: how long its threads could have run and others had the cores, of the time.
         scale: of the region's requests that compute.
+        computing_per_s: so many of them came.
         seconds: how long.
-        added_ms: of each offer.
+        added_ms: of each offer that was answered 200, and of each that was given up: it took no less.
         alone_ms: what offers take around their upstreams when the service has nothing else, the median.
         own_ms: the median of an offer's own time.
-        errors: offers that were not answered 200.
+        errors: offers that were answered something else, or not well.
+        lost: offers that were given up.
         warning: of the generator.
     """
 
@@ -75,12 +83,15 @@ class Wait:
     region: str
     utilisation_frac: float
     measured_frac: float
+    core_wait_frac: float
     scale: float
+    computing_per_s: float
     seconds: float
     added_ms: NDArray[np.float64]
     alone_ms: float
     own_ms: float
     errors: int
+    lost: int
     warning: str
 
 
@@ -115,19 +126,23 @@ def _waits(site: Site, pricing: Pricing, region: str, options: Options, seed: st
     asked_before(site.table, place, pricing)
     _sent(pricing, load(_WARM_S, 1.0, "warm"))
     alone = offers_only(load(_ALONE_S, 1.0, "alone"))
-    around, own = around_ms(site.table, alone, _sent(pricing, alone)[0].samples)
+    around, own = around_ms(site.table, alone, _sent(pricing, alone).found.samples)
     alone_ms = float(np.median(around))
-    least_frac, some_frac = (_sent(pricing, load(_COST_S, scale, f"cost-{scale:g}"))[1] for scale in (0.0, _SOME))
+    costs = [load(_COST_S, scale, f"cost-{scale:g}") for scale in (0.0, _SOME)]
+    least_frac, some_frac = (_sent(pricing, one).used_frac for one in costs)
     for utilisation_frac in options.utilisations_frac:
         scale = fitting(utilisation_frac, least_frac, some_frac)
         talk.progress(f"{pricing.contender.name} at {utilisation_frac:g} of a core: {options.seconds:g} s")
         asked = load(options.seconds, scale, f"{utilisation_frac:g}")
-        sent, measured_frac = _sent(pricing, asked)
-        around, own = around_ms(site.table, asked, sent.samples)
-        wrong = int((sent.samples.status[np.isin(sent.samples.stream, _riders(asked))] != 200).sum())
+        sent = _sent(pricing, asked)
+        samples = sent.found.samples
+        around, own = around_ms(site.table, asked, samples)
+        status = samples.status[np.isin(samples.stream, _riders(asked))]
+        computing = sum(site.table.endpoints[samples.streams[number]].kind in _COMPUTE for number in samples.stream)
         found.append(Wait(
-            pricing.contender.name, region, utilisation_frac, measured_frac, scale, options.seconds,
-            around - alone_ms, alone_ms, float(np.median(own)) + alone_ms, wrong, sent.warning(),
+            pricing.contender.name, region, utilisation_frac, sent.used_frac, sent.core_wait_frac, scale,
+            computing / options.seconds, options.seconds, around - alone_ms, alone_ms, float(np.median(own)) + alone_ms,
+            len(status) - len(around), int((status == UNANSWERED).sum()), sent.found.warning(),
         ))  # fmt: skip
     return found
 
@@ -158,13 +173,24 @@ def fitting(utilisation_frac: float, least_frac: float, some_frac: float) -> flo
     return _SOME * (utilisation_frac - least_frac) / max(1e-3, some_frac - least_frac)
 
 
-def _sent(pricing: Pricing, load: Load) -> tuple[Generated, float]:
-    """What came of it, and the share of one core that it asked pricingservice for: CPU by the seconds of arrivals."""
+class _Sent(NamedTuple):
+    """What came of a load; by the seconds of its arrivals the CPU that it asked for, and what threads waited for."""
+
+    found: Generated
+    used_frac: float
+    core_wait_frac: float
+
+
+def _sent(pricing: Pricing, load: Load) -> _Sent:
     checkpoint()
-    before_ns = cpu_ns(pricing.pids())
+    pids, whole_ns = pricing.pids(), load.plan.seconds * 1e9
+    before_ns, waited_ns = cpu_ns(pids), core_wait_ns(pids)
     found = generate(load.plan, arrivals=load.schedule)
     pricing.check()
-    return found, (cpu_ns(pricing.pids()) - before_ns) / (load.plan.seconds * 1e9)
+    pids = pricing.pids()
+    # Threads that have ended take their wait with them.
+    waited_ns = max(0, core_wait_ns(pids) - waited_ns)
+    return _Sent(found, (cpu_ns(pids) - before_ns) / whole_ns, waited_ns / whole_ns)
 
 
 def offers_only(load: Load) -> Load:
@@ -179,11 +205,12 @@ def _riders(load: Load) -> list[int]:
 
 
 def around_ms(table: Table, load: Load, samples: Samples) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of each rider's offer that was answered: its latency beyond what its upstreams take, and what these take."""
+    """Of each rider's offer that was answered or given up: its latency beyond what its upstreams take, and what these
+    take."""
     around: list[float] = []
     own: list[float] = []
     for number in _riders(load):
-        mine = samples.chosen((samples.stream == number) & (samples.status == 200))
+        mine = samples.chosen((samples.stream == number) & np.isin(samples.status, _TIMED))
         name = load.plan.streams[number].name
         upstreams_ms = [_upstreams_ms(table, name, repr(float(request_id))) for request_id in mine.work_ms]
         around += (mine.latency_ms() - upstreams_ms).tolist()
@@ -209,14 +236,17 @@ def rows_of(waits: Sequence[Wait]) -> list[Json]:
 def _row(runs: Sequence[Wait]) -> Json:
     first, added = runs[0], np.sort(np.concatenate([run.added_ms for run in runs]))
     seconds = sum(run.seconds for run in runs)
+    errors, lost = sum(run.errors for run in runs), sum(run.lost for run in runs)
     return {
-        "contender": first.contender, "region": first.region, "endpoint": "offers, added wait", "stage": "added-wait",
+        "contender": first.contender, "region": first.region, "endpoint": ENDPOINT, "stage": "added-wait",
         "utilisation_frac": first.utilisation_frac,
         "cpu_utilisation_frac": sum(run.measured_frac for run in runs) / len(runs),
-        "offered_per_s": (len(added) + sum(run.errors for run in runs)) / seconds, "done_per_s": len(added) / seconds,
+        "core_wait_frac": sum(run.core_wait_frac for run in runs) / len(runs),
+        "computing_per_s": sum(run.computing_per_s for run in runs) / len(runs),
+        "offered_per_s": (len(added) + errors) / seconds, "done_per_s": (len(added) - lost) / seconds,
         "samples": len(added), "p50_ms": quantile(added, 0.5), "p95_ms": quantile(added, 0.95),
         "p99_ms": quantile(added, 0.99), "p999_ms": quantile(added, 0.999) if len(added) >= _MOST_EXACT else None,
-        "alone_p50_ms": first.own_ms, "errors": sum(run.errors for run in runs), "lost": 0,
+        "alone_p50_ms": first.own_ms, "errors": errors, "lost": lost,
     }  # fmt: skip
 
 
@@ -234,10 +264,17 @@ def verdicts_of(waits: Sequence[Wait]) -> list[Verdict]:
 def claimed(utilisation_frac: float, ours: Sequence[Wait], theirs: Sequence[Wait]) -> Verdict:
     """Added wait at p99: ours ÷ the twin's."""
     used = " and ".join(f"{100 * sum(one.measured_frac for one in runs) / len(runs):.0f} %" for runs in (ours, theirs))
-    remark = f"{milliseconds(_p99_ms(ours))} and {milliseconds(_p99_ms(theirs))}, measured at {used} of a core"
+    p99s = " and ".join(_told(_p99_ms(runs)) for runs in (ours, theirs))
+    remark = f"{p99s}, measured at {used} of a core"
     text = f"offers' added wait at p99, {utilisation_frac:g} of a core, {_OURS} ÷ {_RIVAL}"
     return Verdict(text, *pairs.ratio(ours, theirs, _p99_ms), "<=", _FIFTH, remark)
 
 
+def _told(ms: float) -> str:
+    return milliseconds(ms) if math.isfinite(ms) else "never"
+
+
 def _p99_ms(runs: Sequence[Wait]) -> float:
-    return quantile(np.sort(np.concatenate([run.added_ms for run in runs])), 0.99)
+    """Of all offers: one that failed was never there."""
+    never = np.full(sum(run.errors for run in runs), np.inf)
+    return quantile(np.sort(np.concatenate([never, *(run.added_ms for run in runs)])), 0.99)

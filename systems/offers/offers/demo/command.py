@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane.lab.ending import exit_code
+from greenlane.lab import front
+from greenlane.lab.ending import exit_code, told
 from greenlane.lab.environment import about
-from greenlane.lab.out_folder import trying, written
 from greenlane.lab.run.talk import LiveTalk, give
-from offers.table import read
+from greenlane.lab.written import prepared, written
+from offers import traced
+from offers.contenders import FIXES
+from offers.table import TableError, read
 
 from . import added, tables
 from .options import ATTEMPTED, Options, bad, parse
@@ -29,6 +32,9 @@ from .verdicts import verdicts_of
 __all__ = ["SCHEMA", "main"]
 
 SCHEMA: Final = "greenlane.demo-offers/1"
+_USAGE: Final = 2
+#: Rows of riders' offers: where one has none but errors, the run has failed.
+_OFFERED: Final = ("offers", added.ENDPOINT)
 _PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aiohttp")
 
 
@@ -40,21 +46,22 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         if isinstance(options, str):
             out.write(options)
             return 0
+        if FIXES["lane"] in options.contenders:
+            front.needed()
         talk = LiveTalk(err, err)
         if options.page:
             from .live.command import serve
 
             return serve(options, talk, out)
-        _prepared(options)
+        prepared(options.out, "run.json", "[]", ATTEMPTED)
         return _measured(options, talk, out)
 
-    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended", _said)
 
 
-def _prepared(options: Options) -> None:
-    with trying(options.out, ATTEMPTED):
-        options.out.mkdir(parents=True, exist_ok=True)
-        written(options.out / "run.json", "[]")
+def _said(attempted: str, error: Exception) -> tuple[str, int]:
+    """The table's mistakes are its writer's, and no bug."""
+    return (f"{error}\nhint: correct the table", _USAGE) if isinstance(error, TableError) else told(attempted, error)
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
@@ -70,14 +77,16 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     written(path, json.dumps(document, indent=1))
     text = tables.shown(rows, verdicts)
     give(document if options.json else None, text, talk, out)
-    if not options.json and (told := tables.sentence(rows)):
-        out.write(f"\n{told}\n")
+    if not options.json and (sentence := tables.sentence(rows)):
+        out.write(f"\n{sentence}\n")
+    if traced.enabled():
+        talk.say("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
     for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
         talk.say(warning)
     if verdicts and options.repetitions == 1:
         talk.say("one run each: with --repetitions 3 verdicts have intervals")
     talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
-    return 0
+    return 0 if all(row["samples"] > row["errors"] + row["lost"] for row in rows if row["endpoint"] in _OFFERED) else 1
 
 
 def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -85,9 +94,11 @@ def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequen
         "schema": SCHEMA,
         "environment": {
             **about(_PACKAGES),
+            "traced": traced.enabled(),
             "options": {**asdict(options), "out": str(options.out)},
             "cpu_ms_per_job_of": "pricingservice with all its processes, not offerservice and upstreams",
-            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send",
+            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send; "
+            "polls: the instant at which they are due",
             "flicker": "changes of offered modes between a rider's successive polls (every 2 s), per rider-minute",
             "wasted_cpu": "offers whose upstream calls were made and that no rider saw, at the CPU of an offer alone",
         },

@@ -12,7 +12,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,24 +66,19 @@ class Riders:
     """Polls offerservice in an open loop, on a thread of its own, until all polls are answered.
 
     Args:
-        url: of offerservice; may be changed while they ride.
+        url: of offerservice.
         region: where they are.
         seed: of the ids and instants.
         per_s: polls a second, of all riders together.
         seconds: polls end then.
-        seen: called on the thread of the riders with each answered poll; None = they are only kept in `polls`.
     """
 
-    def __init__(
-        self, url: str, region: str, seed: str, per_s: float, seconds: float,
-        seen: Callable[[Poll], None] | None = None,
-    ) -> None:  # fmt: skip
-        self.url = url
+    def __init__(self, url: str, region: str, seed: str, per_s: float, seconds: float) -> None:
+        self._url = url
         self.polls: list[Poll] = []
         self._region = region
         self._seed = seed
         self._due = due_s(seed, per_s, seconds)
-        self._seen = seen or self.polls.append
         self._began_s = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._ride()), daemon=True)
@@ -92,6 +87,11 @@ class Riders:
     def began_s(self) -> float:
         """`time.monotonic()` at their begin."""
         return self._began_s
+
+    @property
+    def left(self) -> int:
+        """Polls that are not over: 0 once all have been answered or given up."""
+        return len(self._due) - len(self.polls)
 
     def start(self) -> None:
         """Begin; does not wait."""
@@ -130,8 +130,8 @@ class Riders:
 
     async def _poll(self, session: aiohttp.ClientSession, at_s: float, rider: int, number: int) -> None:
         asked = {"region": self._region, "id": f"{self._seed}-{rider}-{number}"}
-        made, missing = await _offers(session, f"{self.url}/offers", asked)
-        self._seen(Poll(rider, at_s, 1e3 * (time.monotonic() - self._began_s - at_s), made, missing))
+        made, missing = await _offers(session, f"{self._url}/offers", asked)
+        self.polls.append(Poll(rider, at_s, 1e3 * (time.monotonic() - self._began_s - at_s), made, missing))
 
 
 async def _offers(

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from greenlane.lab.environment import usable_cores
+from greenlane.lab.samples import UNANSWERED
 from greenlane.lab.statistics import bootstrap, quantile, wilson
 from offers.contenders import FIXES
 from offers.load import OFFERS
@@ -44,21 +45,29 @@ def rows_of(turns: Sequence[Turn]) -> list[Json]:
 def _offers(runs: Sequence[Turn]) -> Json:
     counts: Counts = functools.reduce(add, (run.counts for run in runs))
     seconds = sum(run.seconds for run in runs)
-    failed = counts.ended - counts.made
+    missed = counts.ended - counts.made
+    # Of polls that nobody answered; they have been counted as failed.
+    lost = len(BIKES) * sum(not poll.is_answered for run in runs for poll in run.polls)
     low, high = success(runs)
     exact, is_bound = nines(counts.made, counts.ended)
     return {
         **_key(runs[0], "offers"),
         "offered_per_s": counts.asked / seconds, "done_per_s": counts.made / seconds, "samples": counts.ended,
         "success_frac": counts.made / counts.ended if counts.ended else None,
-        "success_low_frac": low, "success_high_frac": high, "missed": failed,
+        "success_low_frac": low, "success_high_frac": high, "missed": missed,
         "nines": exact, "nines_is_bound": is_bound, "within_deadline_frac": counts.made / max(1, counts.ended),
         **percentiles(counts),
-        "late": counts.late, "errors": counts.refused + counts.failed, "lost": 0,
-        "timeouts_per_s": counts.late / seconds,
+        "late": counts.late, "errors": counts.refused + counts.failed - lost, "lost": lost,
+        "timeouts_per_s": counts.late / seconds, **_polled(runs),
         "flicker_per_minute": sum(changes_per_minute(run.polls) for run in runs) / len(runs),
         **_cpu(runs),
     }  # fmt: skip
+
+
+def _polled(runs: Sequence[Turn]) -> Json:
+    """What riders wait for a whole answer since the poll was due: nothing hides before offerservice's clock."""
+    took = sorted(poll.took_ms for run in runs for poll in run.polls)
+    return {name: quantile(took, share) if took else None for name, share in _POLLED}
 
 
 def _cpu(runs: Sequence[Turn]) -> Json:
@@ -85,16 +94,19 @@ def _others(runs: Sequence[Turn]) -> list[Json]:
 
 def _of_kind(runs: Sequence[Turn], kind: str) -> Json:
     requests = [one for run in runs for one in run.others.get(kind, [])]
-    took = sorted(latency_ms for status, latency_ms in requests if status == 200)
+    lost = sum(status == UNANSWERED for status, _ in requests)
+    # Who was given up took at least so long: leaving it out would make a slow server look fast.
+    took = sorted(latency_ms for status, latency_ms in requests if status in (200, UNANSWERED))
     seconds = sum(run.seconds for run in runs)
     return {
         **_key(runs[0], f"direct-{kind}"),
-        "offered_per_s": len(requests) / seconds, "done_per_s": len(took) / seconds, "samples": len(took),
+        "offered_per_s": len(requests) / seconds, "done_per_s": (len(took) - lost) / seconds, "samples": len(took),
         **{name: quantile(took, share) if len(took) >= least else None for name, share, least in _SHARES},
-        "errors": len(requests) - len(took), "lost": 0,
+        "errors": len(requests) - len(took), "lost": lost,
     }  # fmt: skip
 
 
+_POLLED: Final = (("poll_p50_ms", 0.5), ("poll_p99_ms", 0.99))
 _SHARES: Final = (
     ("p50_ms", 0.5, 1), ("p95_ms", 0.95, 1), ("p99_ms", 0.99, 1), ("p999_ms", 0.999, _MOST_EXACT),
 )  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
-from greenlane.lab.out_folder import written
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.written import written
 from offers.site import Site
 
 from .options import Options
 from .turn import WARM_S, Turn, summary, turn
 
-__all__ = ["in_turns", "minutes", "run"]
+__all__ = ["minutes", "run"]
 
 #: Start, offers by themselves, drain of each run.
 _BESIDE_S = WARM_S + 10.0
@@ -36,12 +36,6 @@ def run(options: Options, talk: Talk) -> list[Turn]:
                     written(options.out / "run.json", json.dumps([summary(one) for one in found]))
                     talk.say(_said(found[-1]))
     return found
-
-
-def in_turns(contenders: Sequence[str], repetition: int) -> list[str]:
-    """Everybody is first once."""
-    at = repetition % len(contenders)
-    return [*contenders[at:], *contenders[:at]]
 
 
 def minutes(options: Options) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.lab.interruption import checkpoint
+from greenlane.lab.load.generate import Generated
 from greenlane.lab.run.talk import Talk
 from greenlane.lab.samples import Samples
 from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
@@ -67,7 +68,7 @@ class Turn:
         offer_cpu_ms: what one offer costs pricingservice when it has nothing else.
         offers_worked: how many offers' worth of upstream calls pricingservice has made.
         offers_direct: of them, for direct callers.
-        warning: of the generator.
+        warning: of the generator and the riders.
     """
 
     contender: str
@@ -107,14 +108,16 @@ def turn(
     """
     talk.progress(f"{contender} in {region}: starting")
     pricing = site.pricing(contender)
-    offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
+    parts: list[Pricing | Offerservice] = [pricing]
     try:
+        offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
+        parts.insert(0, offers)
         alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
         if seconds >= _FROM_S:
             asked_before(site.table, site.table.regions[region], pricing)
         return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:
-        site.stop(offers, pricing)
+        site.stop(*parts)
 
 
 def _under_load(
@@ -137,6 +140,7 @@ def _under_load(
             after.machine_ns - before.machine_ns, pss_mb(pids), len(pids),
         )  # fmt: skip
         _drained(pricing, callers, riders)
+        left = riders.left
     finally:
         riders.stop()
     found, polls = callers.found, [poll for poll in riders.polls if poll.due_s >= warm_s]
@@ -146,8 +150,13 @@ def _under_load(
         pricing.contender.name, region, seconds, with_unanswered(after.counts.since(before.counts), polls), polls,
         _by_kind(site.table, samples), used, alone_ms,
         sum(calls / len(site.table.endpoints[name].calls) for name, calls in worked.items()),
-        sum(samples.streams[number] in OFFERS for number in samples.stream), found.warning(),
+        sum(samples.streams[number] in OFFERS for number in samples.stream), _warning(found, left),
     )  # fmt: skip
+
+
+def _warning(found: Generated, left: int) -> str:
+    polls = f"{left} polls were not over {_DRAIN_S:g} s after the last: they are in no figure" if left else ""
+    return "; ".join(part for part in (found.warning(), polls) if part)
 
 
 def with_unanswered(counts: Counts, polls: Sequence[Poll]) -> Counts:

@@ -24,6 +24,8 @@ _P99_P95: Final = 2.0
 _P999_P95: Final = 3.0
 #: What a fix must reach.
 _FIXED: Final = ("greenlane", "greenlane-soft")
+#: Of them, the one that is a change of the worker class and nothing else.
+_NO_PROCESS: Final = "greenlane"
 _MISSED: Final = 3
 _FLAT: Final = 1.3
 #: So many offers make a claim about three of them; fewer are held to the same share, rounded up.
@@ -51,14 +53,19 @@ def verdicts_of(turns: Runs, bad: str) -> list[Verdict]:
                 found += _bad(region, runs)
             elif name in _FIXED:
                 found += _good(region, name, runs)
+        if _STOCK in mine and _NO_PROCESS in mine:
+            found.append(_no_process(region, mine[_STOCK], mine[_NO_PROCESS]))
     return found
 
 
 def _bad(region: str, runs: Runs) -> Iterator[Verdict]:
-    remark = f"{_sum(runs).made:,} of {_sum(runs).ended:,} bike and scooter offers"
+    counts = _sum(runs)
+    remark = f"{counts.late:,} of {counts.ended:,} bike and scooter offers were late"
+    if others := counts.refused + counts.failed:
+        remark += f"; {others:,} that were refused or failed are not held against it"
     yield Verdict(f"{_STOCK} in {region}: offers in time", *pairs.alone(runs, _share), "<=", _SUCCESS, remark)
     yield _ratio(f"{_STOCK} in {region}: offers' p99 ÷ p95", runs, 0.99, ">=", _P99_P95)
-    if _sum(runs).samples >= _EXACT_FROM:
+    if counts.samples >= _EXACT_FROM:
         yield _ratio(f"{_STOCK} in {region}: offers' p99.9 ÷ p95", runs, 0.999, ">=", _P999_P95)
 
 
@@ -74,6 +81,12 @@ def _good(region: str, name: str, runs: Runs) -> Iterator[Verdict]:
     yield _ratio(f"{name} in {region}: offers' {word} ÷ p95", runs, share, "<=", _FLAT)
 
 
+def _no_process(region: str, stock: Runs, ours: Runs) -> Verdict:
+    most, least = (max(run.used.processes for run in ours), min(run.used.processes for run in stock))
+    text = f"{_NO_PROCESS} in {region}: processes beyond {_STOCK}'s"
+    return Verdict(text, most - least, math.nan, math.nan, "<=", 0, f"{most} and {least}")
+
+
 def _ratio(text: str, runs: Runs, share: float, relation: str, target: float) -> Verdict:
     def statistic(some: Runs) -> float:
         counts = _sum(some)
@@ -85,8 +98,9 @@ def _ratio(text: str, runs: Runs, share: float, relation: str, target: float) ->
 
 
 def _share(runs: Runs) -> float:
+    """In time, of all that ended; NaN of none. A server that answers nothing is broken, which is another claim."""
     counts = _sum(runs)
-    return counts.made / max(1, counts.ended)
+    return 1 - counts.late / counts.ended if counts.ended else math.nan
 
 
 def _sum(runs: Runs) -> Counts:

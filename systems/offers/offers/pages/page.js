@@ -210,7 +210,7 @@ function turnTo(where) {
 function controls() {
   buttons("regions", facts.regions, name => facts.bursty.includes(name) ? `${name} (bad)` : name, region, turnTo);
   buttons("fixes", facts.fixes, name => FIX_NAMES[name], facts.sides.changing[region].fix, send);
-  for (const button of find("fixes").querySelectorAll("button")) button.disabled = Boolean(facts.state);
+  for (const button of find("fixes").querySelectorAll("button")) button.disabled = facts.is_switching;
   for (const side of Object.keys(SIDES)) phones[side].contender.textContent = `${FIX_NAMES[facts.sides[side][region].fix]}`;
   const cpu = Object.keys(SIDES).map(side => facts.regions.reduce((sum, where) => sum + (last(side, where).cpu_frac || 0), 0));
   find("said").textContent = facts.state || `the same riders on both services; left ${(100 * cpu[0]).toFixed(0)} %, right ${(100 * cpu[1]).toFixed(0)} % of a core`;

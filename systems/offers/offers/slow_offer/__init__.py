@@ -4,4 +4,5 @@ service    pricing under stock gunicorn with gevent, recorded by `greenlane reco
 relay      an observer between pricing and an upstream: when the request went past it, and when the reply did
 staged     the construction: many heavy requests at the instant at which one offer waits for `routing`
 case       what `greenlane report` says of the recording, beside the relay's clock: one object
+verdicts   what must be shown of the staged case
 """

@@ -28,6 +28,7 @@ from offers.load import with_riders
 from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of
 from offers.slow_offer.service import WATCHED, Recorded
 from offers.slow_offer.staged import MOST_HEAVY, Plan, staged
+from offers.slow_offer.verdicts import verdicts_of
 
 _VERSIONS: Final = ("flask", "gevent", "gunicorn", "urllib3")
 #: An application's clock that reads so many times the upstream's makes a case.
@@ -72,12 +73,14 @@ def _made(given: argparse.Namespace, folder: Path) -> int:
     rows = rows_of(service.recording)
     case = case_of(rows, service.relay.passed)
     agree, both = agreement(rows)
+    verdicts = [] if given.region else verdicts_of(case)
     if given.json:
         row = {**asdict(case), "agree": agree, "calls": both}
         found = {"schema": "offers.slow-offer/1", "environment": about(_VERSIONS), "rows": [row]}
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps({**found, "verdicts": [one.row() for one in verdicts]}) + "\n")
     else:
-        sys.stdout.write("\n".join([*_told(case), _agreed(agree, both)]) + "\n")
+        judged = ["", "Must show", *(one.said() for one in verdicts)] if verdicts else []
+        sys.stdout.write("\n".join([*_told(case), _agreed(agree, both), *judged]) + "\n")
     if given.page:
         draw(service.recording, case.route, given.page)
         sys.stderr.write(f'page: {given.page} ("The slowest jobs")\n')

@@ -19,6 +19,7 @@ from typing import Final, Self
 
 from offers import table, work
 from offers.children import Process, free_port
+from offers.site import healthy
 from offers.slow_offer.relay import Relay
 
 __all__ = ["WATCHED", "Recorded"]
@@ -85,15 +86,7 @@ class Recorded:
         undone.callback(pricing.end, _MERGE_S)
         undone.callback(pricing.signal, signal.SIGINT)
         # gunicorn listens before its worker has loaded the application.
-        pricing.wait_until(self._healthy, "an answer to GET /healthz")
-
-    def _healthy(self) -> bool:
-        with (
-            contextlib.suppress(OSError),
-            urllib.request.urlopen(f"http://{self.address}/healthz", timeout=1) as answer,
-        ):
-            return bool(answer.status == 200)
-        return False
+        pricing.wait_until(lambda: healthy(self.port), "an answer to GET /healthz")
 
     def _command(self) -> list[str]:
         """What a user would type, by this interpreter."""

@@ -15,8 +15,8 @@ from typing import Final, TextIO
 
 from greenlane.lab.ending import exit_code
 from greenlane.lab.environment import about
-from greenlane.lab.out_folder import trying, written
 from greenlane.lab.run.talk import LiveTalk, give
+from greenlane.lab.written import prepared, written
 
 from . import tables
 from .options import ATTEMPTED, Options, parse
@@ -44,9 +44,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:
-    with trying(options.out, ATTEMPTED):
-        options.out.mkdir(parents=True, exist_ok=True)
-        written(options.out / "run.json", "{}")
+    prepared(options.out, "run.json", "{}", ATTEMPTED)
     talk = LiveTalk(err, err)
     return _report(options, run(options, talk), talk, out)
 

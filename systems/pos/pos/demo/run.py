@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.lab.out_folder import written
+from greenlane.lab.rotation import in_turns
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.written import written
 from pos.contenders import CONTENDERS
 from pos.merchants.names import SLOW
 from pos.site import Plan, Site
@@ -47,7 +48,7 @@ def run(options: Options, talk: Talk) -> Result:
     with Site(plan) as site:
         for repetition in range(options.repetitions):
             for stage in options.stages:
-                for name in _turns(options.contenders, repetition):
+                for name in in_turns(options.contenders, repetition):
                     found = _one(site, options, stage, name, f"{stage}-{name}-{repetition}", talk)
                     runs[stage].setdefault(name, []).append(found)
                     _keep(options.out, runs)
@@ -69,12 +70,6 @@ def _one(site: Site, options: Options, stage: str, name: str, prefix: str, talk:
     if stage == "saturated":
         return saturated(site, name, prefix, call_s, seconds, talk)
     return offered(site, name, prefix, article.offered_per_s(name), call_s, seconds, talk)
-
-
-def _turns(contenders: tuple[str, ...], repetition: int) -> list[str]:
-    """Everybody is first once."""
-    at = repetition % len(contenders)
-    return [*contenders[at:], *contenders[:at]]
 
 
 def minutes(options: Options) -> float:

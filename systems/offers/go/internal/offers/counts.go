@@ -38,7 +38,7 @@ type Row struct {
 	// Cancelled is those of Wasted that were given up: at the cap if calls are to be cancelled, else after 20 s.
 	Cancelled int `json:"cancelled"`
 	// Buckets is latencies of pricingservice's replies (200), [upper bound in ms, count], exact to 0.1 %, late ones
-	// included. Calls that were given up are in it at the time they were.
+	// included. Calls that were given up, here or there, are in it at the time they were: they would have taken longer.
 	Buckets [][2]float64 `json:"buckets_ms"`
 }
 
@@ -102,7 +102,7 @@ func (t *tally) ended(outcome string) {
 func (t *tally) priced(call priceCall, used bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if call.answered || call.cancelled {
+	if call.answered || call.cancelled || call.expired {
 		// Beyond the histogram's end is its end: a call cannot take longer.
 		t.latencies.RecordValue(min(mostUs, max(1, call.took.Microseconds())))
 	}

@@ -176,7 +176,7 @@ func TestTheDeadlineIsPropagatedWhenAsked(t *testing.T) {
 	url, _ := site(t, 15_000, Plan{Cap: 300 * time.Millisecond, Propagate: true})
 	poll(t, url)
 	eventually(t, "pricingservice gives up", func() bool { return row(t, url, "bikes").Wasted == 1 })
-	if bikes := row(t, url, "bikes"); bikes.WastedMs > 14_000 || bikes.Late != 1 {
+	if bikes := row(t, url, "bikes"); bikes.WastedMs > 14_000 || bikes.Late != 1 || len(bikes.Buckets) != 1 {
 		t.Errorf("%+v", bikes)
 	}
 }

@@ -3,12 +3,14 @@ package pricing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"greenlane/offers/internal/table"
 	"greenlane/offers/internal/tracing"
@@ -129,6 +131,28 @@ func TestALimitOfHeavyWorkLetsAllOfItThroughInTurn(t *testing.T) {
 		}()
 	}
 	all.Wait()
+}
+
+func TestAHeavyRequestWaitsForItsTurnAndALightOneDoesNot(t *testing.T) {
+	service := New(nil, rates, tracing.Off(), 1)
+	light := table.Endpoint{Name: "light", Kind: "light", Steps: []table.Step{{Work: "sort", CPUMs: 0.1}}}
+	// Somebody computes.
+	service.turns <- struct{}{}
+	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := service.run(soon, &report, asked{w: 0.01}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("heavy: %v, expected to wait", err)
+	}
+	if found, err := service.run(context.Background(), &light, asked{w: 1}); err != nil || found.iterations["sort"] == 0 {
+		t.Errorf("light: %+v %v", found, err)
+	}
+	<-service.turns
+	if found, err := service.run(context.Background(), &report, asked{w: 0.01}); err != nil || found.iterations["sort"] == 0 {
+		t.Errorf("heavy in its turn: %+v %v", found, err)
+	}
+	if len(service.turns) != 0 {
+		t.Error("the turn was kept")
+	}
 }
 
 func TestTheCommandSaysWhatIsWrong(t *testing.T) {

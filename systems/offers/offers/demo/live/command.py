@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Final, TextIO
 
 from aiohttp import web
@@ -32,14 +31,18 @@ def serve(options: Options, talk: Talk, out: TextIO) -> int:
         )  # fmt: skip
         try:
             show.start()
-            with contextlib.suppress(TimeoutError):
-                asyncio.run(_served(show, options, talk, out))
+            asyncio.run(_served(show, options, talk, out))
         except BaseExceptionGroup as several:
-            # What ended first is the reason of the others.
-            raise several.exceptions[0] from None
+            raise _first(several) from None
         finally:
             show.close()
     return 0
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended first is the reason of the others."""
+    found = several.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 def _fixed(options: Options) -> Fix:
@@ -60,7 +63,9 @@ async def _served(show: Show, options: Options, talk: Talk, out: TextIO) -> None
         out.write(f"http://127.0.0.1:{port}/\n")
         out.flush()
         talk.say(f"the page is at http://127.0.0.1:{port}/ until Ctrl-C; its buttons switch the fix of the left side")
-        await asyncio.wait_for(running, options.open_s or None)
+        await asyncio.wait({running}, timeout=options.open_s or None)
+        if running.done():
+            running.result()
     finally:
         running.cancel()
         await runner.cleanup()

@@ -1,7 +1,7 @@
 """What the page asks for; it has nothing from elsewhere.
 
 GET /, /page.css, /page.js
-GET /live?after=17         what was seen after look 17: {"number", "sides", "rows", "marks", …}
+GET /live?after=17         what was seen after look 17: {"number", "sides", "rows", "marks", "is_switching", …}
 GET /offers?side=&region=&id=   a rider's poll, handed on to that side's offerservice
 POST /fix {"fix": "lane"}  switches the changing side; 202, or 409 while it is being switched
 """

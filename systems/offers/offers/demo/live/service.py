@@ -70,16 +70,25 @@ class Service:
         """Another pricingservice takes its place: started, warmed, asked from the next offer on; the old one drained.
 
         Raises:
-            StartFailed: it did not come up; the old one goes on.
+            GreenlaneError: it did not come up; the old one goes on.
+            OSError: offerservice did not take it; the old one goes on.
         """
         loop, old = asyncio.get_running_loop(), self.pricing
         fresh = await loop.run_in_executor(self._starter, self._warmed, fix)
-        await loop.run_in_executor(None, self.offers.point_at, fresh)
+        try:
+            await loop.run_in_executor(None, self.offers.point_at, fresh)
+        except BaseException:
+            self._starter.submit(self._site.stop, fresh)
+            raise
         self.pricing, self.fix = fresh, fix
         await loop.run_in_executor(self._starter, lambda: self._site.stop(old, grace_s=_DRAIN_S))
 
     def _warmed(self, fix: Fix) -> Pricing:
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
-        offer_cpu_ms(self._site.table, pricing, _WARM_S)
-        asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
+        try:
+            offer_cpu_ms(self._site.table, pricing, _WARM_S)
+            asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
+        except BaseException:
+            self._site.stop(pricing)
+            raise
         return pricing

@@ -30,6 +30,8 @@ FIXED: Final = "fixed"
 _LOOK_S: Final = 1.0
 _SETTLED_S: Final = 4.0
 _TIMEOUT_S: Final = 15.0
+#: Service and its ports -> when it was looked at, and the CPU that it had used by then, ns.
+Used = dict[tuple[str, tuple[int, ...]], tuple[int, int]]
 
 
 class Show:
@@ -106,7 +108,7 @@ class Show:
     async def _looks(self) -> None:
         # The first requests of all open their connections.
         await asyncio.sleep(_SETTLED_S)
-        used_ns: dict[str, tuple[int, int]] = {}
+        used_ns: Used = {}
         next_s = time.monotonic()
         while True:
             checkpoint()
@@ -117,7 +119,7 @@ class Show:
             next_s = max(next_s + _LOOK_S, time.monotonic())
             await asyncio.sleep(next_s - time.monotonic())
 
-    async def _look(self, service: Service, used_ns: dict[str, tuple[int, int]]) -> None:
+    async def _look(self, service: Service, used_ns: Used) -> None:
         try:
             async with self.session.get(f"{service.offers.url}/counts") as answer:
                 counts = priced(await answer.json())
@@ -125,18 +127,22 @@ class Show:
             service.check()
             return
         now_ns, spent_ns = time.monotonic_ns(), cpu_ns(service.pricing.pids())
-        before_ns, before_spent_ns = used_ns.get(service.name, (now_ns, spent_ns))
-        used_ns[service.name] = now_ns, spent_ns
-        # After a switch they are other processes.
+        # After a switch they are other processes, whose warm-up is no look's.
+        whose = service.name, service.pricing.ports
+        before_ns, before_spent_ns = used_ns.get(whose, (now_ns, spent_ns))
+        used_ns[whose] = now_ns, spent_ns
         share = max(0, spent_ns - before_spent_ns) / max(1, now_ns - before_ns)
         self._series[service.name].look(self._number, now_ns / 1e9 - self._began_s, counts, share)
 
     def switch(self, fix: Fix) -> bool:
         """Begins to switch the changing side, region by region; False while it is being switched."""
-        if self._switching is not None and not self._switching.done():
+        if self._is_switching():
             return False
         self._switching = asyncio.create_task(self._switched(fix))
         return True
+
+    def _is_switching(self) -> bool:
+        return self._switching is not None and not self._switching.done()
 
     async def _switched(self, fix: Fix) -> None:
         try:
@@ -149,8 +155,8 @@ class Show:
                 self._series[service.name].switched()
                 self._marks.append(Mark(time.monotonic() - self._began_s, region, fix))
             self.state = ""
-        except GreenlaneError as error:
-            self.state = f"{fix} did not start; nothing has changed"
+        except (GreenlaneError, OSError) as error:
+            self.state = f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started"
             self._say(str(error))
 
     def since(self, number: int) -> dict[str, Any]:
@@ -158,6 +164,7 @@ class Show:
         now_s = time.monotonic() - self._began_s
         return {
             "number": self._number, "now_s": round(now_s, 2), "state": self.state,
+            "is_switching": self._is_switching(),
             "sides": {
                 side: {region: self._of(f"{side}/{region}") for region in self.regions} for side in (CHANGING, FIXED)
             },

@@ -1,4 +1,4 @@
-"""The folder of `--out`: tried before a run, since one that cannot be written must not cost minutes first."""
+"""What a measuring command leaves in a folder: written at once, and what hinders it is said before the start."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from greenlane.errors import SettingsError
 
-__all__ = ["made", "trying", "written"]
+__all__ = ["made", "prepared", "trying", "written"]
 
 
 @contextlib.contextmanager
 def trying(folder: Path, attempted: str) -> Iterator[None]:
-    """Turn an OSError of the block, which writes there, into a SettingsError that names the folder.
+    """Turns an OSError of the block, which writes there, into a SettingsError that names the folder.
 
     Args:
         folder: of `--out`.
@@ -27,13 +27,24 @@ def trying(folder: Path, attempted: str) -> Iterator[None]:
 
 
 def made(folder: Path, attempted: str) -> None:
-    """Make the folder, and those above it. Raises SettingsError."""
+    """Makes the folder of `--out`, and those above it. Raises SettingsError."""
     with trying(folder, attempted):
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def prepared(folder: Path, first: str, text: str, attempted: str) -> None:
+    """Makes the folder of `--out` with its first file in it: a run of minutes shall not end at the disk.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    with trying(folder, attempted):
+        folder.mkdir(parents=True, exist_ok=True)
+        written(folder / first, text)
+
+
 def written(path: Path, text: str) -> None:
-    """Write a file, and a line's end. Raises OSError that names it: of a full disk the kernel names none."""
+    """Writes a file. Raises OSError that names it: of a full disk the kernel names none."""
     try:
         path.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
