@@ -7,7 +7,7 @@ asked. Requests carry one number each: w, or, where a rider's offer is asked for
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
@@ -27,7 +27,6 @@ __all__ = [
     "expected_cpu_ms_per_s",
     "offered_cpu_ms",
     "offers_of",
-    "together",
     "with_riders",
 ]
 
@@ -107,18 +106,6 @@ def lesson(table: Table, region: Region, address: str, *, times: int = 4) -> Loa
     w = np.linspace(0.97, 1.03, len(endpoints)).round(4)
     asked = [_Asked(one, at_s[at : at + 1], w[at : at + 1]) for at, one in enumerate(endpoints)]
     return _load(region, address, float(room_s.sum()), "lesson", asked)
-
-
-def together(loads: Sequence[Load]) -> Load:
-    """Several at once, each at its own address."""
-    streams = tuple(stream for load in loads for stream in load.plan.streams)
-    firsts = np.cumsum([0, *(len(load.plan.streams) for load in loads)])
-    at_ns = np.concatenate([load.schedule.at_ns for load in loads])
-    order = np.argsort(at_ns, kind="stable")
-    numbers = np.concatenate([load.schedule.stream + first for load, first in zip(loads, firsts, strict=False)])
-    work = np.concatenate([load.schedule.work_ms for load in loads])
-    plan = Plan(loads[0].plan.seed, max(load.plan.seconds for load in loads), streams)
-    return Load(plan, Schedule(at_ns[order], numbers[order].astype(np.uint16), work[order]))
 
 
 def offers_of(load: Load) -> NDArray[np.bool_]:

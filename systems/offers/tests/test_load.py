@@ -74,16 +74,6 @@ def test_every_period_has_its_burst_and_small_and_great_ones_are_as_many_as_in_t
     assert sizes.mean() == pytest.approx(burst.size_mean, rel=0.15)
 
 
-def test_loads_of_two_regions_go_together_each_to_its_address() -> None:
-    parts = [load.direct(KNOWN, one, f"127.0.0.1:{port}", 10, "x") for port, one in enumerate(KNOWN.regions.values())]
-    whole = load.together(parts)
-    assert len(whole) == sum(map(len, parts))
-    assert (np.diff(whole.schedule.at_ns) >= 0).all()
-    cpu_ms = sum(load.offered_cpu_ms(KNOWN, part) for part in parts)
-    assert load.offered_cpu_ms(KNOWN, whole) == pytest.approx(cpu_ms)
-    assert {stream.address for stream in whole.plan.streams} == {f"127.0.0.1:{port}" for port in range(3)}
-
-
 def test_a_lesson_asks_for_each_endpoint_of_the_region_in_turn_and_leaves_it_its_time() -> None:
     hills = KNOWN.regions["hills"]
     lesson = load.lesson(KNOWN, hills, ADDRESS, times=3)
