@@ -181,5 +181,9 @@ fn costs(at: &At<'_>) -> Read<Costs> {
         front_ns: us("front_us")?,
         releases_per_call: at.of("releases_per_call").count(0.0, 100.0, 0)?,
         turns_per_request: at.of("turns_per_request").count(0.0, 100.0, 0)?,
+        kept_frac: at.of("kept_frac").number_or(0.0, 1.0, 0.0)?,
+        race_ns: us("race_us")?,
+        asker_frac: at.of("asker_frac").number_or(0.0, 1.0, 0.0)?,
+        timer_ns: us("timer_us")?,
     })
 }
