@@ -3,7 +3,7 @@
 //! Checks what the simulation relies on; what a profile means, and what is missing in it, is the profile's own matter.
 
 use super::law::Law;
-use super::model::{Arrivals, Model, Route, Sequence, Step, Upstream, Work};
+use super::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 use super::set_up::{
     Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp,
 };
@@ -347,14 +347,25 @@ fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
             dispersion: at.of("dispersion").number_or(0.0, MOST, 1.0)?,
         });
     }
-    let mut times = Vec::with_capacity(recorded.len());
+    let mut came = Vec::with_capacity(recorded.len());
     for one in &recorded {
         let at_ns = (one.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64;
         let route = one.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
-        times.push((at_ns, route));
+        let number = one.at(2);
+        let known = routes[route as usize].count() as f64;
+        let sequence = match number.value {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(number.count(0.0, known - 1.0, 0)?),
+        };
+        came.push(Came {
+            at_ns,
+            route,
+            sequence,
+        });
     }
-    times.sort_unstable();
-    Ok(Arrivals::Recorded { at: times })
+    came.sort_unstable();
+    let once = at.of("once").truth()?;
+    Ok(Arrivals::Recorded { came, once })
 }
 
 fn read_set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
