@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench import predictions
+from bench import pos_slots, predictions
 from bench.claims import Claim, of_verdicts
 from bench.predicted import pos
 from bench.predicted.pricing import RECORDING
@@ -37,6 +37,7 @@ _VERIFIED_S: Final = 60.0
 _QUICK_S: Final = 3.0
 _SELFTEST_S, _ADVICE_S = 70.0, 75.0
 _LOADS: Final = (0.5, 0.7, 0.85)
+_SLOTS_QUICK_S: Final = 20.0
 _GOAL: Final = "bikes p99 <= 500ms"
 _HERE: Final = Path(__file__).parent
 
@@ -45,7 +46,8 @@ def expected_s(quick: bool) -> float:
     """How long the runs take on an idle machine."""
     asked = _asked(quick, Path(), LiveTalk(io.StringIO(), io.StringIO()))
     runs = sum(expected(asked) for expected, _ in predictions.SYSTEMS.values())
-    return runs + 2 * _verified_s(quick) + 15 + (10 if quick else _SELFTEST_S + _ADVICE_S)
+    slots_s = 30 + (_SLOTS_QUICK_S if quick else pos_slots.SECONDS)
+    return runs + 2 * _verified_s(quick) + 15 + slots_s + (10 if quick else _SELFTEST_S + _ADVICE_S)
 
 
 def installed() -> None:
@@ -55,7 +57,8 @@ def installed() -> None:
 
 def sources() -> str:
     """Of all that its result depends on beside the package, sixteen digits."""
-    return digest(*(path.read_bytes() for path in sorted((*_HERE.glob("predict*.py"), *_HERE.glob("predicted/*.py")))))
+    parts = ("predict*.py", "pos_slots.py", "predicted/*.py")
+    return digest(*(path.read_bytes() for path in sorted(path for part in parts for path in _HERE.glob(part))))
 
 
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
@@ -68,6 +71,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
         asked = _asked(quick, Path(folder), talk)
         verdicts += _predicted(predictions.run(asked, tuple(predictions.SYSTEMS)))
         verdicts += _advised(asked, quick)
+        verdicts += _slots(Path(folder), talk, quick)
     return verdicts
 
 
@@ -134,6 +138,16 @@ def _success(advice: Advice, proof: Proof) -> list[dict[str, Any]]:
     return [
         _verdict("pricing: share in time after the change, predicted less measured", off, "<=", WITHIN_FRAC, remark)
     ]
+
+
+def _slots(folder: Path, talk: Talk, quick: bool) -> list[dict[str, Any]]:
+    row = pos_slots.planned(pos_slots.recorded(folder, _SLOTS_QUICK_S if quick else pos_slots.SECONDS, talk))
+    said = f"{row['slots']:g} slots, {row['recorded_busy']:.1f} busy by Little's law"
+    return [
+        _verdict("pos: slots for 6,000 orders an hour, off Little's law", abs(row["slots_off_frac"]), "<=",
+                 pos_slots.WITHIN, said),
+        _verdict("pos: a bulkhead recommended (1 = yes)", float(row["bulkhead"]), ">=", 1.0, row["recommended"]),
+    ]  # fmt: skip
 
 
 def _verdict(text: str, measured: float, relation: str, target: float, remark: str) -> dict[str, Any]:

@@ -24,13 +24,14 @@ from greenlane.plan.sources import opened
 from greenlane.plan.verify.reasons import Around
 from greenlane.plan.verify.replay import Came, Replay, replayed
 
-__all__ = ["CONTENDERS", "FULL_PER_S", "RECORDING", "expected_s", "installed", "measured"]
+__all__ = ["CONTENDERS", "FULL_PER_S", "RECORDED", "RECORDING", "expected_s", "installed", "measured", "site_with"]
 
 #: By pricing's names.
 CONTENDERS: Final[Mapping[str, str]] = {"gevent": "gevent-200", "gthread-64": "threads-100", "greenlane": "greenlane"}
 RECORDING: Final = "pos.glr"
 FULL_PER_S: Final = 180.0
-_RECORDED: Final = "recorded"
+#: The name of the gevent pool under the recorder.
+RECORDED: Final = "recorded"
 _HOSTS: Final = {
     "gevent-200": ("gevent", 200, SWITCH_MS),
     "threads-100": ("threads", 100, SWITCH_MS),
@@ -77,11 +78,11 @@ def measured(asked: Asked) -> list[Row]:
     asked.talk.say("pos: starting RabbitMQ and ten merchants")
     found: dict[tuple[str, float], list[_Run]] = {}
     names = _names(asked)
-    with _site(Plan(law={"median_ms": _CALL_MS, "p99_ms": _CALL_MS}, work_ms=_WORK_MS), file) as site:
+    with site_with(Plan(law={"median_ms": _CALL_MS, "p99_ms": _CALL_MS}, work_ms=_WORK_MS), file) as site:
         asked.talk.say(f"pos: recording gevent-200 at {asked.record_at * FULL_PER_S:.0f} orders a second")
-        _one(site, _RECORDED, asked.record_at, asked.record_s, "recorded", asked)
+        _one(site, RECORDED, asked.record_at, asked.record_s, "recorded", asked)
         profile = _profile(file)
-        (asked.folder / "pos.profile.json").write_bytes(profile.to_json())
+        (asked.folder / "pos.profile.json").write_bytes(opened(str(file), skip_s=_SKIP_S).to_json())
         asked.talk.say("pos: measuring")
         for repetition in range(asked.repetitions):
             for load in asked.loads:
@@ -148,7 +149,7 @@ def _row(profile: Profile, name: str, load: float, runs: Sequence[_Run]) -> Row:
     return row_of(key, parts, prediction, found)
 
 
-def _site(plan: Any, file: Path) -> Any:
+def site_with(plan: Any, file: Path) -> Any:
     """pos's site, with one contender more: the gevent pool under the recorder."""
     from pos.contenders import CONTENDERS as OF_POS
     from pos.contenders import start
@@ -156,7 +157,7 @@ def _site(plan: Any, file: Path) -> Any:
     from pos.site import Site
 
     class Recorded:
-        name, slots = _RECORDED, OF_POS["gevent-200"].slots
+        name, slots = RECORDED, OF_POS["gevent-200"].slots
 
         def command(self, queue: str, folder: Path) -> list[str]:
             greenlane = str(Path(sys.executable).with_name("greenlane"))
@@ -164,7 +165,7 @@ def _site(plan: Any, file: Path) -> Any:
 
     class WithRecorded(Site):
         def start_worker(self, name: str, queue: str = QUEUE, label: str = "") -> Any:
-            if name != _RECORDED:
+            if name != RECORDED:
                 return super().start_worker(name, queue, label)
             worker = start(Recorded(), self.file, self.folder / f"{name}.log", queue)
             self.workers[label or name] = worker
