@@ -4,8 +4,8 @@
 
 Question: what does the plan make of a recording of stock Celery in the article's case: orders to ten merchants, each
 3.2 s (an order that held a slot for 32 s, time divided by ten), 6,000 an hour of the article's time? Expected: within
-10 % of 53.3 are busy on average (Little's law), and slots within 10 % of what is busy; and, since a merchant that hangs takes every one of them, a bulkhead
-for each merchant.
+10 % of 53.3 are busy on average (Little's law), and slots within 10 % of what is busy; and, since a merchant that hangs
+takes every one of them, a bulkhead for each merchant.
 
 Stock gevent-200 is recorded at that rate; the plan is asked as if it were four processes of one slot, what the article
 began with. Wants RabbitMQ. Two and a half minutes; no latency is judged.
