@@ -171,6 +171,81 @@ fn a_thread_that_gives_the_gil_away_waits_for_it_again() {
     assert!(two > none + 10.0, "{none} {two}");
 }
 
+/// Requests of route `heavy`, `ms` long, and of route `light`, 1 ms, when they are said to come.
+fn at_times(heavy_ms: f64, recorded: Value) -> Value {
+    json!({"arrivals": {"recorded": recorded}, "routes": [
+        {"route": "heavy", "rate_per_s": 1, "sequences": [{"steps": [["cpu", heavy_ms]]}]},
+        {"route": "light", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]},
+    ]})
+}
+
+#[test]
+fn who_comes_beside_many_that_compute_waits_for_the_end_of_a_turn() {
+    let recorded = json!([[0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [12, 1]]);
+    let report = ran(&at_times(100.0, recorded), json!({"host": "threads"}), 7);
+    assert_eq!(report.routes[1].tally.latency.max_ns(), 4_000_000);
+}
+
+#[test]
+fn who_asks_and_takes_the_gil_alternates_with_whom_it_took_it_from() {
+    let first_ms = |frac: f64| {
+        let recorded = json!([[0, 0], [0, 0], [0, 0], [1000, 1]]);
+        let set_up = json!({"host": "threads", "costs": {"asker_frac": frac}});
+        let report = ran(&at_times(50.0, recorded), set_up, 4);
+        report.routes[0].tally.latency.quantile_ns(0.01) as f64 / 1e6
+    };
+    let (by_turns, in_pairs) = (first_ms(0.0), first_ms(1.0));
+    assert!((by_turns - 140.0).abs() < 1.0, "{by_turns}");
+    assert!((in_pairs - 95.0).abs() < 1.0, "{in_pairs}");
+}
+
+#[test]
+fn a_thread_that_wins_the_race_does_not_wait_again() {
+    let run = |releases: u32, kept: f64| {
+        let costs = json!({"releases_per_call": releases, "kept_frac": kept});
+        let set_up = json!({"host": "threads", "costs": costs});
+        mean_ms(&ran(&pricing(), set_up, 40_000), 0)
+    };
+    let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
+    assert!((kept - none).abs() < 8.0, "{kept} {none}");
+    assert!(lost > kept + 10.0, "{lost} {kept}");
+}
+
+#[test]
+fn a_call_shorter_than_a_race_keeps_the_gil_and_a_longer_one_never_does() {
+    let run = |call_ms: f64, kept: f64| {
+        let mut profile = pricing();
+        profile["routes"][0]["sequences"][0]["steps"] = json!([
+            ["cpu", 0.5],
+            ["io", call_ms],
+            ["cpu", 0.5],
+            ["io", call_ms],
+            ["cpu", 0.5]
+        ]);
+        let costs = json!({"race_us": 50, "kept_frac": kept});
+        let report = ran(&profile, json!({"host": "threads", "costs": costs}), 40_000);
+        (mean_ms(&report, 0), report.routes[0].tally.cpu_ns)
+    };
+    let (lost, kept) = (run(0.02, 0.0), run(0.02, 1.0));
+    assert!(lost.0 > 2.0 * kept.0, "{lost:?} {kept:?}");
+    assert_eq!(lost.1, kept.1);
+    assert_eq!(run(0.06, 0.0), run(0.06, 1.0));
+}
+
+#[test]
+fn the_thread_that_accepts_waits_for_the_gil_as_well_and_so_lets_few_compute_at_once() {
+    let run = |turns: u32| {
+        let mut profile = pricing();
+        profile["routes"][1]["sequences"][0]["steps"] = json!([["cpu", 16, "lognormal", 1]]);
+        let set_up = json!({"host": "threads", "costs": {"turns_per_request": turns}});
+        ran(&profile, set_up, 100_000)
+    };
+    let (open, door) = (run(0), run(3));
+    assert!(p99_ms(&door, 1) < 0.8 * p99_ms(&open, 1));
+    let queued = |report: &Report| report.routes[1].tally.waits_ns[Cause::Queue as usize];
+    assert!(queued(&open) == 0 && queued(&door) > 0);
+}
+
 #[test]
 fn dispatch_early_or_late_in_the_known_order() {
     let profile = one(320.0, json!(["cpu", 10, "exponential"]));

@@ -10,6 +10,7 @@ use super::jobs::{Between, Job, Jobs, Origin};
 use super::looped::Looped;
 use super::model::{Arrivals, Came, Model, Work};
 use super::process::{Calls, Process};
+use super::random::{Purpose, Stream};
 use super::report::{Report, RouteReport};
 use super::set_up::{Host, Order, Queue, SetUp};
 use super::source::Source;
@@ -69,7 +70,8 @@ pub struct World<'a> {
     /// How a process's CPU is shared.
     pub(super) order: Order,
     pub(super) slice_ns: u64,
-    pub(super) from_wait: bool,
+    /// Who is faster at the GIL.
+    pub(super) races: Stream,
     /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
     /// a key says who goes first, or a loop looks who is ready, all must be there to be seen.
     cpu_first: bool,
@@ -89,7 +91,7 @@ impl<'a> World<'a> {
         seed: u64,
         load: f64,
     ) -> Self {
-        let (order, slice_ns, from_wait) = set_up.turns();
+        let (order, slice_ns) = set_up.turns();
         let beside = model
             .steps
             .iter()
@@ -116,8 +118,8 @@ impl<'a> World<'a> {
             bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
             order,
             slice_ns,
-            from_wait,
-            cpu_first: order == Order::Turns && !set_up.host.loops(),
+            races: Stream::of(seed, Purpose::Races, 0),
+            cpu_first: matches!(order, Order::Turns | Order::Gil) && !set_up.host.loops(),
             waits: 0,
             events: 0,
             most: warm + jobs.saturating_mul(1 + MORE),
