@@ -117,7 +117,7 @@ impl World<'_> {
             };
             pool.room -= 1;
             let route = self.source.route();
-            let id = self.create(route, free_ns, Origin::Place(place));
+            let id = self.create(route, free_ns, Origin::Place(place), None);
             let lane = self.lane_of(id);
             self.front.entered(lane);
             let one = &mut self.processes[0];

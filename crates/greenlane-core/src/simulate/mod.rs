@@ -47,7 +47,7 @@ mod world;
 
 pub use histogram::Histogram;
 pub use law::Law;
-pub use model::{Arrivals, Model, Route, Sequence, Step, Upstream, Work};
+pub use model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 pub use reading::{model_and_set_up, Wrong};
 pub use report::{Report, RouteReport};
 pub use set_up::{Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp};
@@ -77,8 +77,13 @@ pub fn simulate(
     run: &Run,
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Option<Report> {
-    let jobs = run.jobs.max(1);
-    let warm = (jobs / WARM_PART).min(WARM_MOST);
+    let (jobs, warm) = match &model.arrivals {
+        Arrivals::Recorded { came, once: true } => (came.len() as u64, 0),
+        _ => (
+            run.jobs.max(1),
+            (run.jobs.max(1) / WARM_PART).min(WARM_MOST),
+        ),
+    };
     let mut world = World::new(model, set_up, warm, jobs, run.seed, run.load);
     world.run(jobs, tick).then(|| world.report(jobs))
 }

@@ -8,7 +8,7 @@ use super::gate::Gate;
 use super::heap::{Class, Heap};
 use super::jobs::{Between, Job, Jobs, Origin};
 use super::looped::Looped;
-use super::model::{Arrivals, Model, Work};
+use super::model::{Arrivals, Came, Model, Work};
 use super::process::{Calls, Process};
 use super::random::{Purpose, Stream};
 use super::report::{Report, RouteReport};
@@ -28,7 +28,7 @@ const MORE: u64 = 2;
 pub enum Event {
     /// A request of this route comes.
     Arrival(u32),
-    /// The next of the recorded ones does, of this route.
+    /// The recorded one of this number does.
     Recorded(u32),
     /// A place of a closed loop has thought.
     Place(u32),
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
                     self.schedule(route);
                 }
             }
-            Arrivals::Recorded { at } => self.replay(at),
+            Arrivals::Recorded { came, once } => self.replay(came, *once),
             Arrivals::Closed { places, .. } => {
                 let gevent = matches!(self.set_up.host, Host::Gevent { .. });
                 if gevent && self.processes.len() == 1 && self.set_up.queue != Queue::Central {
@@ -215,13 +215,14 @@ impl<'a> World<'a> {
         match event {
             Event::Arrival(route) => {
                 self.schedule(route as usize);
-                self.arrive(route as usize);
+                self.arrive(route as usize, None);
             }
-            Event::Recorded(route) => {
-                if let Arrivals::Recorded { at } = &self.model.arrivals {
-                    self.replay(at);
+            Event::Recorded(number) => {
+                if let Arrivals::Recorded { came, once } = &self.model.arrivals {
+                    self.replay(came, *once);
+                    let one = came[number as usize];
+                    self.arrive(one.route as usize, one.sequence);
                 }
-                self.arrive(route as usize);
             }
             Event::Place(place) => self.follow(place),
             Event::CallOver { job } => self.call_over(job),
@@ -241,20 +242,20 @@ impl<'a> World<'a> {
         }
     }
 
-    fn replay(&mut self, at: &[(u64, u32)]) {
+    fn replay(&mut self, came: &[Came], once: bool) {
         if self.source.started() < self.most {
-            if let Some((at_ns, route)) = self.source.replay(at) {
-                self.timers.push(at_ns, Class::New, Event::Recorded(route));
+            if let Some((at_ns, number)) = self.source.replay(came, once) {
+                self.timers.push(at_ns, Class::New, Event::Recorded(number));
             }
         }
     }
 
-    fn arrive(&mut self, route: usize) {
+    fn arrive(&mut self, route: usize, sequence: Option<u32>) {
         let origin = match self.connections.len() {
             0 => Origin::Open,
             count => Origin::Connection(self.front.choose(count) as u32),
         };
-        let id = self.create(route, self.now_ns, origin);
+        let id = self.create(route, self.now_ns, origin, sequence);
         self.enter(id);
     }
 
@@ -262,7 +263,7 @@ impl<'a> World<'a> {
     fn follow(&mut self, place: u32) {
         if self.source.started() < self.most {
             let route = self.source.route();
-            let id = self.create(route, self.now_ns, Origin::Place(place));
+            let id = self.create(route, self.now_ns, Origin::Place(place), None);
             self.enter(id);
         }
     }
@@ -275,11 +276,19 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes a request; it is nowhere yet.
-    pub(super) fn create(&mut self, route: usize, arrival_ns: u64, origin: Origin) -> u32 {
+    /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
+    pub(super) fn create(
+        &mut self,
+        route: usize,
+        arrival_ns: u64,
+        origin: Origin,
+        sequence: Option<u32>,
+    ) -> u32 {
         let (index, mut stream) = self.source.begin(route);
         let of_route = &self.model.routes[route];
-        let sequence = of_route.draw(&mut stream);
+        // Drawn in any case: what a request draws after it must not depend on who chose.
+        let drawn = of_route.draw(&mut stream);
+        let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
         let lane_ns = self.set_up.lanes[self.set_up.lane_of[route]].deadline_ns;
         let deadline_ns = [of_route.deadline_ns, lane_ns]
             .into_iter()

@@ -3,7 +3,7 @@
 use super::at::{At, MOST, MOST_MS, MOST_PLACES};
 use super::Read;
 use crate::simulate::law::Law;
-use crate::simulate::model::{Arrivals, Model, Route, Sequence, Step, Upstream, Work};
+use crate::simulate::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -177,12 +177,29 @@ fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
             dispersion: at.of("dispersion").number_or(0.0, MOST, 1.0)?,
         });
     }
-    let mut times = Vec::with_capacity(recorded.len());
+    let mut came = Vec::with_capacity(recorded.len());
     for one in &recorded {
-        let at_ns = (one.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64;
-        let route = one.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
-        times.push((at_ns, route));
+        came.push(read_came(one, routes)?);
     }
-    times.sort_unstable();
-    Ok(Arrivals::Recorded { at: times })
+    came.sort_unstable();
+    let once = at.of("once").truth()?;
+    Ok(Arrivals::Recorded { came, once })
+}
+
+/// `[ms, number of its route]`, and behind it, if it is known, that of the route's sequence.
+fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
+    let route = at.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
+    let number = at.at(2);
+    let sequence = match number.value {
+        None | Some(Value::Null) => None,
+        Some(_) => {
+            let known = routes[route as usize].count() as f64;
+            Some(number.count(0.0, known - 1.0, 0)?)
+        }
+    };
+    Ok(Came {
+        at_ns: (at.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64,
+        route,
+        sequence,
+    })
 }
