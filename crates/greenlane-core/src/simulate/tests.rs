@@ -11,9 +11,15 @@ const RULES: &str = r#"{
     "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
 }"#;
 
+fn rules() -> Value {
+    serde_json::from_str(RULES).unwrap_or_default()
+}
+
 fn ran_at(profile: &Value, set_up: Value, jobs: u64, seed: u64, load: f64) -> Report {
     let mut set_up = set_up;
-    set_up["rules"] = serde_json::from_str(RULES).unwrap_or_default();
+    if set_up["rules"].is_null() {
+        set_up["rules"] = rules();
+    }
     let (profile, set_up) = (profile.to_string(), set_up.to_string());
     let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
     let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
@@ -158,6 +164,45 @@ fn one_permit_and_a_short_interval_keep_both_classes_short() {
     assert!(p99_ms(&permits, 1) < p99_ms(&threads, 1));
     let waited = permits.routes[1].tally.waits_ns[Cause::Permit as usize];
     assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
+}
+
+/// Latency and wait for a permit, ms, of a request of 10 ms that comes 5 ms after one that was expected to take 10 ms and
+/// takes 2 s.
+fn behind_a_long_hold(rules: Value) -> (f64, f64) {
+    let mut recorded: Vec<Value> = (0..10)
+        .flat_map(|at| [json!([at * 50, 0, 0]), json!([at * 50 + 25, 1, 0])])
+        .collect();
+    recorded.extend([json!([1000, 0, 1]), json!([1005, 1, 0])]);
+    let short = json!({"steps": [["cpu", 10]]});
+    let long = json!({"steps": [["cpu", 2000]]});
+    let profile = json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [short, long]},
+        {"route": "short", "rate_per_s": 1, "sequences": [short]},
+    ]});
+    let report = ran(&profile, json!({"host": "permits", "rules": rules}), 22);
+    let short = &report.routes[1].tally;
+    let waited_ns = short.waits_ns[Cause::Permit as usize];
+    (short.latency.max_ns() as f64 / 1e6, waited_ns as f64 / 1e6)
+}
+
+#[test]
+fn nobody_waits_for_a_permit_for_longer_than_its_bound() {
+    let mut rules = rules();
+    rules["permits"]["wait_factor"] = json!(1);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    assert!((waited_ms - 50.0).abs() < 1.0, "{waited_ms}");
+    assert!((60.0..90.0).contains(&latency_ms), "{latency_ms}");
+}
+
+#[test]
+fn a_hold_that_lasts_too_long_admits_one_more() {
+    let mut rules = rules();
+    rules["permits"]["wait_min_ns"] = json!(1e9);
+    rules["permits"]["wait_max_ns"] = json!(2e9);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    // Eight times what was expected, from when the long one began.
+    assert!((waited_ms - 75.0).abs() < 5.0, "{waited_ms}");
+    assert!((80.0..115.0).contains(&latency_ms), "{latency_ms}");
 }
 
 #[test]
