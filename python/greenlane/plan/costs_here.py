@@ -27,7 +27,7 @@ SWITCH_US: Final = 5.0
 TURNS_PER_REQUEST: Final = 6
 #: A call of an upstream by http.client beside its wait: look up, connect, twice send, receive, close.
 RELEASES_PER_CALL: Final = 7
-#: After a call of 7 to 25 us beside three threads that compute, on two cores: the mean of four kinds. After 100 us: never.
+#: After a call of 7 to 25 us beside three threads that compute, on two cores: mean of four kinds. After 100 us: never.
 KEPT_FRAC: Final = 0.85
 RACE_US: Final = 50.0
 #: Beside two threads that compute a third one waits for 2.8 switches between them.
