@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
-from bench import blocks, claims, ideal, offers, overhead, placement, pos, summary
+from bench import blocks, claims, ideal, offers, overhead, placement, plan, pos, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.errors import GreenlaneError, SettingsError
@@ -37,10 +37,11 @@ from greenlane.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
-#: Systems of the checkout, each judged by its own demo: title and module.
+#: What judges itself: systems of the checkout by their demos, and the plan. Title and module.
 _SYSTEMS = {
     "offers": ("bike and scooter offers of phones that poll, against the stock server and a twin in Go", offers),
     "pos": ("orders to ten merchants, one of them slow, against stock Celery", pos),
+    "plan": ("predictions against theory, the lab and pos; advice from one recording", plan),
 }
 _NAMES = ("overhead", *(block.name for block in BLOCKS), "placement", *_SYSTEMS)
 _PACKAGES = ("greenlane", "gunicorn", "gevent", "flask", "django", "numpy")

@@ -21,7 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from greenlane.cli.output import environment
+from greenlane.cli.output import Output, environment
+from greenlane.cli.progress import bar
 from greenlane.plan.simulation import Cell, simulate, simulate_cells
 
 _ONE: Final = {"steps": [["cpu", 10, "exponential"]]}
@@ -111,7 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = _measured(arguments.jobs, arguments.repetitions)
     if arguments.cells:
         began = time.perf_counter()
-        simulate_cells(cells(arguments.cells, arguments.jobs))
+        with bar(Output.standard(), f"{arguments.cells} cells") as progress:
+            simulate_cells(cells(arguments.cells, arguments.jobs), progress=progress)
         took_s = time.perf_counter() - began
         whole = arguments.cells * arguments.jobs
         case = f"{arguments.cells} cells on all cores"

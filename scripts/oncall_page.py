@@ -1,6 +1,6 @@
 """Runs the situations of docs/oncall.md and pastes what `greenlane report` says of each; also docs/applications.md.
 
-    python scripts/oncall_page.py [--only q01,q14] [--applications] [--keep FOLDER]
+    python scripts/oncall_page.py [--only q01,q14 | --commands] [--applications] [--keep FOLDER]
 
 A block that is made stands behind a comment that names its situation and the tables that are shown:
 
@@ -58,6 +58,7 @@ def main(argv: list[str]) -> int:
     """Refresh the blocks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names, separated by commas; empty = all")
+    parser.add_argument("--commands", action="store_true", help="only what commands say; nothing is recorded")
     parser.add_argument("--keep", type=Path, help="folder for the recordings and pages")
     given = parser.parse_args(argv)
     wanted = set(filter(None, given.only.split(",")))
@@ -66,8 +67,8 @@ def main(argv: list[str]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for page in PAGES:
             text = page.read_text("utf-8")
-            made = {name: _said(name, folder) for name in _names(text) if not wanted or name in wanted}
-            text = _filled(text, made)
+            names = [] if given.commands else [name for name in _names(text) if not wanted or name in wanted]
+            text = _filled(text, {name: _said(name, folder) for name in names})
             page.write_text(text if wanted else RUN.sub(_run, text), "utf-8")
     return 0
 

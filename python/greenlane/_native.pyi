@@ -315,9 +315,9 @@ def simulate(
 ) -> bytes:
     """Simulate a profile under a set-up: what each route's latency would be. Deterministic.
 
-    Blocks until `jobs` requests have ended, on this thread and without the GIL; takes it every 50 ms to look for signals
-    and to call `tick(part done)`. What either raises ends the run. Requests that come before the counted ones (a tenth,
-    at most 200,000) fill the service.
+    Blocks until `jobs` requests have ended, on this thread and without the GIL; takes it every 50 ms to look for
+    signals and to call `tick(part done)`. What either raises ends the run. Requests that come before the counted ones
+    (a tenth, at most 200,000) fill the service; those that were recorded, and come `once`, all count.
 
     Both arguments and the answer are JSON; `greenlane.plan.simulation` is their typed face and says what they hold.
     `seed` and the profile alone decide which requests come and what they do: two set-ups meet the very same ones.

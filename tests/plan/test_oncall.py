@@ -100,6 +100,26 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     assert many.needed.value <= 1.12 * many.busy.value
 
 
+def _ways(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["way"]: row for row in rows if "way" in row}
+
+
+def test_21_where_work_should_run_with_your_own_numbers(ask: Ask) -> None:
+    case = "--rate 2 --cpu 265 --heavy 250 --io 120 --waits 3 --mb 4 --result-mb 0.1 --cores 8 --workers 3"
+    rows = ask("decide", *case.split())
+    assert [way for way, row in _ways(rows).items() if row["best"]] in (["shared memory"], ["native"])
+    assert rows[-1]["rule"] == "rewrite it in Go"
+    assert any("nothing needs to be rewritten" in sentence for sentence in rows[-1]["wrong"])
+
+
+def test_23_what_a_split_would_send_and_cost(ask: Ask) -> None:
+    case = "--rate 3333 --cpu 265 --heavy 250 --io 60 --waits 3 --mb 4 --result-mb 0.1 --machines 1000 --processes 4"
+    split = _ways(ask("decide", *case.split(), "--link", "0.1"))["split"]
+    assert split["gbit_per_s"] == pytest.approx(3333 * 4.1 * 8 / 1000, rel=0.01)
+    assert "do not go through" in split["why_not"]
+    assert split["moving_ms"] > 50
+
+
 def test_28_overloaded_it_says_what_these_cores_can_do(ask: Ask) -> None:
     rows = ask(PRICING, *_BIKES, "--rate", "1.4x")
     present = next(row for row in _view(rows, "option") if row["contender"] == "present")

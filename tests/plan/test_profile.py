@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,6 +129,21 @@ def test_a_simulator_gets_exact_means_overhead_and_no_held_steps() -> None:
     busy = Profile.from_json(found.to_json().replace(b'"overhead_ms":0.0', b'"overhead_ms":0.5')).simulated()
     assert busy.routes[0].demand.cpu_ms == pytest.approx(8.5)
     assert Profile.from_json(on_loop_json(found)).routes[0].demand.cpu_ms == pytest.approx(9, abs=1e-4)
+
+
+def test_what_threads_compute_without_the_gil_keeps_a_loop() -> None:
+    found = route(sequences=[{"steps": [["cpu", 2], ["free", 5], ["io", 30, 0]]}])
+    assert found.simulated("threads").routes[0].demand.free_ms == 5
+    on_loop = found.simulated("gevent").routes[0].demand
+    assert (on_loop.cpu_ms, on_loop.free_ms) == (7, 0)
+    moved = replace(found, host="asyncio")
+    assert moved.simulated("asyncio").routes[0].demand.free_ms == 5
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60.0, 1.0), (6000.0, 1.3), (0.0, 1.3)])
+def test_unevenness_that_so_short_a_time_cannot_tell_is_taken_for_chance(seconds: float, told: float) -> None:
+    found = replace(route(), seconds=seconds, arrivals=replace(route().arrivals, dispersion=1.3))
+    assert found.simulated().arrivals.dispersion == told
 
 
 def on_loop_json(profile: Profile) -> bytes:

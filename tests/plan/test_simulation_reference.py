@@ -1,4 +1,5 @@
-"""The simulator beside the obvious slow model of one queue: any arrivals, any constant service, any servers."""
+"""The simulator beside obvious slow models: of one queue, with any arrivals, constant services and servers; of a GIL,
+with every timer of every waiter."""
 
 from __future__ import annotations
 
@@ -90,3 +91,74 @@ def test_nothing_is_lost_and_nothing_is_faster_than_its_work(services, waits, ho
     assert run.done_per_s * run.routes[0].mean_ms / 1000 <= clients * 1.1
     bound_per_s = 1000 * min(clients / alone_ms, processes / sum(services))
     assert run.done_per_s <= bound_per_s * 1.1
+
+
+class _Waiter:
+    """A thread in CPython's `take_gil`."""
+
+    def __init__(self, who: int, now: int, number: int) -> None:
+        self.who = who
+        self.wait(now, number)
+
+    def wait(self, now: int, number: int) -> None:
+        self.over, self.number = now + _INTERVAL, number
+
+
+_INTERVAL = 5 * _NS
+
+
+def _under_a_gil(requests: list[tuple[int, int]]) -> list[int]:
+    """Latencies of threads that come at these times, ns, and compute for so long; times end in numbers of their own."""
+    left = [service for _, service in requests]
+    coming = sorted(range(len(requests)), key=lambda who: requests[who][0], reverse=True)
+    latencies = [0] * len(requests)
+    waiting: list[_Waiter] = []
+    holder, last, began, number, now = -1, -1, 0, 0, 0
+
+    def take(who: int) -> None:
+        nonlocal holder, last, began, number
+        number += who != last
+        holder, last, began = who, who, now
+
+    while coming or holder >= 0:
+        ends = [began + left[holder]] if holder >= 0 else []
+        comes = [requests[coming[-1]][0]] if coming else []
+        now = min([*ends, *comes, *(each.over for each in waiting)])
+        asked = False
+        for each in [each for each in waiting if each.over == now]:
+            asked |= each.number == number
+            waiting.remove(each)
+            each.wait(now, number)
+            waiting.append(each)
+        if ends == [now]:
+            latencies[holder] = now - requests[holder][0]
+            holder = -1
+            if waiting:
+                take(waiting.pop(0).who)
+        elif asked:
+            dropped = holder
+            left[dropped] -= now - began
+            take(waiting.pop(0).who)
+            waiting.append(_Waiter(dropped, now, number))
+        if comes == [now]:
+            who = coming.pop()
+            if holder < 0:
+                take(who)
+            else:
+                waiting.append(_Waiter(who, now, number))
+    return latencies
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), min_size=1, max_size=9))
+def test_threads_get_the_gil_as_a_model_of_every_timer_says(requests):
+    # No two come in the same microsecond of a millisecond: then no event of one falls together with another's.
+    timed = [(at * _NS + (number + 1) * 7_000, service * _NS) for number, (at, service) in enumerate(requests)]
+    recorded = [[at / _NS, number] for number, (at, _) in enumerate(timed)]
+    routes = [
+        {"route": str(number), "rate_per_s": 1, "sequences": [{"steps": [["cpu", service]]}]}
+        for number, (_, service) in enumerate(requests)
+    ]
+    profile = {"arrivals": {"recorded": recorded, "once": True}, "routes": routes}
+    run = simulate(profile, {"host": "threads"}, jobs=len(requests))
+    found = [route.mean_ms for route in run.routes]
+    assert found == pytest.approx([latency / _NS for latency in _under_a_gil(timed)], rel=1e-9)

@@ -130,7 +130,8 @@ def test_a_lane_apart_takes_its_routes_from_others() -> None:
 def test_slots_and_several_at_once() -> None:
     changes = asked(PROFILE, cpu=["quote=0.5x"], rate=["2x"], slots="200")
     profile, set_up = applied(changes, PROFILE, SET_UP)
-    assert set_up["at_once"] == 200
+    assert (set_up["limit"], set_up["at_once"]) == (200, 0)
+    assert applied(changes, PROFILE, {**SET_UP, "queue": "central"})[1]["at_once"] == 200
     assert profile.arrivals.rate_per_s == 120
     assert len(profile.notes) == 2 and all(
         change.said in " ".join((*profile.notes, changes[2].said)) for change in changes

@@ -41,6 +41,7 @@ _SAME_FRAC: Final = 0.05
 #: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
 _FAR_TIMES: Final = 2.0
 _FEW: Final = 5
+_STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
 
 
 class Verdict(enum.Enum):
@@ -148,14 +149,16 @@ class _Choice:
         options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
         first = options[0]
         close = self._runs.with_curves(_unique([first, *self._finalists(options)]))
-        verdict, chosen = self._chosen(self._hanging(close))
+        kept, stays = self._hanging(close)
+        verdict, chosen = self._chosen(kept, stays=stays)
+        notes = self._notes if stays else (*self._notes, _STOPS)
         following = self._following(close, options, chosen)
         stock = _best_stock(close, options)
         named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
         by_name = {option.candidate.name: option for option in [*options, *close, *named]}
         short = [by_name[name] for name in dict.fromkeys(each.candidate.name for each in named[:3])]
         return Advice(
-            self._runs.profile, tuple(self._runs.goals), verdict, self._cost, self._notes,
+            self._runs.profile, tuple(self._runs.goals), verdict, self._cost, notes,
             present=by_name[first.candidate.name],
             recommended=by_name[chosen.candidate.name],
             runner_up=by_name[following.candidate.name] if following else None,
@@ -178,15 +181,17 @@ class _Choice:
         least = min(option.cost for option in reached)
         cheapest = sorted((each for each in reached if each.cost == least), key=lambda each: each.at.tail)
         smallest = min(cheapest, key=lambda each: (each.candidate.effort, each.at.tail))
+        # Some that hold an upstream back: whether they are needed shows when one hangs.
+        held = [each for each in cheapest if each.set_up.upstream_limits][:2]
         dearer = sorted((each for each in reached if each.cost > least), key=lambda each: (each.cost, each.at.tail))
-        return [*_unique([smallest, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
+        return [*_unique([smallest, *held, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
 
-    def _hanging(self, close: Sequence[Option]) -> Sequence[Option]:
-        """Where calls hold slots: the options with which the others' orders go on when the busiest upstream hangs; all
-        if none is such."""
+    def _hanging(self, close: Sequence[Option]) -> tuple[Sequence[Option], bool]:
+        """Where calls hold slots: the present option, then those with which the others' orders go on when the busiest
+        upstream hangs; and whether the present one is such. All of them if none is."""
         hung = hanging(self._runs.profile)
         if hung is None or close[0].set_up.host != "celery":
-            return close
+            return close, True
         profile, spared = hung
         found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
         holds = [
@@ -194,11 +199,14 @@ class _Choice:
             for option, run in zip(close, found, strict=True)
             if all(each.within.at >= each.goal.share for each in run.goals if each.goal.route in spared)
         ]
-        return [close[0], *(option for option in holds if option is not close[0])] if holds else close
+        if not holds:
+            return close, True
+        stays = any(option is close[0] for option in holds)
+        return [close[0], *(option for option in holds if option is not close[0])], stays
 
-    def _chosen(self, close: Sequence[Option]) -> tuple[Verdict, Option]:
+    def _chosen(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option]:
         now = close[0]
-        reached = [option for option in close if option.at.reached]
+        reached = [option for option in close if option.at.reached and (stays or option is not now)]
         if not reached:
             return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
         sure = [option for option in reached if _breaks(option) >= _EDGE_TIMES] or reached

@@ -26,6 +26,7 @@ from greenlane.plan.set_up import (
     Lane,
     SetUp,
 )
+from greenlane.plan.steps import NOBODY
 from greenlane.settings import Settings
 
 __all__ = [
@@ -94,8 +95,13 @@ def lane_routes(profile: Profile, goals: Sequence[Goal]) -> tuple[str, ...]:
 
 def upstream_rates(profile: Profile) -> dict[str, float]:
     """Requests a second that call it, by upstream."""
-    names = [upstream.name for upstream in profile.upstreams]
-    return {name: math.fsum(route.rate_per_s for route in profile.routes if name in route.upstreams) for name in names}
+    found = {upstream.name: 0.0 for upstream in profile.upstreams}
+    for route in profile.routes:
+        whole = math.fsum(each.weight for each in route.sequences)
+        for each in route.sequences:
+            for index in {step.upstream for step in each.steps if step.upstream != NOBODY}:
+                found[route.upstreams[index]] += route.rate_per_s * each.weight / whole
+    return {name: rate for name, rate in found.items() if rate}
 
 
 def hang_ms(profile: Profile) -> float:

@@ -22,10 +22,27 @@ FRONT_US: Final = 150.0
 FRONT_MS_OF_CPU: Final = 0.033
 #: From one thread to the next: a futex, a wake-up, a cold cache.
 SWITCH_US: Final = 5.0
+#: The one thread that accepts, in gunicorn's thread worker: it tells the arbiter that it lives, polls, accepts; when a
+#: request is over it polls, reads its own pipe, closes. Each is a call, after which it needs the GIL again.
+TURNS_PER_REQUEST: Final = 6
+#: A call of an upstream by http.client beside its wait: look up, connect, twice send, receive, close.
+RELEASES_PER_CALL: Final = 7
+#: After a call of 7 to 25 us beside three threads that compute, on two cores: mean of four kinds. After 100 us: never.
+KEPT_FRAC: Final = 0.85
+RACE_US: Final = 50.0
+#: Beside two threads that compute a third one waits for 2.8 switches between them.
+ASKER_FRAC: Final = 0.7
+#: Timers of threads have a slack of 50 us, and somebody has to wake up.
+TIMER_US: Final = 100.0
 SOURCES: Final[Mapping[str, str]] = {
     "dispatch_us": "an empty answer by gunicorn 27 on one core: gevent 4,479 a second, 64 threads 2,847; uvicorn",
     "front_us": "HAProxy 2.6 on loopback, docs/design/0017-serve.md: 33 us of its CPU; the rest estimated",
     "switch_us": "two threads that hand the GIL to each other; estimated",
+    "turns_per_request": "system calls of the thread that accepts, gunicorn 27's gthread, by its source",
+    "kept_frac": "python -m bench.gil, two busy cores: utime 0.93, send 0.80, poll and receive 0.73, connect 0.93",
+    "race_us": "python -m bench.gil: a call of 25 us keeps the GIL, one of 100 us does not",
+    "asker_frac": "python -m bench.gil: switches between two threads while a third one waits",
+    "timer_us": "python -m bench.gil: turns of 5.15 ms at an interval of 5",
 }
 
 
@@ -39,6 +56,13 @@ class Costs:
     dispatch_us: float = 0.0
     #: Latency on the way to the process and back.
     front_us: float = 0.0
+    #: Of a GIL: see `greenlane.plan.simulation`.
+    turns_per_request: int = 0
+    releases_per_call: int = 0
+    kept_frac: float = 0.0
+    race_us: float = 0.0
+    asker_frac: float = 0.0
+    timer_us: float = 0.0
 
 
 def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
@@ -46,8 +70,16 @@ def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
     dispatch_us = (
         max(0.0, DISPATCH_US.get(host, 0.0) - DISPATCH_US.get(profile.host, 0.0)) if host != profile.host else 0.0
     )
+    loops = host in ("gevent", "asyncio")
     return Costs(
-        switch_us=0.0 if host in ("gevent", "asyncio") else SWITCH_US,
+        switch_us=0.0 if loops else SWITCH_US,
         dispatch_us=dispatch_us,
         front_us=FRONT_US if front else 0.0,
+        turns_per_request=TURNS_PER_REQUEST if host in ("threads", "permits") else 0,
+        # A loop's recording does not show that a thread gives the GIL away to send and to wait.
+        releases_per_call=RELEASES_PER_CALL if not loops and profile.host in ("gevent", "asyncio") else 0,
+        kept_frac=KEPT_FRAC,
+        race_us=RACE_US,
+        asker_frac=ASKER_FRAC,
+        timer_us=TIMER_US,
     )

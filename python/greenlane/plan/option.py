@@ -6,7 +6,7 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from greenlane.plan.goal import Goal
 from greenlane.plan.profile import Profile
@@ -144,7 +144,7 @@ def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int
     due = _due(profile, set_up, goals)
     routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
     simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host)
-    return Cell(simulated.to_json(), _table(profile, set_up), jobs=jobs, seed=seed, load=load)
+    return Cell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
 
 
 def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
@@ -191,14 +191,6 @@ def _due(profile: Profile, set_up: SetUp, goals: Sequence[Goal]) -> Mapping[str,
     for goal in sorted(goals, key=lambda each: -each.limit_ms):
         found[goal.route] = goal.limit_ms
     return found
-
-
-def _table(profile: Profile, set_up: SetUp) -> dict[str, Any]:
-    table = set_up.to_json()
-    if profile.host in ("gevent", "asyncio") and set_up.host in ("threads", "permits", "celery"):
-        # A loop's recording does not show that a thread gives the GIL away to send and to wait.
-        table["costs"] = {**table["costs"], "releases_per_call": 1}
-    return table
 
 
 def _number(ms: float) -> float:

@@ -40,6 +40,8 @@ HOSTS: Final = ("gevent", "threads", "permits", "asyncio", "celery")
 SOURCES: Final = ("recording", "live", "model", "merged")
 #: Hosts whose requests take turns on one loop.
 LOOPS: Final = ("gevent", "asyncio")
+#: Standard errors that tell uneven arrivals from chance.
+_ERRORS: Final = 2.0
 #: Sums may differ by so much before they contradict each other: rounding, and requests at the edges.
 _SUM_FRAC: Final = 0.02
 #: Requests by seconds may differ so much from the rate that is said.
@@ -123,11 +125,20 @@ class Profile:
         """What a simulator takes: cpu, io and free only, sequences whose means are the exact ones, overhead in them.
 
         Args:
-            host: that it is to run on; None = the same. `held` is CPU to the others of a loop, I/O beside threads.
+            host: that it is to run on; None = the same. `held` is CPU to the others of a loop, I/O beside threads; what
+                threads computed without the GIL keeps a loop as well. Of a loop's own profile `free` is what was moved
+                away from it.
+
+        How unevenly requests came counts only as far as so short a time can tell it from chance.
         """
         host = host or self.host
         held: Kind = "cpu" if host in LOOPS else "io"
-        return replace(self, routes=tuple(simulated_route(route, held, self.overhead_ms) for route in self.routes))
+        free: Kind = "cpu" if host in LOOPS and self.host not in LOOPS else "free"
+        return replace(
+            self,
+            routes=tuple(simulated_route(route, held, self.overhead_ms, free) for route in self.routes),
+            arrivals=replace(self.arrivals, dispersion=_told(self.arrivals.dispersion, self.seconds)),
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Profile:
@@ -172,6 +183,13 @@ class Profile:
             "notes": list(self.notes),
         }
         return json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+def _told(dispersion: float | None, seconds: float) -> float | None:
+    """1, random arrivals, unless so many seconds tell another value from it: its error is sqrt(2 / (seconds - 1))."""
+    if dispersion is None or seconds <= 1:
+        return dispersion
+    return 1.0 if abs(dispersion - 1) <= _ERRORS * math.sqrt(2 / (seconds - 1)) else dispersion
 
 
 def profile_of(fields: Fields) -> Profile:

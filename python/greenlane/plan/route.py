@@ -147,19 +147,21 @@ def _mean(fields: Fields) -> Mean:
     return found
 
 
-def simulated_route(route: Route, held: Kind, overhead_ms: float) -> Route:
-    """With exact means, `held` as the kind that it is where it is to run, overhead before the first step."""
+def simulated_route(route: Route, held: Kind, overhead_ms: float, free: Kind = "free") -> Route:
+    """With exact means, `held` and `free` as the kinds that they are where it is to run, overhead before all."""
     sampled, exact = replace(route, mean=None).demand, route.demand
     factors = {kind: exact.of(kind) / sampled.of(kind) if sampled.of(kind) > 0 else 1.0 for kind in KINDS}
-    sequences = tuple(_resolved(each, factors, held, overhead_ms) for each in route.sequences)
+    sequences = tuple(_resolved(each, factors, {"held": held, "free": free}, overhead_ms) for each in route.sequences)
     return replace(route, sequences=sequences, mean=None)
 
 
-def _resolved(sequence: Sequence, factors: Mapping[Kind, float], held: Kind, overhead_ms: float) -> Sequence:
+def _resolved(
+    sequence: Sequence, factors: Mapping[Kind, float], kinds: Mapping[Kind, Kind], overhead_ms: float
+) -> Sequence:
     steps = [Step("cpu", overhead_ms)] if overhead_ms else []
     for step in sequence.steps:
-        kind = held if step.kind == "held" else step.kind
-        upstream = step.upstream if kind == "io" else NOBODY
+        kind = kinds.get(step.kind, step.kind)
+        upstream = step.upstream if kind in ("io", "held") else NOBODY
         steps.append(Step(kind, step.ms * factors[step.kind], upstream))
     return replace(sequence, steps=joined(steps))
 

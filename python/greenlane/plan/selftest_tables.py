@@ -49,6 +49,8 @@ MIXED: Final[Mapping[str, tuple[tuple[float, float], tuple[float, float], tuple[
     "first-2ms": ((90, 444), (133, 972), (0, 0, 0, 0)),
     "turns-2ms": ((141, 762), (106, 1394), (0, 0, 0.2, 5.5)),
     "turns-5ms": ((134, 732), (110, 1430), (-1, -1, 5.6, 27)),
+    # A real GIL's: who computes fares as with slices of 5 ms; who comes from an upstream waits for one of them only.
+    "threads": ((134, 732), (110, 1430), (-1, -1, -1, -1)),
     "own-process": ((88, 441), (124, 914), (0, 0, 0, 0)),
     "shared-2": ((40, 97), (35, 254), (0, 0, 0.02, 0.09)),
 }

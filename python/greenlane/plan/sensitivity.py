@@ -56,9 +56,16 @@ def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
     if len(rates) < 2:
         return None
     name = busiest(rates)
-    spared = tuple(route.route for route in profile.routes if name not in route.upstreams)
+    spared = tuple(route.route for route in profile.routes if not _calls(route, name))
     hung = (replace(route, mean=None, sequences=_hung(route, name, hang_ms(profile))) for route in profile.routes)
     return (replace(profile, routes=tuple(hung)), spared) if spared else None
+
+
+def _calls(route: Route, name: str) -> bool:
+    """Whether any of its requests does; of a task that was told apart by upstreams only some kinds do."""
+    return any(
+        step.upstream >= 0 and route.upstreams[step.upstream] == name for each in route.sequences for step in each.steps
+    )
 
 
 def _hung(route: Route, name: str, ms: float) -> tuple[Sampled, ...]:

@@ -1,8 +1,10 @@
 """Simulated latencies of a profile under a set-up: the typed face of greenlane-core's simulator; many cells at once.
 
 The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
-`["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). The set-up is a
-mapping with these keys; only `host` must be there:
+`["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). Its arrivals
+may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known], …]}`, again
+from the first until there are enough; with `"once": true` no more than these, and all count, whatever `jobs` says.
+The set-up is a mapping with these keys; only `host` must be there:
 
     host                    gevent, threads, permits, asyncio, celery; or an ideal CPU with `slice_ms` (0 = a burst runs
                             to its end): turns (who has waited longest), oldest (whose request is), first (by priority)
@@ -19,9 +21,12 @@ mapping with these keys; only `host` must be there:
                             (only the last `processes` of the shared ones, beside others)
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
-    costs                   {switch_us, dispatch_us, front_us, releases_per_call, turns_per_request}, each 0; the last
-                            two are of threads: how often one gives the GIL away for a moment in a call to an upstream,
-                            and needs it to begin a request
+    costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {turns_per_request, releases_per_call,
+                            kept_frac, race_us, asker_frac, timer_us}; each 0. How often the one thread that accepts
+                            needs it for a request; how often a thread gives it away for a moment in a call to an
+                            upstream; the share of these moments, and of calls up to race_us, in which it has it again
+                            before somebody else; the share of switches in which who asked for it is faster than who
+                            was woken; how late that is asked
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.

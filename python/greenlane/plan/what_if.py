@@ -220,7 +220,12 @@ def _split(profile: Profile, text: str) -> Change:
 def _slots(profile: Profile, text: str) -> Change:
     number = _whole("--slots", text, text, 1, _MOST_SLOTS)
     words = f"a process has {number} requests in progress at most"
-    return Change(f"--slots {text}", words, lambda profile: profile, lambda set_up: {**set_up, "at_once": number})
+
+    def limited(set_up: Table) -> Table:
+        # Behind the one queue its front gives a process no more; else its own connections or threads are the bound.
+        return {**set_up, "limit": number, "at_once": number if set_up.get("queue") == "central" else 0}
+
+    return Change(f"--slots {text}", words, lambda profile: profile, limited)
 
 
 def _same(set_up: Table) -> Table:

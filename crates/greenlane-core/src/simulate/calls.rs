@@ -8,28 +8,41 @@ use super::tally::Cause;
 use super::world::{Event, World};
 
 impl World<'_> {
-    /// A thread has the GIL for a moment, as often as it must; then its request begins, or waits for its upstream.
+    /// A thread has had the GIL for a moment, and needs it as often as it must: then its request begins, or waits for its
+    /// upstream.
     pub(super) fn release(&mut self, id: u32) {
-        let process = self.jobs[id].process as usize;
-        loop {
-            let job = &mut self.jobs[id];
-            if job.releases == 0 {
-                return match job.between.take() {
-                    Some(Between::Calling) => self.call(id),
-                    _ => self.advance(id),
-                };
-            }
-            job.releases -= 1;
-            let one = &self.processes[process];
-            let waits = match job.between {
-                Some(Between::Calling) => one.turning && !one.line.is_empty(),
-                _ => !one.idles() || !one.line.is_empty(),
-            };
-            if waits {
-                job.wants_ns = self.now_ns;
-                return self.want_cpu(process, id);
+        if !self.has_passed(id) {
+            return;
+        }
+        match self.jobs[id].between.take() {
+            Some(Between::Calling) => self.call(id),
+            _ => {
+                let process = self.jobs[id].process as usize;
+                self.let_in(id);
+                self.take_in(process, true);
             }
         }
+    }
+
+    /// Whether a thread has had the GIL as often as it must; else it waits for it.
+    pub(super) fn has_passed(&mut self, id: u32) -> bool {
+        let process = self.jobs[id].process as usize;
+        while self.jobs[id].releases > 0 {
+            self.jobs[id].releases -= 1;
+            if self.gives_away(process, id) {
+                self.jobs[id].wants_ns = self.now_ns;
+                self.want_cpu(process, id);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a thread that gives the GIL away for a moment loses it to one that waits.
+    fn gives_away(&mut self, process: usize, id: u32) -> bool {
+        let one = &self.processes[process];
+        let has_it = one.last == Some(id) || self.jobs[id].between == Some(Between::Starting);
+        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process)
     }
 
     /// A request begins to wait for its upstream.
@@ -43,8 +56,11 @@ impl World<'_> {
             upstream: Some(upstream),
         } = step.work
         else {
-            let event = Event::CallOver { job: id };
-            return self.timers.push(self.now_ns + io_ns, Class::Other, event);
+            if !self.keeps_for(id, io_ns) {
+                let event = Event::CallOver { job: id };
+                self.timers.push(self.now_ns + io_ns, Class::Other, event);
+            }
+            return;
         };
         let upstream = upstream as usize;
         let called = &self.model.upstreams[upstream];
@@ -55,15 +71,39 @@ impl World<'_> {
             io_ns = called.timeout_ns;
             job.failed = true;
         }
+        if self.keeps_for(id, io_ns) {
+            return;
+        }
         let limit = self.set_up.upstream_limits[upstream];
         if limit > 0 {
-            let calls = &mut self.processes[job.process as usize].calls[upstream];
+            let process = self.jobs[id].process as usize;
+            let calls = &mut self.processes[process].calls[upstream];
             if calls.running >= limit {
                 return calls.waiting.push_back((id, io_ns));
             }
             calls.running += 1;
         }
         self.reach(id, upstream, io_ns);
+    }
+
+    /// Whether a call is over before anybody else has the GIL: then the thread keeps it, though it does not compute.
+    fn keeps_for(&mut self, id: u32, io_ns: u64) -> bool {
+        let job = &self.jobs[id];
+        let process = job.process as usize;
+        let one = &self.processes[process];
+        let races = io_ns <= self.set_up.costs.race_ns
+            && !job.failed
+            && one.turning
+            && one.last == Some(id)
+            && !one.line.is_empty();
+        if !races || !self.keeps_gil(process) {
+            return false;
+        }
+        let job = &mut self.jobs[id];
+        job.between = Some(Between::Kept);
+        (job.burst_ns, job.left_ns) = (io_ns, io_ns);
+        self.processes[process].kept = Some(id);
+        true
     }
 
     /// A request's wait for its upstream is over.

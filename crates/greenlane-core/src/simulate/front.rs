@@ -176,14 +176,46 @@ impl World<'_> {
                 looped.ready(Turn::Run(id));
                 self.loop_wakes(process);
             }
+            None if self.set_up.costs.turns_per_request == 0 => self.let_in(id),
             None => {
-                if self.pick_up(id) {
-                    let turns = self.set_up.costs.turns_per_request;
-                    let job = &mut self.jobs[id];
-                    (job.between, job.releases) = (Some(Between::Starting), turns);
-                    self.release(id);
+                self.processes[process].door.push_back(id);
+                if !self.processes[process].door_busy {
+                    self.take_in(process, false);
                 }
             }
+        }
+    }
+
+    /// The thread that accepts takes the next requests in. `has_gil`: it comes from the one before.
+    pub(super) fn take_in(&mut self, process: usize, mut has_gil: bool) {
+        loop {
+            let one = &mut self.processes[process];
+            let next = one.door.pop_front();
+            one.door_busy = next.is_some();
+            let idles = one.idles();
+            let Some(id) = next else {
+                return;
+            };
+            let job = &mut self.jobs[id];
+            job.between = Some(Between::Starting);
+            job.releases = self.set_up.costs.turns_per_request;
+            if !has_gil && !idles {
+                job.releases -= 1;
+                return self.want_cpu(process, id);
+            }
+            if !self.has_passed(id) {
+                return;
+            }
+            self.jobs[id].between = None;
+            self.let_in(id);
+            has_gil = self.processes[process].turning;
+        }
+    }
+
+    /// A thread begins a request, unless it refuses it.
+    pub(super) fn let_in(&mut self, id: u32) {
+        if self.pick_up(id) {
+            self.advance(id);
         }
     }
 

@@ -16,10 +16,12 @@ pub enum Origin {
 /// Moments in which a thread needs the GIL and does nothing with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// It is handed from thread to thread before it begins.
+    /// The thread that accepts hands it to the one that runs it.
     Starting,
     /// It gives the GIL away for a moment before it waits for an upstream.
     Calling,
+    /// It is in a call that is over before somebody else has the GIL.
+    Kept,
 }
 
 /// One request.

@@ -35,9 +35,10 @@ impl World<'_> {
             return None;
         }
         let polled = self.looped(process).take_polled();
-        let line = &mut self.processes[process].line;
-        if polled && !line.is_empty() {
-            line.push(LOOP, (0, 0));
+        let waits = !self.processes[process].line.is_empty();
+        if polled && waits && !self.keeps_gil(process) {
+            let key = self.key(LOOP);
+            self.processes[process].line.push(LOOP, key);
             return None;
         }
         Some(LOOP)
@@ -116,7 +117,7 @@ impl World<'_> {
             };
             pool.room -= 1;
             let route = self.source.route();
-            let id = self.create(route, free_ns, Origin::Place(place));
+            let id = self.create(route, free_ns, Origin::Place(place), None);
             let lane = self.lane_of(id);
             self.front.entered(lane);
             let one = &mut self.processes[0];

@@ -10,13 +10,13 @@
 //! | [`model`], [`set_up`], [`reading`] | what is simulated, how it is served, both from JSON |
 //! | [`random`], [`law`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
 //! | [`heap`], [`cores`], [`world`] | time |
-//! | [`process`], [`line`], [`turns`], [`gate`], [`looped`], [`loops`] | one process's CPU |
+//! | [`process`], [`line`], [`gil`], [`turns`], [`gate`], [`looped`], [`loops`] | one process's CPU |
 //! | [`front`], [`connections`] | which process gets a request |
 //! | [`calls`], [`bulkheads`] | upstreams, and work placed elsewhere |
 //! | [`histogram`], [`tally`], [`report`] | what came of it |
 //!
 //! Left out: collections of garbage, page faults, losses on the network, retries, what a core's cache forgets at a
-//! switch. Costs of switching and dispatching are what the set-up says.
+//! switch. What switching and dispatching cost, and who is faster at the GIL, is what the set-up says.
 //!
 //! Cost: 0.1 us an event or less; a request has two to six. Memory: 150 bytes a request in progress, 40 kB a route.
 
@@ -26,6 +26,7 @@ mod connections;
 mod cores;
 mod front;
 mod gate;
+mod gil;
 mod heap;
 mod histogram;
 mod jobs;
@@ -46,7 +47,7 @@ mod world;
 
 pub use histogram::Histogram;
 pub use law::Law;
-pub use model::{Arrivals, Model, Route, Sequence, Step, Upstream, Work};
+pub use model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 pub use reading::{model_and_set_up, Wrong};
 pub use report::{Report, RouteReport};
 pub use set_up::{Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp};
@@ -76,8 +77,13 @@ pub fn simulate(
     run: &Run,
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Option<Report> {
-    let jobs = run.jobs.max(1);
-    let warm = (jobs / WARM_PART).min(WARM_MOST);
+    let (jobs, warm) = match &model.arrivals {
+        Arrivals::Recorded { came, once: true } => (came.len() as u64, 0),
+        _ => (
+            run.jobs.max(1),
+            (run.jobs.max(1) / WARM_PART).min(WARM_MOST),
+        ),
+    };
     let mut world = World::new(model, set_up, warm, jobs, run.seed, run.load);
     world.run(jobs, tick).then(|| world.report(jobs))
 }

@@ -76,6 +76,16 @@ impl Route {
         }
     }
 
+    /// The sequence of this number; the last one where there are fewer.
+    pub fn sequence(&self, number: u32) -> Sequence {
+        self.sequences[(number as usize).min(self.sequences.len() - 1)]
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sequences.len()
+    }
+
     /// What one request does.
     pub fn draw(&self, stream: &mut Stream) -> Sequence {
         let index = match self.cumulative.last() {
@@ -105,13 +115,23 @@ impl Route {
     }
 }
 
+/// A request that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Came {
+    /// From the start.
+    pub at_ns: u64,
+    pub route: u32,
+    /// Which of the route's sequences it was; None = one is drawn.
+    pub sequence: Option<u32>,
+}
+
 /// When requests come.
 #[derive(Clone, Debug)]
 pub enum Arrivals {
     /// At the routes' rates. `dispersion`: variance over mean of the number in a second; 1 = Poisson, 0 = evenly.
     Open { dispersion: f64 },
-    /// These, then again from the first: (ns from the start, route), by time.
-    Recorded { at: Vec<(u64, u32)> },
+    /// These, by time, then again from the first; or, `once`, no more: then all of them count, the first as well.
+    Recorded { came: Vec<Came>, once: bool },
     /// So many places: a request follows the one before it in its place, after the pause, ns.
     Closed { places: u32, think_ns: u64 },
 }

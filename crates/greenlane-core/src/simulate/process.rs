@@ -44,6 +44,11 @@ pub struct Process {
     /// Work for the one native thread.
     pub placed: VecDeque<u32>,
     pub placed_busy: bool,
+    /// Requests for the thread that accepts, of those that run on threads.
+    pub door: VecDeque<u32>,
+    pub door_busy: bool,
+    /// Who goes on between two turns, having kept the GIL.
+    pub kept: Option<u32>,
     /// By upstream.
     pub calls: Vec<Calls>,
     /// By lane.
@@ -72,6 +77,9 @@ impl Process {
             looped: None,
             placed: VecDeque::new(),
             placed_busy: false,
+            door: VecDeque::new(),
+            door_busy: false,
+            kept: None,
             calls: Vec::new(),
             sheds: Vec::new(),
             done: 0,

@@ -18,6 +18,8 @@ pub enum Purpose {
     Routes,
     /// What is chosen at random by a policy.
     Choice,
+    /// Who is faster at the GIL.
+    Races,
 }
 
 /// See the module.

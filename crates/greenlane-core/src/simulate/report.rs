@@ -1,6 +1,5 @@
 //! What a run gives, and its JSON.
 
-use super::histogram::Histogram;
 use super::tally::{Batch, Cause, Counts, OfRoute, FRACS};
 use serde_json::{json, Value};
 
@@ -35,15 +34,6 @@ impl Report {
     /// Mean share of the time in which a process computes.
     pub fn cpu_frac(&self) -> f64 {
         self.processes.iter().map(|(busy, _)| busy).sum::<f64>() / self.processes.len() as f64
-    }
-
-    /// Latencies of all routes together.
-    pub fn latency(&self) -> Histogram {
-        let mut all = Histogram::default();
-        for route in &self.routes {
-            all.merge(&route.tally.latency);
-        }
-        all
     }
 
     /// As `greenlane.simulation/1`.

@@ -16,6 +16,8 @@ pub enum Order {
     Oldest,
     /// By the lane's priority, then who has wanted it for longest.
     First,
+    /// As CPython's GIL goes (gil.rs).
+    Gil,
 }
 
 /// What a process does with several requests.
@@ -124,8 +126,17 @@ pub struct Costs {
     pub front_ns: u64,
     /// How often a thread gives the GIL away for a moment before it waits for an upstream.
     pub releases_per_call: u32,
-    /// How often threads need the GIL to hand a request to the one that runs it.
+    /// How often the one thread that accepts needs the GIL for a request, before a thread begins it.
     pub turns_per_request: u32,
+    /// Share of these moments, and of calls up to `race_ns`, after which a thread has the GIL again before the one that
+    /// it has woken, 0 to 1.
+    pub kept_frac: f64,
+    /// Calls up to this long are over before somebody else has woken up, in the share above, ns.
+    pub race_ns: u64,
+    /// Share of the switches that somebody asked for in which he gets the GIL before the one that was woken, 0 to 1.
+    pub asker_frac: f64,
+    /// How much later than the switch interval a waiter asks for the GIL, ns.
+    pub timer_ns: u64,
 }
 
 /// See the module.
@@ -158,11 +169,11 @@ pub struct SetUp {
 }
 
 impl SetUp {
-    /// How a process's CPU is shared: (order, slice in ns, whether a slice counts from when somebody began to wait).
-    pub fn turns(&self) -> (Order, u64, bool) {
+    /// How a process's CPU is shared: (order, slice in ns).
+    pub fn turns(&self) -> (Order, u64) {
         match self.host {
-            Host::Ideal { order, slice_ns } => (order, slice_ns, false),
-            _ => (Order::Turns, self.switch_interval_ns, true),
+            Host::Ideal { order, slice_ns } => (order, slice_ns),
+            _ => (Order::Gil, self.switch_interval_ns),
         }
     }
 }

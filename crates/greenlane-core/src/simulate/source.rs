@@ -3,7 +3,7 @@
 //! Every number is drawn from a stream of the seed, the route and the request's number in its route, so that another
 //! policy, or another number of processes, meets the very same requests.
 
-use super::model::{Arrivals, Model};
+use super::model::{Arrivals, Came, Model};
 use super::random::{Purpose, Stream};
 
 const SECOND_NS: f64 = 1e9;
@@ -147,17 +147,20 @@ impl Source {
         Some(one.at_ns as u64)
     }
 
-    /// The next of recorded arrivals: (ns, route).
-    pub fn replay(&mut self, at: &[(u64, u32)]) -> Option<(u64, u32)> {
-        let &(last_ns, _) = at.last()?;
-        let round_ns = last_ns + last_ns / at.len() as u64 + 1;
-        let (at_ns, route) = at[self.recorded];
-        let due_ns = (self.turns * round_ns + at_ns) as f64 / self.load;
+    /// The next of recorded arrivals: (ns, its number among them). None = all of them have come, `once`.
+    pub fn replay(&mut self, came: &[Came], once: bool) -> Option<(u64, u32)> {
+        let last_ns = came.last()?.at_ns;
+        if once && self.turns > 0 {
+            return None;
+        }
+        let round_ns = last_ns + last_ns / came.len() as u64 + 1;
+        let number = self.recorded;
+        let due_ns = (self.turns * round_ns + came[number].at_ns) as f64 / self.load;
         self.recorded += 1;
-        if self.recorded == at.len() {
+        if self.recorded == came.len() {
             (self.recorded, self.turns) = (0, self.turns + 1);
         }
-        Some((due_ns as u64, route))
+        Some((due_ns as u64, number as u32))
     }
 
     fn factor(&mut self, second: u64, variance: f64) -> f64 {
@@ -174,6 +177,15 @@ mod tests {
     use super::super::law::Law;
     use super::super::model::{Route, Sequence, Step, Work};
     use super::*;
+
+    const fn came(at_ns: u64, route: u32) -> Came {
+        Came {
+            at_ns,
+            route,
+            sequence: None,
+        }
+    }
+    const CAME: [Came; 2] = [came(0, 0), came(1_000, 1)];
 
     fn model(dispersion: f64) -> Model {
         let sequence = Sequence { first: 0, end: 1 };
@@ -226,8 +238,14 @@ mod tests {
     #[test]
     fn recorded_arrivals_come_again_and_faster_under_more_load() {
         let mut source = Source::new(&model(1.0), 1, 2.0);
-        let at = [(0, 0), (1_000, 1)];
-        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&at)).collect();
+        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&CAME, false)).collect();
         assert_eq!(found, [(0, 0), (500, 1), (750, 0), (1_250, 1)]);
+    }
+
+    #[test]
+    fn recorded_arrivals_come_no_more_than_once_where_that_is_asked() {
+        let mut source = Source::new(&model(1.0), 1, 1.0);
+        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&CAME, true)).collect();
+        assert_eq!(found, [(0, 0), (1_000, 1)]);
     }
 }

@@ -11,9 +11,15 @@ const RULES: &str = r#"{
     "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
 }"#;
 
+fn rules() -> Value {
+    serde_json::from_str(RULES).unwrap_or_default()
+}
+
 fn ran_at(profile: &Value, set_up: Value, jobs: u64, seed: u64, load: f64) -> Report {
     let mut set_up = set_up;
-    set_up["rules"] = serde_json::from_str(RULES).unwrap_or_default();
+    if set_up["rules"].is_null() {
+        set_up["rules"] = rules();
+    }
     let (profile, set_up) = (profile.to_string(), set_up.to_string());
     let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
     let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
@@ -160,6 +166,45 @@ fn one_permit_and_a_short_interval_keep_both_classes_short() {
     assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
 }
 
+/// Latency and wait for a permit, ms, of a request of 10 ms that comes 5 ms after one that was expected to take 10 ms and
+/// takes 2 s.
+fn behind_a_long_hold(rules: Value) -> (f64, f64) {
+    let mut recorded: Vec<Value> = (0..10)
+        .flat_map(|at| [json!([at * 50, 0, 0]), json!([at * 50 + 25, 1, 0])])
+        .collect();
+    recorded.extend([json!([1000, 0, 1]), json!([1005, 1, 0])]);
+    let short = json!({"steps": [["cpu", 10]]});
+    let long = json!({"steps": [["cpu", 2000]]});
+    let profile = json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [short, long]},
+        {"route": "short", "rate_per_s": 1, "sequences": [short]},
+    ]});
+    let report = ran(&profile, json!({"host": "permits", "rules": rules}), 22);
+    let short = &report.routes[1].tally;
+    let waited_ns = short.waits_ns[Cause::Permit as usize];
+    (short.latency.max_ns() as f64 / 1e6, waited_ns as f64 / 1e6)
+}
+
+#[test]
+fn nobody_waits_for_a_permit_for_longer_than_its_bound() {
+    let mut rules = rules();
+    rules["permits"]["wait_factor"] = json!(1);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    assert!((waited_ms - 50.0).abs() < 1.0, "{waited_ms}");
+    assert!((60.0..90.0).contains(&latency_ms), "{latency_ms}");
+}
+
+#[test]
+fn a_hold_that_lasts_too_long_admits_one_more() {
+    let mut rules = rules();
+    rules["permits"]["wait_min_ns"] = json!(1e9);
+    rules["permits"]["wait_max_ns"] = json!(2e9);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    // Eight times what was expected, from when the long one began.
+    assert!((waited_ms - 75.0).abs() < 5.0, "{waited_ms}");
+    assert!((80.0..115.0).contains(&latency_ms), "{latency_ms}");
+}
+
 #[test]
 fn a_thread_that_gives_the_gil_away_waits_for_it_again() {
     let run = |releases: u32| {
@@ -169,6 +214,81 @@ fn a_thread_that_gives_the_gil_away_waits_for_it_again() {
     };
     let (none, two) = (run(0), run(2));
     assert!(two > none + 10.0, "{none} {two}");
+}
+
+/// Requests of route `heavy`, `ms` long, and of route `light`, 1 ms, when they are said to come.
+fn at_times(heavy_ms: f64, recorded: Value) -> Value {
+    json!({"arrivals": {"recorded": recorded}, "routes": [
+        {"route": "heavy", "rate_per_s": 1, "sequences": [{"steps": [["cpu", heavy_ms]]}]},
+        {"route": "light", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]},
+    ]})
+}
+
+#[test]
+fn who_comes_beside_many_that_compute_waits_for_the_end_of_a_turn() {
+    let recorded = json!([[0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [12, 1]]);
+    let report = ran(&at_times(100.0, recorded), json!({"host": "threads"}), 7);
+    assert_eq!(report.routes[1].tally.latency.max_ns(), 4_000_000);
+}
+
+#[test]
+fn who_asks_and_takes_the_gil_alternates_with_whom_it_took_it_from() {
+    let first_ms = |frac: f64| {
+        let recorded = json!([[0, 0], [0, 0], [0, 0], [1000, 1]]);
+        let set_up = json!({"host": "threads", "costs": {"asker_frac": frac}});
+        let report = ran(&at_times(50.0, recorded), set_up, 4);
+        report.routes[0].tally.latency.quantile_ns(0.01) as f64 / 1e6
+    };
+    let (by_turns, in_pairs) = (first_ms(0.0), first_ms(1.0));
+    assert!((by_turns - 140.0).abs() < 1.0, "{by_turns}");
+    assert!((in_pairs - 95.0).abs() < 1.0, "{in_pairs}");
+}
+
+#[test]
+fn a_thread_that_wins_the_race_does_not_wait_again() {
+    let run = |releases: u32, kept: f64| {
+        let costs = json!({"releases_per_call": releases, "kept_frac": kept});
+        let set_up = json!({"host": "threads", "costs": costs});
+        mean_ms(&ran(&pricing(), set_up, 40_000), 0)
+    };
+    let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
+    assert!((kept - none).abs() < 8.0, "{kept} {none}");
+    assert!(lost > kept + 10.0, "{lost} {kept}");
+}
+
+#[test]
+fn a_call_shorter_than_a_race_keeps_the_gil_and_a_longer_one_never_does() {
+    let run = |call_ms: f64, kept: f64| {
+        let mut profile = pricing();
+        profile["routes"][0]["sequences"][0]["steps"] = json!([
+            ["cpu", 0.5],
+            ["io", call_ms],
+            ["cpu", 0.5],
+            ["io", call_ms],
+            ["cpu", 0.5]
+        ]);
+        let costs = json!({"race_us": 50, "kept_frac": kept});
+        let report = ran(&profile, json!({"host": "threads", "costs": costs}), 40_000);
+        (mean_ms(&report, 0), report.routes[0].tally.cpu_ns)
+    };
+    let (lost, kept) = (run(0.02, 0.0), run(0.02, 1.0));
+    assert!(lost.0 > 2.0 * kept.0, "{lost:?} {kept:?}");
+    assert_eq!(lost.1, kept.1);
+    assert_eq!(run(0.06, 0.0), run(0.06, 1.0));
+}
+
+#[test]
+fn the_thread_that_accepts_waits_for_the_gil_as_well_and_so_lets_few_compute_at_once() {
+    let run = |turns: u32| {
+        let mut profile = pricing();
+        profile["routes"][1]["sequences"][0]["steps"] = json!([["cpu", 16, "lognormal", 1]]);
+        let set_up = json!({"host": "threads", "costs": {"turns_per_request": turns}});
+        ran(&profile, set_up, 100_000)
+    };
+    let (open, door) = (run(0), run(3));
+    assert!(p99_ms(&door, 1) < 0.8 * p99_ms(&open, 1));
+    let queued = |report: &Report| report.routes[1].tally.waits_ns[Cause::Queue as usize];
+    assert!(queued(&open) == 0 && queued(&door) > 0);
 }
 
 #[test]

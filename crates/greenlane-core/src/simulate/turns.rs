@@ -1,7 +1,8 @@
 //! Whose turn it is on a process's CPU. Slices are lazy: there is an event only when somebody waits.
 
 use super::cores::Stretch;
-use super::line::Key;
+use super::jobs::Between;
+use super::line::{Key, Taker};
 use super::process::LOOP;
 use super::set_up::Order;
 use super::tally::Cause;
@@ -17,9 +18,10 @@ impl World<'_> {
         }
         let key = self.key(who);
         let one = &mut self.processes[process];
-        let first = one.line.is_empty();
+        // Who waits for a GIL asks for it himself; slices of ideal CPUs do not depend on who waits.
+        let cuts = self.order == Order::Gil || one.line.is_empty();
         one.line.push(who, key);
-        if first && !one.turning {
+        if cuts && !one.turning {
             self.cut(process);
         }
     }
@@ -36,13 +38,40 @@ impl World<'_> {
         one.busy_ns += one.stretch_ns;
         one.turning = true;
         let cpu_ns = one.stretch_ns - one.switch_ns;
+        let asked = cpu_ns < self.jobs[self.job_of(process, who)].left_ns;
         let goes_on = self.used(process, who, cpu_ns);
-        let one = &mut self.processes[process];
-        one.turning = false;
-        match goes_on.or_else(|| one.line.pop()) {
+        self.processes[process].turning = false;
+        match goes_on.or_else(|| self.next_of_line(process, asked)) {
             Some(next) => self.give(process, next),
             None => self.cores.leave(self.now_ns),
         }
+    }
+
+    /// Who gets the CPU. `asked`: it was taken from somebody who wanted more.
+    fn next_of_line(&mut self, process: usize, asked: bool) -> Option<u32> {
+        let slice_ns = self.slice_ns(process);
+        let taker = if asked && self.wins(self.set_up.costs.asker_frac) {
+            Taker::Asker
+        } else {
+            Taker::Woken
+        };
+        let line = &mut self.processes[process].line;
+        line.pop(taker, self.now_ns, slice_ns)
+    }
+
+    /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
+    pub(super) fn keeps_gil(&mut self, process: usize) -> bool {
+        let keeps = self.wins(self.set_up.costs.kept_frac);
+        if keeps {
+            let slice_ns = self.slice_ns(process);
+            let line = &mut self.processes[process].line;
+            line.missed(self.now_ns, slice_ns);
+        }
+        keeps
+    }
+
+    fn wins(&mut self, frac: f64) -> bool {
+        frac > 0.0 && self.races.unit() <= frac
     }
 
     /// Takes note of CPU used. Gives who goes on without queueing.
@@ -57,7 +86,7 @@ impl World<'_> {
         }
         if who != LOOP {
             self.burst_over(id);
-            return None;
+            return self.processes[process].kept.take();
         }
         self.looped(process).job = None;
         self.burst_over(id);
@@ -67,6 +96,15 @@ impl World<'_> {
     fn burst_over(&mut self, id: u32) {
         let job = &mut self.jobs[id];
         let burst_ns = std::mem::take(&mut job.burst_ns);
+        match job.between {
+            // Its wait is told with that for its process.
+            Some(Between::Starting) => return self.release(id),
+            Some(Between::Kept) => {
+                job.between = None;
+                return self.advance(id);
+            }
+            _ => {}
+        }
         let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(burst_ns);
         self.tally
             .waited(job.index, job.route, Cause::Cpu, waited_ns);
@@ -90,16 +128,14 @@ impl World<'_> {
         let began_cpu_ns = self.cores.cpu_ns(self.now_ns);
         let switch_ns = self.set_up.costs.switch_ns;
         let one = &mut self.processes[process];
-        let slice_ns = if slice_ns > 0 && !one.line.is_empty() {
-            left_ns.min(slice_ns)
-        } else {
-            left_ns
-        };
         one.switch_ns = if one.last.replace(who) == Some(who) {
             0
         } else {
+            one.line.switched(self.now_ns);
             switch_ns
         };
+        let room_ns = one.line.room_ns(self.now_ns, slice_ns);
+        let slice_ns = room_ns.map_or(left_ns, |room_ns| left_ns.min(room_ns));
         one.running = Some(who);
         one.turn = one.turn.wrapping_add(1);
         one.began_cpu_ns = began_cpu_ns;
@@ -108,7 +144,7 @@ impl World<'_> {
         self.until(process, turn, stretch_ns);
     }
 
-    /// Somebody has begun to wait: who computes does so to the end of a slice only.
+    /// Somebody has begun to wait: who computes does so to the end of a slice only, or of the newcomer's interval.
     fn cut(&mut self, process: usize) {
         let slice_ns = self.slice_ns(process);
         if slice_ns == 0 {
@@ -116,8 +152,8 @@ impl World<'_> {
         }
         let used_ns = self.cores.cpu_ns(self.now_ns) - self.processes[process].began_cpu_ns;
         let one = &mut self.processes[process];
-        let end_ns = if self.from_wait {
-            used_ns + slice_ns
+        let end_ns = if self.order == Order::Gil {
+            (used_ns + slice_ns).max(one.switch_ns)
         } else {
             let own_ns = used_ns.saturating_sub(one.switch_ns);
             one.switch_ns + (own_ns / slice_ns + 1) * slice_ns
@@ -138,23 +174,28 @@ impl World<'_> {
         self.cores.until(self.now_ns, cpu_ns, stretch);
     }
 
-    /// How long who computes may do so while others wait, ns; 0 = as long as it wants.
+    /// How long who computes may do so while others wait, ns; 0 = as long as it wants. Of a GIL, what a waiter waits
+    /// before it asks: more than 0.
     fn slice_ns(&self, process: usize) -> u64 {
-        match &self.processes[process].gate {
+        let slice_ns = match &self.processes[process].gate {
             Some(gate) if gate.held() => gate.interval_ns().min(self.slice_ns),
             _ => self.slice_ns,
+        };
+        if self.order == Order::Gil {
+            (slice_ns + self.set_up.costs.timer_ns).max(1)
+        } else {
+            slice_ns
         }
     }
 
-    fn key(&self, who: u32) -> Key {
-        if who == LOOP {
-            return (0, 0);
-        }
-        let job = &self.jobs[who];
+    /// Only a GIL has a loop among those that wait.
+    pub(super) fn key(&self, who: u32) -> Key {
         match self.order {
             Order::Turns => (0, 0),
-            Order::Oldest => (0, job.index),
+            Order::Gil => (0, self.now_ns),
+            Order::Oldest => (0, self.jobs[who].index),
             Order::First => {
+                let job = &self.jobs[who];
                 let lane = self.set_up.lane_of[job.route as usize];
                 (-self.set_up.lanes[lane].priority, job.wants_ns)
             }

@@ -8,8 +8,9 @@ use super::gate::Gate;
 use super::heap::{Class, Heap};
 use super::jobs::{Between, Job, Jobs, Origin};
 use super::looped::Looped;
-use super::model::{Arrivals, Model, Work};
+use super::model::{Arrivals, Came, Model, Work};
 use super::process::{Calls, Process};
+use super::random::{Purpose, Stream};
 use super::report::{Report, RouteReport};
 use super::set_up::{Host, Order, Queue, SetUp};
 use super::source::Source;
@@ -27,7 +28,7 @@ const MORE: u64 = 2;
 pub enum Event {
     /// A request of this route comes.
     Arrival(u32),
-    /// The next of the recorded ones does, of this route.
+    /// The recorded one of this number does.
     Recorded(u32),
     /// A place of a closed loop has thought.
     Place(u32),
@@ -69,7 +70,8 @@ pub struct World<'a> {
     /// How a process's CPU is shared.
     pub(super) order: Order,
     pub(super) slice_ns: u64,
-    pub(super) from_wait: bool,
+    /// Who is faster at the GIL.
+    pub(super) races: Stream,
     /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
     /// a key says who goes first, or a loop looks who is ready, all must be there to be seen.
     cpu_first: bool,
@@ -89,7 +91,7 @@ impl<'a> World<'a> {
         seed: u64,
         load: f64,
     ) -> Self {
-        let (order, slice_ns, from_wait) = set_up.turns();
+        let (order, slice_ns) = set_up.turns();
         let beside = model
             .steps
             .iter()
@@ -116,8 +118,8 @@ impl<'a> World<'a> {
             bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
             order,
             slice_ns,
-            from_wait,
-            cpu_first: order == Order::Turns && !set_up.host.loops(),
+            races: Stream::of(seed, Purpose::Races, 0),
+            cpu_first: matches!(order, Order::Turns | Order::Gil) && !set_up.host.loops(),
             waits: 0,
             events: 0,
             most: warm + jobs.saturating_mul(1 + MORE),
@@ -197,7 +199,7 @@ impl<'a> World<'a> {
                     self.schedule(route);
                 }
             }
-            Arrivals::Recorded { at } => self.replay(at),
+            Arrivals::Recorded { came, once } => self.replay(came, *once),
             Arrivals::Closed { places, .. } => {
                 let gevent = matches!(self.set_up.host, Host::Gevent { .. });
                 if gevent && self.processes.len() == 1 && self.set_up.queue != Queue::Central {
@@ -213,13 +215,14 @@ impl<'a> World<'a> {
         match event {
             Event::Arrival(route) => {
                 self.schedule(route as usize);
-                self.arrive(route as usize);
+                self.arrive(route as usize, None);
             }
-            Event::Recorded(route) => {
-                if let Arrivals::Recorded { at } = &self.model.arrivals {
-                    self.replay(at);
+            Event::Recorded(number) => {
+                if let Arrivals::Recorded { came, once } = &self.model.arrivals {
+                    self.replay(came, *once);
+                    let one = came[number as usize];
+                    self.arrive(one.route as usize, one.sequence);
                 }
-                self.arrive(route as usize);
             }
             Event::Place(place) => self.follow(place),
             Event::CallOver { job } => self.call_over(job),
@@ -239,20 +242,20 @@ impl<'a> World<'a> {
         }
     }
 
-    fn replay(&mut self, at: &[(u64, u32)]) {
+    fn replay(&mut self, came: &[Came], once: bool) {
         if self.source.started() < self.most {
-            if let Some((at_ns, route)) = self.source.replay(at) {
-                self.timers.push(at_ns, Class::New, Event::Recorded(route));
+            if let Some((at_ns, number)) = self.source.replay(came, once) {
+                self.timers.push(at_ns, Class::New, Event::Recorded(number));
             }
         }
     }
 
-    fn arrive(&mut self, route: usize) {
+    fn arrive(&mut self, route: usize, sequence: Option<u32>) {
         let origin = match self.connections.len() {
             0 => Origin::Open,
             count => Origin::Connection(self.front.choose(count) as u32),
         };
-        let id = self.create(route, self.now_ns, origin);
+        let id = self.create(route, self.now_ns, origin, sequence);
         self.enter(id);
     }
 
@@ -260,7 +263,7 @@ impl<'a> World<'a> {
     fn follow(&mut self, place: u32) {
         if self.source.started() < self.most {
             let route = self.source.route();
-            let id = self.create(route, self.now_ns, Origin::Place(place));
+            let id = self.create(route, self.now_ns, Origin::Place(place), None);
             self.enter(id);
         }
     }
@@ -273,11 +276,19 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes a request; it is nowhere yet.
-    pub(super) fn create(&mut self, route: usize, arrival_ns: u64, origin: Origin) -> u32 {
+    /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
+    pub(super) fn create(
+        &mut self,
+        route: usize,
+        arrival_ns: u64,
+        origin: Origin,
+        sequence: Option<u32>,
+    ) -> u32 {
         let (index, mut stream) = self.source.begin(route);
         let of_route = &self.model.routes[route];
-        let sequence = of_route.draw(&mut stream);
+        // Drawn in any case: what a request draws after it must not depend on who chose.
+        let drawn = of_route.draw(&mut stream);
+        let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
         let lane_ns = self.set_up.lanes[self.set_up.lane_of[route]].deadline_ns;
         let deadline_ns = [of_route.deadline_ns, lane_ns]
             .into_iter()

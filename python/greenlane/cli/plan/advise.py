@@ -131,10 +131,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane.plan import goal, what_if
+    from greenlane.plan.keyed import keyed
     from greenlane.plan.set_up import SetUp, present
     from greenlane.plan.sources import opened
 
-    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
+    profile = keyed(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip))
     base = present(profile)
     options = {name: getattr(arguments, name) for name in _WHAT_IFS}
     changes = what_if.asked(profile, **options, slots=arguments.slots)

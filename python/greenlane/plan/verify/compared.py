@@ -8,16 +8,17 @@ from typing import Final
 
 from greenlane.page.quantities import milliseconds
 
-__all__ = ["COLUMNS", "WITHIN_FRAC", "Compared", "row_of", "table_of"]
+__all__ = ["COLUMNS", "P50_FRAC", "P99_FRAC", "WITHIN_FRAC", "Compared", "row_of", "table_of"]
 
 #: A share that was predicted is right within this, or within what so few requests can tell.
 WITHIN_FRAC: Final = 0.003
-_P50_FRAC: Final = 0.07
-_P99_FRAC: Final = 0.20
+#: Percentiles are right within these shares of what was measured.
+P50_FRAC: Final = 0.07
+P99_FRAC: Final = 0.20
 #: Of the table for people.
 COLUMNS: Final = (
     "set-up", "route", "in time: predicted", "measured", "p50: predicted", "measured p50", "p99: predicted",
-    "measured p99", "samples", "misses",
+    "measured p99", "samples", "misses", "because",
 )  # fmt: skip
 
 
@@ -37,6 +38,8 @@ class Compared:
     predicted_p99_ms: float | None
     measured_p99_ms: float | None
     samples: int
+    #: Of what was predicted wrongly: why, as far as it was found.
+    reasons: tuple[str, ...] = ()
 
     @property
     def misses(self) -> tuple[str, ...]:
@@ -48,8 +51,8 @@ class Compared:
             if abs(off) > WITHIN_FRAC and not inside:
                 found.append(f"in time {self.predicted_within:.2%} predicted, {self.measured_within:.2%} measured")
         for name, predicted, measured, most in (
-            ("p50", self.predicted_p50_ms, self.measured_p50_ms, _P50_FRAC),
-            ("p99", self.predicted_p99_ms, self.measured_p99_ms, _P99_FRAC),
+            ("p50", self.predicted_p50_ms, self.measured_p50_ms, P50_FRAC),
+            ("p99", self.predicted_p99_ms, self.measured_p99_ms, P99_FRAC),
         ):
             if predicted is not None and measured and abs(predicted / measured - 1) > most:
                 found.append(f"{name} {predicted:.0f} ms predicted, {measured:.0f} ms measured")
@@ -73,6 +76,7 @@ def row_of(one: Compared) -> dict[str, object]:
         "p99_ms": one.measured_p99_ms,
         "samples": one.samples,
         "misses": list(one.misses),
+        "reasons": list(one.reasons),
     }
 
 
@@ -90,6 +94,7 @@ def table_of(rows: Iterable[Compared]) -> list[dict[str, object]]:
             "measured p99": _ms(one.measured_p99_ms),
             "samples": one.samples,
             "misses": "; ".join(one.misses) or "none",
+            "because": "; ".join(one.reasons),
         }
         for one in rows
     ]

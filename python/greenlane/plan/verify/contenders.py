@@ -8,11 +8,13 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.lab.scenario.contender import Contender
-from greenlane.plan.set_up import CONNECTIONS, THREADS, SetUp
+from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp
 
 __all__ = ["contender_of"]
 
 _GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
+#: Of the twin: see `played`.
+SWITCHING: Final = "PLAYED_SWITCH_INTERVAL_MS"
 _WORKERS: Final = {"gevent": "gevent", "threads": "gthread", "permits": "greenlane.hosts.gunicorn.Worker"}
 
 
@@ -32,13 +34,13 @@ def contender_of(
         raise _no(
             set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn"
         )
-    env = {"GREENLANE_CONFIG": str(settings) if settings else ""}
+    env = {"GREENLANE_CONFIG": str(settings) if settings else "", **_switching(set_up)}
     if set_up.queue == "central":
         command = (
             *_GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
             *(("--config", str(settings)) if settings else ()),
         )  # fmt: skip
-        return Contender(name=name, command=command)
+        return Contender(name=name, command=command, env=env)
     own = {lane.processes for lane in set_up.hard}
     shared = set_up.processes - sum(lane.processes for lane in set_up.hard)
     apart = tuple(classes[route] for lane in set_up.hard for route in lane.routes if route in classes)
@@ -55,6 +57,13 @@ def _arguments(set_up: SetUp, processes: int) -> Sequence[str]:
     else:
         found += ["--threads", str(set_up.limit or THREADS)]
     return [*found, "--reuse-port"] if set_up.queue == "reuse-port" else found
+
+
+def _switching(set_up: SetUp) -> dict[str, str]:
+    """The twin sets it for plain threads; Greenlane's worker has it from its settings, a loop has no use for it."""
+    if set_up.host != "threads" or set_up.switch_interval_ms == SWITCH_MS:
+        return {}
+    return {SWITCHING: f"{set_up.switch_interval_ms:g}"}
 
 
 def _no(set_up: SetUp, name: str, value: object, rule: str, hint: str) -> PlanError:

@@ -1,27 +1,39 @@
-"""Runs the present and the recommended set-up in the lab, and lays what came of it beside what was predicted."""
+"""Runs the present and the recommended set-up in the lab, and lays what came of it beside what was predicted.
+
+Predicted is, for the requests that were sent: see `replay`. What a set-up does in the long run the advice says.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlanError
+from greenlane.lab.run.performed import Run
 from greenlane.lab.run.rows import ALL, CLIENT, Row
 from greenlane.lab.run.runner import Result, run_scenario, stored
 from greenlane.lab.run.talk import Talk
+from greenlane.lab.samples import Samples
 from greenlane.lab.scenario.contender import Contender
+from greenlane.lab.scenario.request_class import RequestClass
 from greenlane.lab.scenario.scenario import Scenario
 from greenlane.plan.advice import Advice
+from greenlane.plan.goal import Goal
 from greenlane.plan.measured import carried
 from greenlane.plan.option import Option
-from greenlane.plan.verify.compared import Compared
+from greenlane.plan.profile import Profile
+from greenlane.plan.set_up import SetUp
+from greenlane.plan.verify.compared import P50_FRAC, P99_FRAC, Compared
 from greenlane.plan.verify.contenders import contender_of
 from greenlane.plan.verify.named import application_of, matched, named
-from greenlane.plan.verify.twin import APPLICATION, classes_of, twin
+from greenlane.plan.verify.reasons import UNEXPLAINED, Miss, around, reasons
+from greenlane.plan.verify.replay import Came, by_work, came_of, replayed
+from greenlane.plan.verify.twin import APPLICATION, asked_of, classes_of, twin
 from greenlane.plan.written import settings_of
 
 __all__ = ["SECONDS", "Proof", "proven"]
@@ -65,12 +77,17 @@ def proven(
         contenders.append(contender_of(name, option.set_up, classes, application, settings))
     whole = replace(asked, contenders=tuple(contenders))
     result = run_scenario(whole, [one.name for one in contenders], stored(whole, folder / "runs"), talk, fresh=fresh)
-    rows = [
-        _compared(advice, name, option, route, _row(result, name, class_))
-        for name, option in options.items()
-        for route, class_ in classes.items()
-    ]
-    return Proof(tuple(row for row in rows if row is not None), tuple(_notes(advice, options, result)), result)
+    asked_for = asked_of(advice.profile) if not scenario else by_work(advice.profile, _by_route(asked, classes))
+    rows: list[Compared] = []
+    for name, option in options.items():
+        runs = [run for run in result.runs if run.turn.contender == name]
+        talk.progress(f"predicting what {name} made of these requests")
+        came = came_of([run.samples for run in runs], {class_: route for route, class_ in classes.items()}, asked_for)
+        if came:
+            one = _Compared(advice.profile, advice.goals, name, option.set_up, runs, came)
+            rows += [one.of(route, _row(result, name, class_)) for route, class_ in classes.items()]
+    talk.progress("")
+    return Proof(tuple(rows), tuple(_notes(advice, options, result)), result)
 
 
 def _options(advice: Advice) -> dict[str, Option]:
@@ -104,26 +121,62 @@ def _row(result: Result, contender: str, endpoint: str) -> Row | None:
     )
 
 
-def _compared(advice: Advice, name: str, option: Option, route: str, row: Row | None) -> Compared | None:
-    if row is None:
-        return None
-    simulated = option.at.run.route(route)
-    limit_ms = next((goal.limit_ms for goal in advice.goals if goal.route == route), None)
-    return Compared(
-        contender=name,
-        route=route,
-        limit_ms=limit_ms,
-        predicted_within=simulated.within_frac(limit_ms) if limit_ms else None,
-        measured_within=row.within_deadline_frac if limit_ms else None,
-        measured_low=row.within_deadline_low_frac,
-        measured_high=row.within_deadline_high_frac,
-        predicted_p50_ms=_finite(simulated.percentile_ms(0.5)),
-        measured_p50_ms=row.p50_ms,
-        predicted_p99_ms=_finite(simulated.percentile_ms(0.99)),
-        # A percentile that so few requests do not carry is no measurement of it.
-        measured_p99_ms=row.p99_ms if carried(0.99, row.samples) else None,
-        samples=row.samples,
-    )
+class _Compared:
+    """One contender's requests, as they were predicted and as they went."""
+
+    def __init__(
+        self, profile: Profile, goals: Sequence[Goal], name: str, set_up: SetUp, runs: Sequence[Run],
+        came: Sequence[Came],
+    ) -> None:  # fmt: skip
+        self._profile, self._goals, self._name, self._set_up = profile, goals, name, set_up
+        self._came, self._runs = came, runs
+        self._samples = Samples.joined([run.samples for run in runs])
+        self._around = around(runs)
+        self._at = {1.0: replayed(profile, set_up, came)}
+
+    def of(self, route: str, row: Row | None) -> Compared:
+        """One route's. Percentiles that so few requests do not carry are no measurement."""
+        limit_ms = next((goal.limit_ms for goal in self._goals if goal.route == route), None)
+        samples = row.samples if row is not None else 0
+        sure = {share: row is not None and carried(share, samples) for share in (0.5, 0.99)}
+        at = self._at[1.0]
+        found = Compared(
+            contender=self._name,
+            route=route,
+            limit_ms=limit_ms,
+            predicted_within=at.within(route, limit_ms).at if limit_ms else None,
+            measured_within=row.within_deadline_frac if row is not None and limit_ms else None,
+            measured_low=row.within_deadline_low_frac if row is not None else None,
+            measured_high=row.within_deadline_high_frac if row is not None else None,
+            predicted_p50_ms=_finite(at.percentile(route, 0.5).at),
+            measured_p50_ms=row.p50_ms if row is not None and sure[0.5] else None,
+            predicted_p99_ms=_finite(at.percentile(route, 0.99).at),
+            measured_p99_ms=row.p99_ms if row is not None and sure[0.99] else None,
+            samples=samples,
+        )
+        return replace(found, reasons=self._reasons(found, row.endpoint)) if found.misses and row is not None else found
+
+    def _reasons(self, found: Compared, endpoint: str) -> tuple[str, ...]:
+        latencies_ms = self._samples.of(endpoint).answered()
+        said: list[str] = []
+        for share, predicted, measured, most in (
+            (0.5, found.predicted_p50_ms, found.measured_p50_ms, P50_FRAC),
+            (0.99, found.predicted_p99_ms, found.measured_p99_ms, P99_FRAC),
+        ):
+            if predicted is None or not measured or abs(predicted / measured - 1) <= most:
+                continue
+            miss = Miss(share, predicted, measured, most, latencies_ms, partial(self._again_ms, found.route, share))
+            said += reasons(miss, self._around, self._at[1.0].cpu_ms)
+        return tuple(dict.fromkeys(said or [UNEXPLAINED]))
+
+    def _again_ms(self, route: str, share: float, cpu: float) -> float:
+        if cpu not in self._at:
+            self._at[cpu] = replayed(self._profile, self._set_up, self._came, cpu=cpu)
+        return self._at[cpu].percentile(route, share).at
+
+
+def _by_route(scenario: Scenario, classes: Mapping[str, str]) -> dict[str, RequestClass]:
+    return {route: scenario.request_class(name) for route, name in classes.items()}
 
 
 def _notes(advice: Advice, options: dict[str, Option], result: Result) -> Sequence[str]:

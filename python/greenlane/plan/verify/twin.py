@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +12,23 @@ from greenlane.errors import PlanError
 from greenlane.lab.scenario.request_class import RequestClass
 from greenlane.lab.scenario.scenario import Scenario
 from greenlane.lab.scenario.service import Service
-from greenlane.plan.profile import Profile, Route
+from greenlane.plan.profile import Profile
+from greenlane.plan.route import Route, simulated_route
+from greenlane.plan.verify.played import Played
+from greenlane.settings import Settings
 
-__all__ = ["APPLICATION", "classes_of", "twin"]
+__all__ = ["APPLICATION", "asked_of", "classes_of", "twin"]
 
 APPLICATION: Final = "played:app"
 _PROGRAM: Final = "played.py"
 _SEQUENCES: Final = "sequences.json"
 #: Fewer requests than this in the whole run say nothing: such routes are left out, and their CPU with them.
 _LEAST: Final = 1.0
-_WARM_S: Final = 2.0
+#: Until permits have learned what each route needs.
+_WARM_S: Final = 4.0
+#: The number that a request brings. Large, so that its three digits behind the point tell a million apart: with few
+#: numbers a rare sequence would be played three times too often, or never.
+_NUMBER: Final = 1000.0
 
 
 def classes_of(profile: Profile) -> dict[str, str]:
@@ -43,7 +50,7 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
         raise PlanError("verify the plan in the lab", name="profile", value=profile.source, rule=rule, hint=hint)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name(_PROGRAM), folder / _PROGRAM)
-    played = [_played(route) for route in _exact(profile).routes]
+    played = [_played(route) for route in _exact(profile)]
     (folder / _SEQUENCES).write_text(json.dumps(played), encoding="utf-8")
     service = Service(
         name="played",
@@ -59,8 +66,9 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
     names = classes_of(profile)
     classes = tuple(
         RequestClass(
-            name=names[route.route], path=f"/{number}", rate_per_s=route.rate_per_s, work_mean_ms=1.0, work_cv=1.0,
-            work_parameter="w", deadline_ms=limits_ms.get(route.route, route.deadline_ms or 0.0),
+            name=names[route.route], path=f"/{number}", rate_per_s=route.rate_per_s, work_mean_ms=_NUMBER, work_cv=1.0,
+            work_parameter="w", headers=_headers(route),
+            deadline_ms=limits_ms.get(route.route, route.deadline_ms or 0.0),
             timeout_s=max(10.0, 4 * limits_ms.get(route.route, 0.0) / 1000),
         )
         for number, route in enumerate(profile.routes)
@@ -73,15 +81,21 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
     )  # fmt: skip
 
 
-def _exact(profile: Profile) -> Profile:
+def asked_of(profile: Profile) -> Callable[[str, float], int]:
+    """Which sequence a request of a route does when it brings this number: as the twin itself decides."""
+    numbers = {route.route: number for number, route in enumerate(profile.routes)}
+    played = Played([_played(route) for route in _exact(profile)], 1.0)
+    return lambda route, word: played.number(numbers[route], f"{word}")
+
+
+def _headers(route: Route) -> dict[str, str]:
+    """What the recorded requests brought: a server that keeps deadlines must see them."""
+    return {Settings().deadline_headers[0]: f"{route.deadline_ms:.0f}"} if route.deadline_ms else {}
+
+
+def _exact(profile: Profile) -> tuple[Route, ...]:
     """Sequences with the exact means, `held` as it is; the server's own overhead is there in any case."""
-    held = {route.route: route for route in profile.routes}
-    scaled = replace(profile, overhead_ms=0.0).simulated("threads")
-    return (
-        scaled
-        if not any(route.demand.held_ms for route in profile.routes)
-        else replace(profile, routes=tuple(held.values()))
-    )
+    return tuple(simulated_route(route, "held", 0.0) for route in profile.routes)
 
 
 def _played(route: Route) -> dict[str, object]:

@@ -9,7 +9,8 @@ import gevent.pool
 from greenlane.lab.part3.programs.program import Job, Places, main
 
 
-def _run(job: Job, places: Places) -> None:
+def run(job: Job, places: Places) -> None:
+    """Does the job: one greenlet a request, spawned as soon as the pool has room."""
     pool = gevent.pool.Pool(job.green_threads)
 
     def request(record: list[int]) -> None:
@@ -39,4 +40,4 @@ def _yields(count: int) -> None:
 
 if __name__ == "__main__":
     loop = gevent.hub.get_hub().loop
-    main(f"gevent {gevent.__version__}, {type(loop).__module__}, {loop.backend}", _run, _yields)
+    main(f"gevent {gevent.__version__}, {type(loop).__module__}, {loop.backend}", run, _yields)

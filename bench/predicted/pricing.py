@@ -1,0 +1,149 @@
+"""The pricing service: its stock gevent worker is recorded once, at one load; the lab's scenario measures everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+from bench import blocks
+from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
+from bench.recorded_contenders import RECORD, watched
+from greenlane.lab.pricing.mixes import pricing
+from greenlane.lab.run import work_unit
+from greenlane.lab.run.performed import Run
+from greenlane.lab.run.runner import run_scenario, stored
+from greenlane.lab.run.store import Store
+from greenlane.lab.scenario.adapted import adapted
+from greenlane.lab.scenario.scenario import Scenario
+from greenlane.plan.costs_here import costs_of
+from greenlane.plan.profile import Profile
+from greenlane.plan.set_up import CONNECTIONS, PERMITS_SWITCH_MS, SWITCH_MS, SetUp
+from greenlane.plan.sources import opened
+from greenlane.plan.verify.named import matched
+from greenlane.plan.verify.reasons import around
+from greenlane.plan.verify.replay import Replay, by_work, came_of, replayed
+
+__all__ = ["CONTENDERS", "RECORDING", "expected_s", "measured", "recorded", "set_up_of"]
+
+CONTENDERS: Final = ("gevent", "gthread-64", "gthread-64-0.5ms", "greenlane")
+RECORDING: Final = "pricing.glr"
+_HOSTS: Final = {
+    "gevent": ("gevent", CONNECTIONS, SWITCH_MS),
+    "gthread-64": ("threads", 64, SWITCH_MS),
+    "gthread-64-0.5ms": ("threads", 64, 0.5),
+    "greenlane": ("permits", 64, PERMITS_SWITCH_MS),
+}
+_CALIBRATED_S: Final = 1.5
+#: Start, calibration, warm-up, drain; of each run the generator's start and the drain.
+_AROUND_S, _AROUND_RUN_S = 35.0, 1.5
+_OK: Final = 200
+
+Costs = tuple[dict[str, float], int]
+
+
+def expected_s(asked: Asked) -> float:
+    """How long it takes on an idle machine."""
+    runs = len(asked.contenders) * len(asked.loads) * asked.repetitions
+    return _AROUND_S + asked.record_s + runs * (asked.run_s + _AROUND_RUN_S)
+
+
+def measured(asked: Asked) -> list[Row]:
+    """Records, predicts, measures."""
+    costs = _calibrated(asked)
+    profile = recorded(asked, costs)
+    scenario = adapted(
+        replace(pricing(), bounds=(), expectations=()), seconds=asked.seconds, repetitions=asked.repetitions,
+        utilisations_frac=asked.loads,
+    )  # fmt: skip
+    asked.talk.say("pricing: measuring")
+    result = run_scenario(scenario, asked.contenders, _kept(scenario, asked.folder / "pricing", costs), asked.talk)
+    rows: list[Row] = []
+    for level in scenario.levels():
+        for name in asked.contenders:
+            runs = [run for run in result.runs if (run.turn.contender, run.turn.level) == (name, level)]
+            if runs:
+                asked.talk.progress(f"predicting {name} at {level.label}")
+                rows += _rows(scenario, profile, name, runs)
+    asked.talk.progress("")
+    return rows
+
+
+def recorded(asked: Asked, costs: Costs) -> Profile:
+    """The profile of the stock gevent worker, recorded under the scenario's load; the recording stays in the folder."""
+    file = cleared(asked.folder / RECORDING)
+    scenario = watched([RECORD], "gevent", None)
+    into = (replace(one, command=tuple(_into(part, file) for part in one.command)) for one in scenario.contenders)
+    scenario = adapted(
+        replace(scenario, contenders=tuple(into), calibrated_on=RECORD, name="recorded"), seconds=asked.record_s,
+        repetitions=1, utilisations_frac=(asked.record_at,),
+    )  # fmt: skip
+    asked.talk.say(f"pricing: recording gevent at {asked.record_at:g} for {asked.record_s:g} s")
+    run_scenario(scenario, [RECORD], _kept(scenario, asked.folder / "recorded", costs), asked.talk)
+    profile = opened(str(file), skip_s=scenario.warm_s)
+    (asked.folder / "pricing.profile.json").write_bytes(profile.to_json())
+    return profile
+
+
+def set_up_of(profile: Profile, contender: str) -> SetUp:
+    """How a contender serves."""
+    host, limit, interval_ms = _HOSTS[contender]
+    costs = costs_of(profile, host, front=False)
+    return SetUp(host, 1, max(1, profile.cores), limit=limit, switch_interval_ms=interval_ms, costs=costs)
+
+
+def _into(part: str, file: Path) -> str:
+    return str(file.resolve()) if part.endswith("/pricing.glr") else part
+
+
+def _calibrated(asked: Asked) -> Costs:
+    asked.talk.say("pricing: calibrating what a request costs, on stock gthread")
+    scenario = pricing()
+    iterations = work_unit.iterations_per_ms(scenario.work, scenario.folder, rounds=200)
+    return blocks.calibrated(False, iterations, _CALIBRATED_S), iterations
+
+
+def _kept(scenario: Scenario, folder: Path, costs: Costs) -> Store:
+    kept = stored(scenario, folder)
+    kept.open(fresh=True)
+    for name, value in zip(("costs_ms", "iterations_per_ms"), costs, strict=True):
+        kept.keep_note(name, value)
+    return kept
+
+
+def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run]) -> list[Row]:
+    routes = matched(scenario, profile)
+    asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})
+    came = came_of([run.samples for run in runs], {name: route for route, name in routes.items()}, asked)
+    if not came:
+        return []
+    set_up, found = set_up_of(profile, contender), around(runs)
+
+    @cache
+    def replay(cpu: float) -> Replay:
+        return replayed(profile, set_up, came, cpu=cpu)
+
+    at = replay(1.0)
+    rows = []
+    for route, name in routes.items():
+        key = {
+            "system": "pricing", "contender": contender, "endpoint": name,
+            "utilisation_frac": runs[0].turn.level.utilisation_frac,
+        }  # fmt: skip
+        again = partial(_again_ms, replay, route)
+        predicted = Prediction(partial(at.percentile, route), again, at.cpu_ms)
+        row = row_of(key, [run.samples.of(name).answered() for run in runs], predicted, found)
+        limit_ms = scenario.request_class(name).deadline_ms
+        if limit_ms and row["samples"]:
+            within = [run.samples.of(name) for run in runs]
+            hits = sum(int((one.latency_ms()[one.status == _OK] <= limit_ms).sum()) for one in within)
+            row["within_deadline_frac"] = hits / sum(map(len, within))
+            row["predicted_within_deadline_frac"] = at.within(route, limit_ms).at
+        rows.append(row)
+    return rows
+
+
+def _again_ms(replay: Callable[[float], Replay], route: str, share: float, cpu: float) -> float:
+    return replay(cpu).percentile(route, share).at
