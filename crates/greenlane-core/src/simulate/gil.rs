@@ -10,10 +10,11 @@
 //! - Who has asked may find the GIL free before the one that was woken gets there, and then has it.
 //! - Who is woken and finds the GIL taken again waits anew as well.
 //!
-//! Sources: Python/ceval_gil.h of 3.11 (ceval_gil.c since 3.12); nptl/pthread_cond_wait.c of glibc 2.36 (two groups of
-//! waiters, the older is signalled first; within one the futex's order, which is that of arrival). The futex and
-//! scheduling events of three threads that compute and one that sleeps, recorded with perf, show the same: all 153
-//! signals woke the one whose present wait was the oldest.
+//! Sources: Python/ceval_gil.h of 3.11 (ceval_gil.c since 3.12). nptl/pthread_cond_wait.c of glibc 2.34: waiters
+//! stand in two groups, newcomers join the younger, signals go to the older until it is used up; a wait that runs out
+//! leaves its group. Within a group glibc promises no order; Linux's kernel/futex wakes threads of ordinary priority in
+//! that of arrival. The futex and scheduling events of three threads that compute and one that sleeps, recorded with
+//! perf, show the same: all 153 signals woke the one whose present wait was the oldest. Other C libraries may differ.
 
 use std::collections::VecDeque;
 

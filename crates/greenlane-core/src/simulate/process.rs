@@ -49,6 +49,8 @@ pub struct Process {
     pub door_busy: bool,
     /// Who goes on between two turns, having kept the GIL.
     pub kept: Option<u32>,
+    /// Who need not queue if it wants the CPU at once.
+    pub keeper: Option<u32>,
     /// By upstream.
     pub calls: Vec<Calls>,
     /// By lane.
@@ -80,6 +82,7 @@ impl Process {
             door: VecDeque::new(),
             door_busy: false,
             kept: None,
+            keeper: None,
             calls: Vec::new(),
             sheds: Vec::new(),
             done: 0,

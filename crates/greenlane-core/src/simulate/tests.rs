@@ -161,7 +161,9 @@ fn one_permit_and_a_short_interval_keep_both_classes_short() {
     assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
     assert!(p99_ms(&threads, 0) > 1.1 * p99_ms(&permits, 0));
     assert!(p99_ms(&gevent, 0) > 500.0, "{}", p99_ms(&gevent, 0));
-    assert!(p99_ms(&permits, 1) < p99_ms(&threads, 1));
+    // Quotes pay for what bikes gain, but little: on gevent they go first come first served, and bikes behind them.
+    assert!(p99_ms(&permits, 1) < 1.2 * p99_ms(&gevent, 1));
+    assert!(mean_ms(&permits, 1) < mean_ms(&threads, 1));
     let waited = permits.routes[1].tally.waits_ns[Cause::Permit as usize];
     assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
 }
@@ -244,36 +246,56 @@ fn who_asks_and_takes_the_gil_alternates_with_whom_it_took_it_from() {
     assert!((in_pairs - 95.0).abs() < 1.0, "{in_pairs}");
 }
 
+/// Latency, ms, of a request of `steps` that comes 7 ms after one that computes for long, on threads with a GIL.
+fn beside_one_that_computes(steps: Value, costs: Value) -> f64 {
+    let profile = json!({"arrivals": {"recorded": [[0, 0, 0], [7, 1, 0]], "once": true}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 500]]}]},
+        {"route": "short", "rate_per_s": 1, "sequences": [{"steps": steps}]},
+    ]});
+    let report = ran(&profile, json!({"host": "threads", "costs": costs}), 2);
+    report.routes[1].tally.latency.max_ns() as f64 / 1e6
+}
+
 #[test]
 fn a_thread_that_wins_the_race_does_not_wait_again() {
+    let run = |releases: u32, kept: f64| {
+        let steps = json!([["cpu", 1], ["io", 100], ["cpu", 1]]);
+        beside_one_that_computes(
+            steps,
+            json!({"releases_per_call": releases, "kept_frac": kept}),
+        )
+    };
+    let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
+    assert!((none - 112.0).abs() < 2.0, "{none}");
+    assert_eq!(kept, none);
+    assert!((lost - none - 15.0).abs() < 2.0, "{lost} {none}");
+}
+
+#[test]
+fn who_keeps_the_gil_costs_the_one_that_it_woke_some_and_its_own_request_less_than_losing_it() {
     let run = |releases: u32, kept: f64| {
         let costs = json!({"releases_per_call": releases, "kept_frac": kept});
         let set_up = json!({"host": "threads", "costs": costs});
         mean_ms(&ran(&pricing(), set_up, 40_000), 0)
     };
     let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
-    assert!((kept - none).abs() < 8.0, "{kept} {none}");
-    assert!(lost > kept + 10.0, "{lost} {kept}");
+    assert!(
+        none < kept && kept - none < 0.2 * (lost - none),
+        "{none} {kept} {lost}"
+    );
 }
 
 #[test]
 fn a_call_shorter_than_a_race_keeps_the_gil_and_a_longer_one_never_does() {
     let run = |call_ms: f64, kept: f64| {
-        let mut profile = pricing();
-        profile["routes"][0]["sequences"][0]["steps"] = json!([
-            ["cpu", 0.5],
-            ["io", call_ms],
-            ["cpu", 0.5],
-            ["io", call_ms],
-            ["cpu", 0.5]
-        ]);
-        let costs = json!({"race_us": 50, "kept_frac": kept});
-        let report = ran(&profile, json!({"host": "threads", "costs": costs}), 40_000);
-        (mean_ms(&report, 0), report.routes[0].tally.cpu_ns)
+        let call = json!(["io", call_ms]);
+        let cpu = json!(["cpu", 0.5]);
+        let steps = json!([cpu, call, cpu, call, cpu]);
+        beside_one_that_computes(steps, json!({"race_us": 50, "kept_frac": kept}))
     };
     let (lost, kept) = (run(0.02, 0.0), run(0.02, 1.0));
-    assert!(lost.0 > 2.0 * kept.0, "{lost:?} {kept:?}");
-    assert_eq!(lost.1, kept.1);
+    assert!((kept - 6.54).abs() < 0.2, "{kept}");
+    assert!((lost - 16.54).abs() < 0.5, "{lost}");
     assert_eq!(run(0.06, 0.0), run(0.06, 1.0));
 }
 

@@ -3,6 +3,7 @@
 use super::cores::Stretch;
 use super::jobs::Between;
 use super::line::{Key, Taker};
+use super::model::Work;
 use super::process::LOOP;
 use super::set_up::Order;
 use super::tally::Cause;
@@ -18,6 +19,10 @@ impl World<'_> {
         }
         let key = self.key(who);
         let one = &mut self.processes[process];
+        if one.keeper == Some(who) {
+            one.kept = Some(who);
+            return;
+        }
         // Who waits for a GIL asks for it himself; slices of ideal CPUs do not depend on who waits.
         let cuts = self.order == Order::Gil || one.line.is_empty();
         one.line.push(who, key);
@@ -101,7 +106,7 @@ impl World<'_> {
             Some(Between::Starting) => return self.release(id),
             Some(Between::Kept) => {
                 job.between = None;
-                return self.advance(id);
+                return self.goes_on(id);
             }
             _ => {}
         }
@@ -119,6 +124,16 @@ impl World<'_> {
             self.phase_over(id, burst_ns);
             self.advance(id);
         }
+    }
+
+    /// A call is over for which its thread has kept the GIL: it has it still if it computes now.
+    fn goes_on(&mut self, id: u32) {
+        let job = &self.jobs[id];
+        let process = job.process as usize;
+        let computes = job.step != job.end && self.model.steps[job.step as usize].work == Work::Cpu;
+        self.processes[process].keeper = computes.then_some(id);
+        self.advance(id);
+        self.processes[process].keeper = None;
     }
 
     fn give(&mut self, process: usize, who: u32) {
