@@ -14,7 +14,7 @@ from tests.page_tags import what_it_fetches
 from tests.plan.models import PRICING
 
 Run = Callable[..., tuple[int, str, str]]
-_GOAL = ("--goal", "bikes p99 <= 400ms", "--jobs", "20000")
+_GOAL = ("--goal", "bikes p99 <= 400ms", "--jobs", "10000")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.plan.profiles import profiles
 NAMES = st.text(st.characters(codec="utf-8"), min_size=5, max_size=30).map(lambda t: f"ß{t}")
 
 
+@settings(max_examples=30)
 @given(NAMES, NAMES, NAMES, NAMES)
 def test_no_name_is_left(service: str, route: str, lane: str, upstream: str) -> None:
     profile = Profile(
