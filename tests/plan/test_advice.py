@@ -18,7 +18,7 @@ from tests.plan.models import ORDERS, model, pricing
 
 pytestmark = pytest.mark.slow
 
-_JOBS = 20_000
+_JOBS = 10_000
 
 
 def _advised(profile: Profile, *texts: str, **more: object) -> Advice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -61,12 +61,7 @@ class Route:
     @property
     def demand(self) -> Mean:
         """Mean time by kind: over all requests where that is known, else over the sequences."""
-        return self.mean or Mean(
-            cpu_ms=weighted(self, lambda each: each.ms("cpu")),
-            free_ms=weighted(self, lambda each: each.ms("free")),
-            io_ms=weighted(self, lambda each: each.ms("io")),
-            held_ms=weighted(self, lambda each: each.ms("held")),
-        )
+        return self.mean or _mean_of(self.sequences)
 
     @property
     def phases(self) -> float:
@@ -77,6 +72,18 @@ class Route:
     def longest_ms(self) -> float:
         """The longest stretch of CPU in the sample."""
         return max((each.longest_ms() for each in self.sequences), default=0.0)
+
+
+def _mean_of(sequences: Iterable[Sequence]) -> Mean:
+    """Their mean by weight, in one pass: a plan asks for it for each of its cells."""
+    weights, parts = [], {kind: [0.0] for kind in KINDS}
+    for each in sequences:
+        weights.append(each.weight)
+        for step in each.steps:
+            parts[step.kind].append(each.weight * step.ms)
+    total = math.fsum(weights)
+    means = {kind: math.fsum(parts[kind]) / total if total else 0.0 for kind in KINDS}
+    return Mean(cpu_ms=means["cpu"], free_ms=means["free"], io_ms=means["io"], held_ms=means["held"])
 
 
 def weighted(route: Route, of: Callable[[Sequence], float]) -> float:
@@ -149,7 +156,8 @@ def _mean(fields: Fields) -> Mean:
 
 def simulated_route(route: Route, held: Kind, overhead_ms: float, free: Kind = "free") -> Route:
     """With exact means, `held` and `free` as the kinds that they are where it is to run, overhead before all."""
-    sampled, exact = replace(route, mean=None).demand, route.demand
+    exact = route.demand
+    sampled = exact if route.mean is None else replace(route, mean=None).demand
     factors = {kind: exact.of(kind) / sampled.of(kind) if sampled.of(kind) > 0 else 1.0 for kind in KINDS}
     sequences = tuple(_resolved(each, factors, {"held": held, "free": free}, overhead_ms) for each in route.sequences)
     return replace(route, sequences=sequences, mean=None)

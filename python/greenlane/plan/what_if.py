@@ -258,7 +258,8 @@ def _computing(steps: Steps, by: Amount, route: Route) -> Steps:
     """A sequence whose CPU is changed: a factor of all of it, or so much more or less in its longest stretches."""
     if by.how == "plus":
         return _kept(steps, _more(steps.steps, by.value))
-    mean = weighted(route, lambda each: each.ms("cpu", "free"))
+    # The mean is looked at for each of the route's sequences: only where it is wanted.
+    mean = weighted(route, lambda each: each.ms("cpu", "free")) if by.how == "to" else 0.0
     if by.how == "to" and not mean:
         return _kept(steps, _more(steps.steps, by.value))
     factor = by.value if by.how == "times" else by.value / mean
