@@ -77,9 +77,11 @@ def test_10_processes_of_their_own_help_and_it_is_said_how_much(ask: Ask) -> Non
 
 
 def test_15_a_release_costs_headroom_of_all_routes(ask: Ask) -> None:
-    text = json.dumps(ask("diff", PRICING, NEXT))
-    assert "headroom" in text
-    assert "GET /quote" in text
+    found = _view(ask("diff", PRICING, NEXT), "difference")
+    rows = {(row["endpoint"], row["measure"]): row for row in found}
+    quote, bikes = rows["GET /quote", "cpu_ms"], rows["GET /bikes", "headroom"]
+    assert quote["changed"] and quote["ratio"] == pytest.approx(1.25, rel=0.01)
+    assert bikes["changed"] and bikes["ratio"] < 0.5
 
 
 def test_16_the_cliff_is_a_factor_of_the_load(ask: Ask) -> None:

@@ -143,10 +143,12 @@ class _Drawn:
         )
         self._profile = replace(profile, routes=routes)
         self.view = _View(standing_of(self._profile))
-        # A model says all that there is. What only one profile has must not make everything unknown.
-        self.known = {route.route: profile.source == "model" or _varies(route, profile) for route in routes}
+        # A model says all that there is: nothing of it is left to chance. What only one profile has must not make
+        # everything unknown.
+        exact = profile.source == "model"
+        self.known = {route.route: exact or _varies(route, profile) for route in routes}
         self.known[""] = all(self.known[name] for name in names)
-        draws = [_means(route, chance) for route in routes]
+        draws = [[route.demand] * _RESAMPLES if exact else _means(route, chance) for route in routes]
         self.draws = [self._resampled([of[draw] for of in draws]) for draw in range(_RESAMPLES)]
 
     def _resampled(self, means: Sequence[Mean]) -> _View:
