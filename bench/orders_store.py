@@ -48,7 +48,10 @@ def main() -> int:
     if arguments.json:
         from greenlane.lab.environment import about
 
-        print(json.dumps({"schema": "greenlane.bench.orders-store/1", "environment": about(), "rows": rows}, indent=2))
+        environment = about(("greenlane", "psycopg", "redis"))
+        print(
+            json.dumps({"schema": "greenlane.bench.orders-store/1", "environment": environment, "rows": rows}, indent=2)
+        )
         return 0
     print("load      threads  store     orders/s  begin p50/p99 ms  done p50/p99 ms  CPU us/order  operations/commit")
     for row in rows:

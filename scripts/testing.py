@@ -48,22 +48,26 @@ _FAST: Final = "not system and not soak"
 _STEADY: Final = f"{_FAST} and not measured"
 _SYSTEM: Final = "system and not soak"
 _LONG: Final = ("--timeout", "180")
+#: About as long as all others that are steady.
+_HALF: Final = ("systems/feed/tests", "tests/hazards", "tests/lab")
 #: About as long as each other.
-_HAZARDS: Final = ("tests/hazards",)
 _HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
 #: They mostly wait.
 _WAITING: Final = ("systems/pos/tests", "tests/fleet", "tests/tasks")
+#: They count what came of a load; where they look at times, there is room.
+_COUNTING: Final = ("systems/offers/tests", "tests/system")
 _PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
+_SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING, _COUNTING)
 
 #: kind -> what is run one after the other; what stands together is run side by side.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "fast": (
-        (Part(_STEADY, without=_HAZARDS), Part(_STEADY, paths=_HAZARDS)),
+        (Part(_STEADY, without=_HALF), Part(_STEADY, paths=_HALF)),
         (Part(f"{_FAST} and measured"),),
     ),
     "system": (
-        tuple(Part(_SYSTEM, paths=paths, options=_LONG) for paths in (_PROGRAMS, _HOSTS, _WAITING)),
-        (Part(_SYSTEM, without=_PROGRAMS + _HOSTS + _WAITING, options=_LONG),),
+        tuple(Part(_SYSTEM, paths=paths, options=_LONG) for paths in _SIDE_BY_SIDE),
+        (Part(_SYSTEM, without=tuple(path for paths in _SIDE_BY_SIDE for path in paths), options=_LONG),),
     ),
 }
 _PYTEST: Final = (sys.executable, "-m", "pytest")

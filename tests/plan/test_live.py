@@ -29,14 +29,15 @@ def burn(ms):
     while time.thread_time() < end:
         pass
 
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+
 def serve():
-    with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listening:
-        while True:
-            client, _ = listening.accept()
-            client.recv(65536)
-            text = render({}, recorder=Recorder(), labels={"pid": str(os.getpid())}).encode()
-            client.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Type: text/plain\\r\\n\\r\\n" + text)
-            client.close()
+    while True:
+        client, _ = listening.accept()
+        client.recv(65536)
+        text = render({}, recorder=Recorder(), labels={"pid": str(os.getpid())}).encode()
+        client.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Type: text/plain\\r\\n\\r\\n" + text)
+        client.close()
 
 threading.Thread(target=serve, daemon=True).start()
 print("ready", flush=True)

@@ -103,7 +103,7 @@ def test_rabbitmq_delivers_and_has_a_port_mapper_of_its_own() -> None:
             assert b"rabbitmq_version" in answer.read()
         family = _family(os.getpid())
         assert 4369 not in _listening(family)
-        assert {server.port, server._node_port, server._mapper_port} <= _listening(family)
+        assert {server.port, server._node.node_port, server._node.mapper_port} <= _listening(family)
         assert all(port < 32768 for port in _listening(_family(server.pid)))
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from greenlane.lab.logged import found_by
 from greenlane.lab.processes import descendants
+from offers.build import PROGRAMS, program
 from offers.children import ROOT
 from tests.servers import Browser, Page
 from tests.servers.fixtures import browser
@@ -35,6 +36,13 @@ FIELDS = (
 )  # fmt: skip
 #: Itself, two processes of upstreams, gunicorn with its worker, offerservice.
 _FAMILY = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    """The Go programs are there: a demo that builds them has the compiler's processes in its family as well."""
+    for name in PROGRAMS:
+        program(name)
 
 
 def test_a_short_run_starts_everything_gives_rows_and_leaves_nothing(tmp_path: Path) -> None:

@@ -82,11 +82,12 @@ def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lab:
     ) -> Ran:
         path = tmp_path / "tiny.toml"
         path.write_text(filled(text, repetitions, seconds, changes))
-        # Servers that the session shares run beside it.
-        before = set(processes.descendants(os.getpid()))
+        # Servers and browsers that the session shares run beside it, and start and end processes of their own.
+        before = set(processes.descendants(os.getpid())) - {os.getpid()}
         code = program.run(["lab", "run", str(path), "--out", str(tmp_path / "out"), *argv])
         said = capsys.readouterr()
-        assert set(processes.descendants(os.getpid())) <= before, "every process has ended"
+        strangers = {pid for one in before for pid in processes.descendants(one)}
+        assert set(processes.descendants(os.getpid())) - strangers <= {os.getpid()}, "every process has ended"
         return Ran(code, said.out, said.err, tmp_path / "out")
 
     return run

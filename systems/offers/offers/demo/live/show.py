@@ -87,8 +87,10 @@ class Show:
             self._starter.submit(service.start).result()
 
     def close(self) -> None:
-        """No process is started any more; the site ends those that run."""
-        self._starter.shutdown(wait=True, cancel_futures=True)
+        """The site ends what runs, and no process is started any more. Blocks until then."""
+        # On the thread that started them: with it would end gunicorn, but its workers only when they notice that.
+        self._starter.submit(self._site.end).result()
+        self._starter.shutdown()
 
     async def run(self) -> None:
         """Traffic and looks, until it is cancelled."""
