@@ -374,6 +374,35 @@ def test_an_interval_that_somebody_else_sets_meanwhile_stays(heavy: Permits) -> 
         sys.setswitchinterval(before)
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_where_many_want_the_gil_the_interval_is_longer_while_the_permit_is_held(heavy: Permits) -> None:
+    before = 0.005  # A thread that died with a permit may have left it short: see above.
+    sys.setswitchinterval(before)
+    found: list[float] = []
+    give_up = time.monotonic() + 10
+
+    def holds() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        while not found and time.monotonic() < give_up:
+            burn(1)
+        heavy.close()
+
+    def computes() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        while not found and time.monotonic() < give_up:
+            burn(1)
+            heavy.leave(0)
+            heavy.enter()
+            if sys.getswitchinterval() < before and sys.getswitchinterval() > 0.001:
+                found.append(sys.getswitchinterval())
+        heavy.close()
+
+    together([holds, *[computes] * 24])
+    assert found
+    assert sys.getswitchinterval() == before
+
+
 def test_light_jobs_change_no_interval() -> None:
     given = permits()
     for _ in range(20):

@@ -31,6 +31,7 @@ pub mod queue;
 pub mod recording;
 pub mod shed;
 pub mod simulate;
+pub mod stretch;
 pub mod theory;
 pub mod upstream;
 pub mod weight;

@@ -1,19 +1,44 @@
 //! The interpreter's switch interval: short only while somebody holds a permit.
 //!
 //! While a heavy phase computes, whoever wakes from I/O should get the GIL within half a millisecond; while nobody does,
-//! the interpreter's own value serves better. All calls need the GIL.
+//! the interpreter's own value serves better. Where many wait for the GIL it is longer, see `greenlane_core::stretch`.
+//! All calls need the GIL.
 
+use crate::clock;
 use crate::counters::{add, Counters};
+use greenlane_core::stretch::{Look, Stretch};
 use pyo3::prelude::*;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// Between two looks at the process, which take some 2 us each.
+const LOOK_NS: u64 = 5_000_000;
+/// Two intervals are the same within this: the interpreter keeps whole microseconds.
+const SAME_S: f64 = 2e-6;
+/// Not worth a change.
+const NEAR: f64 = 0.2;
 
 /// See the module.
 pub struct Interval {
-    short_s: f64,
     get: Py<PyAny>,
     set: Py<PyAny>,
-    /// The value to go back to, while ours is in force.
-    original_s: Mutex<Option<f64>>,
+    state: Mutex<State>,
+    /// When the next look is due.
+    due_ns: AtomicU64,
+}
+
+struct State {
+    stretch: Stretch,
+    forced: Option<Forced>,
+}
+
+/// Ours is in force.
+#[derive(Clone, Copy)]
+struct Forced {
+    /// The value to go back to.
+    original_s: f64,
+    ours_s: f64,
 }
 
 impl Interval {
@@ -24,58 +49,121 @@ impl Interval {
             return Ok(None);
         }
         Ok(Some(Self {
-            short_s,
             get: sys.getattr("getswitchinterval")?.unbind(),
             set: sys.getattr("setswitchinterval")?.unbind(),
-            original_s: Mutex::new(None),
+            state: Mutex::new(State {
+                stretch: Stretch::new(short_s),
+                forced: None,
+            }),
+            due_ns: AtomicU64::new(0),
         }))
     }
 
     /// Puts the short interval in force, unless the present one is shorter still.
     pub fn shorten(&self, py: Python<'_>, counters: &Counters) {
-        let Some(mut original_s) = self.unless_busy() else {
+        let Some(mut state) = self.unless_busy() else {
             return;
         };
-        if original_s.is_some() {
+        if state.forced.is_some() {
             return;
         }
-        if let Some(now_s) = self.present(py).filter(|&now_s| now_s > self.short_s) {
-            if self.set.call1(py, (self.short_s,)).is_ok() {
-                *original_s = Some(now_s);
-                add(&counters.interval_changes, 1);
-            }
+        let Some(original_s) = self.present(py) else {
+            return;
+        };
+        let ours_s = state.stretch.interval_s().min(original_s);
+        if original_s <= state.stretch.short_s() || !self.put(py, ours_s, counters) {
+            return;
+        }
+        state.forced = Some(Forced { original_s, ours_s });
+        self.look(&mut state, clock::monotonic_ns(), counters);
+    }
+
+    /// Looks how many wait for the GIL, if that is due, and changes the interval that is in force accordingly. Cheap:
+    /// for every phase's end.
+    pub fn tend(&self, py: Python<'_>, now_ns: u64, counters: &Counters) {
+        if now_ns < self.due_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(mut state) = self.unless_busy() else {
+            return;
+        };
+        self.look(&mut state, now_ns, counters);
+        let Some(forced) = state.forced else {
+            return;
+        };
+        let wanted_s = state.stretch.interval_s().min(forced.original_s);
+        let near = (wanted_s - forced.ours_s).abs() <= NEAR * forced.ours_s;
+        if !near && self.is_present(py, forced.ours_s) && self.put(py, wanted_s, counters) {
+            state.forced = Some(Forced {
+                ours_s: wanted_s,
+                ..forced
+            });
         }
     }
 
     /// Goes back to the interval found, unless somebody else has changed it meanwhile: then theirs stays.
     pub fn restore(&self, py: Python<'_>, counters: &Counters) {
-        let Some(mut original_s) = self.unless_busy() else {
+        let Some(mut state) = self.unless_busy() else {
             return;
         };
-        if let Some(before_s) = original_s.take() {
-            let ours = self
-                .present(py)
-                .is_some_and(|now_s| (now_s - self.short_s).abs() < 1e-6);
-            if ours && self.set.call1(py, (before_s,)).is_ok() {
-                add(&counters.interval_changes, 1);
-            }
+        let Some(forced) = state.forced.take() else {
+            return;
+        };
+        if self.is_present(py, forced.ours_s) {
+            self.put(py, forced.original_s, counters);
         }
+        self.look(&mut state, clock::monotonic_ns(), counters);
     }
 
-    /// The value to go back to, unless another thread is changing the interval: Python code may run under this lock
-    /// (somebody has replaced `sys.setswitchinterval`), so waiting for it would keep the GIL from that thread. A change
-    /// that is missed so is made at the next event.
-    fn unless_busy(&self) -> Option<MutexGuard<'_, Option<f64>>> {
-        match self.original_s.try_lock() {
+    fn look(&self, state: &mut State, now_ns: u64, counters: &Counters) {
+        self.due_ns.store(now_ns + LOOK_NS, Ordering::Relaxed);
+        let look = Look {
+            at_ns: now_ns,
+            switches: voluntary_switches(),
+            phases: counters.phases.load(Ordering::Relaxed),
+        };
+        let long_s = state.forced.map_or(f64::MAX, |forced| forced.original_s);
+        state.stretch.look(look, state.forced.is_some(), long_s);
+    }
+
+    /// The state, unless another thread is changing the interval: Python code may run under this lock (somebody has
+    /// replaced `sys.setswitchinterval`), so waiting for it would keep the GIL from that thread. A change that is missed
+    /// so is made at the next event.
+    fn unless_busy(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
+    fn put(&self, py: Python<'_>, interval_s: f64, counters: &Counters) -> bool {
+        let well = self.set.call1(py, (interval_s,)).is_ok();
+        if well {
+            add(&counters.interval_changes, 1);
+        }
+        well
+    }
+
+    fn is_present(&self, py: Python<'_>, interval_s: f64) -> bool {
+        self.present(py)
+            .is_some_and(|now_s| (now_s - interval_s).abs() < SAME_S)
+    }
+
     fn present(&self, py: Python<'_>) -> Option<f64> {
         self.get.call0(py).ok()?.extract(py).ok()
     }
+}
+
+/// Of all threads of this process so far.
+fn voluntary_switches() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes it, and zeros are a value of it.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_nvcsw).unwrap_or(0)
 }
 
 /// Whether this interpreter runs with a GIL now.

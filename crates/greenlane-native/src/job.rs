@@ -72,6 +72,14 @@ impl Job {
         job
     }
 
+    /// Whether calls that cannot block may be made within the phase, with the GIL kept. Not of a late job that wants to
+    /// be told so at its next call.
+    pub fn keeps_the_gil(&self) -> bool {
+        let route = self.route.as_deref();
+        let mode = route.map_or_else(|| self.shared.mode(), |route| self.shared.mode_of(route));
+        mode == Mode::On && !(self.shared.late_error.is_some() && self.is_late())
+    }
+
     /// Ends the phase, unless it has ended already: the thread is about to block.
     pub fn leave(&mut self, py: Python<'_>) {
         self.away += 1;
@@ -243,6 +251,7 @@ impl Job {
         self.totals.cpu_ns += burst_ns;
         self.totals.phases += 1;
         add(&self.shared.counters.phases, 1);
+        self.shared.tend_interval(py, now_ns);
         if self.deadline_ns != 0 {
             let late_ns = clock::monotonic_ns()
                 .saturating_sub(self.deadline_ns)

@@ -67,7 +67,7 @@ mod _native {
     #[pymodule_export]
     use super::locks::{Lock, RLock};
     #[pymodule_export]
-    use super::now::{rearm_now, recv_now, send_now};
+    use super::now::{rearm_now, recv_now, send_at_once, send_now};
     #[pymodule_export]
     use super::permits::{locks_held, Paused, Permits};
     #[pymodule_export]

@@ -3,9 +3,12 @@
 //! CPython lets go of it around each of them. Where other threads want it that is a hand-over and one back, some 10 us
 //! of switches for a call of 2 us, and the caller waits for its turn.
 
+use crate::job::Job;
+use crate::{record, thread};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 
 /// Most bytes that `recv_now` gives: they are on the stack first.
@@ -17,7 +20,8 @@ pub fn recv_now(py: Python<'_>, fd: i32) -> PyResult<Bound<'_, PyBytes>> {
     let mut place = [const { MaybeUninit::<u8>::uninit() }; MOST];
     // SAFETY: the kernel writes at most MOST bytes into `place`.
     let size =
-        again(|| unsafe { libc::recv(fd, place.as_mut_ptr().cast(), MOST, libc::MSG_DONTWAIT) })?;
+        again(|| unsafe { libc::recv(fd, place.as_mut_ptr().cast(), MOST, libc::MSG_DONTWAIT) })
+            .map_err(as_python)?;
     // SAFETY: so many bytes have been written.
     let came = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
     Ok(PyBytes::new(py, came))
@@ -26,6 +30,22 @@ pub fn recv_now(py: Python<'_>, fd: i32) -> PyResult<Bound<'_, PyBytes>> {
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn send_now(fd: i32, data: &[u8]) -> PyResult<usize> {
+    send(fd, data).map_err(as_python)
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn send_at_once(fd: i32, data: &[u8]) -> PyResult<usize> {
+    if data.len() > MOST || record::on() || !thread::has_job_that(Job::keeps_the_gil) {
+        return Ok(0);
+    }
+    match send(fd, data) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        sent => sent.map_err(as_python),
+    }
+}
+
+fn send(fd: i32, data: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: `data` lives as long as the call.
     again(|| unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) })
@@ -39,26 +59,32 @@ pub fn rearm_now(epoll_fd: i32, fd: i32, events: u32) -> PyResult<()> {
         u64: fd as u32 as u64,
     };
     // SAFETY: `event` lives as long as the call.
-    again(|| unsafe { libc::epoll_ctl(epoll_fd, libc::EPOLL_CTL_MOD, fd, &mut event) as isize })?;
+    again(|| unsafe { libc::epoll_ctl(epoll_fd, libc::EPOLL_CTL_MOD, fd, &mut event) as isize })
+        .map_err(as_python)?;
     Ok(())
 }
 
 /// The call's result, after as many tries as signals came in between.
-fn again(mut call: impl FnMut() -> isize) -> PyResult<usize> {
+fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         if let Ok(result) = usize::try_from(call()) {
             return Ok(result);
         }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            let number = error.raw_os_error().unwrap_or(0);
-            let text = error.to_string();
-            let text = text
-                .split(" (os error")
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            return Err(PyOSError::new_err((number, text)));
+        let error = io::Error::last_os_error();
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
         }
     }
+}
+
+/// As the interpreter raises it: the subclass of OSError that the number is for.
+fn as_python(error: io::Error) -> PyErr {
+    let number = error.raw_os_error().unwrap_or(0);
+    let text = error.to_string();
+    let text = text
+        .split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    PyOSError::new_err((number, text))
 }

@@ -74,6 +74,11 @@ impl Shared {
         self.forked_gate.get()
     }
 
+    /// The mode of the process.
+    pub fn mode(&self) -> Mode {
+        Mode::of(self.mode.load(Ordering::Relaxed))
+    }
+
     /// The mode that holds for `route`.
     pub fn mode_of(&self, route: &Route) -> Mode {
         Mode::of(route.mode_or(self.mode.load(Ordering::Relaxed)))
@@ -83,6 +88,13 @@ impl Shared {
     pub fn shorten_interval(&self, py: Python<'_>) {
         if let Some(interval) = &self.interval {
             interval.shorten(py, &self.counters);
+        }
+    }
+
+    /// See [`Interval::tend`].
+    pub fn tend_interval(&self, py: Python<'_>, now_ns: u64) {
+        if let Some(interval) = &self.interval {
+            interval.tend(py, now_ns, &self.counters);
         }
     }
 

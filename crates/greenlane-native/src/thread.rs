@@ -92,13 +92,16 @@ pub fn put_job(job: Box<Job>) {
     let _ = JOB.try_with(|place| place.set(Some(job)));
 }
 
+/// Whether this thread runs a job of which `is` is true.
+pub fn has_job_that(is: impl FnOnce(&Job) -> bool) -> bool {
+    take_job().is_some_and(|job| {
+        let found = is(&job);
+        put_job(job);
+        found
+    })
+}
+
 /// Whether this thread runs a job.
 pub fn has_job() -> bool {
-    match take_job() {
-        Some(job) => {
-            put_job(job);
-            true
-        }
-        None => false,
-    }
+    has_job_that(|_| true)
 }

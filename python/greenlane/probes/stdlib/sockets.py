@@ -5,6 +5,10 @@
 here. Left to the permits' stand-still fallback: direct users of `_socket.socket`, and C libraries with sockets of
 their own.
 
+Where permits are on, what a job sends (up to 16 kB of bytes that fit into the socket's buffer) is sent with the GIL
+kept, and ends no phase: nobody waits. With the GIL let go, every thread that wants it would have its turn first, for a
+call of some microseconds; an HTTP client's request lets go of it three times (send, wait, receive).
+
 A non-blocking socket (timeout 0) and `MSG_DONTWAIT` never end a phase. `getblocking()` is the cheapest way to ask: one
 C call, no float (25 ns; `gettimeout() == 0` 40 ns). Whether data is already there is not asked: that would be a system
 call. TLS has a file of its own (`tls.py`); its socket class defines its own methods and uses these for the plain ones.
@@ -20,6 +24,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane import phase
+from greenlane._native import send_at_once
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 from greenlane.probes.wrapping import Make
@@ -77,6 +82,38 @@ def _flagged(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
     return call
 
 
+def _send(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def call(self: socket.socket, data: Any, flags: int = 0, /) -> Any:
+        if silent or (flags and _dontwait(flags)) or not self.getblocking():
+            return original(self, data, flags)
+        if type(data) is bytes and not flags and (sent := send_at_once(self.fileno(), data)):
+            return sent
+        try:
+            phase.leave(_SOCKET)
+            return original(self, data, flags)
+        finally:
+            phase.enter()
+
+    return call
+
+
+def _sendall(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def call(self: socket.socket, data: Any, flags: int = 0, /) -> Any:
+        if silent or (flags and _dontwait(flags)) or not self.getblocking():
+            return original(self, data, flags)
+        if type(data) is bytes and not flags and (sent := send_at_once(self.fileno(), data)):
+            if sent == len(data):
+                return None
+            data = data[sent:]
+        try:
+            phase.leave(_SOCKET)
+            return original(self, data, flags)
+        finally:
+            phase.enter()
+
+    return call
+
+
 def _into(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def call(self: socket.socket, buffer: Any, nbytes: int = 0, flags: int = 0) -> Any:
         if silent or (flags and _dontwait(flags)) or not self.getblocking():
@@ -127,7 +164,9 @@ def _dontwait(flags: int) -> bool:
 _SHAPES: Final[dict[Make, tuple[str, ...]]] = {
     _plain: ("accept",),
     _addressed: ("connect", "connect_ex"),
-    _flagged: ("recv", "recvfrom", "send", "sendall"),
+    _flagged: ("recv", "recvfrom"),
+    _send: ("send",),
+    _sendall: ("sendall",),
     _into: ("recv_into", "recvfrom_into"),
     _message: ("recvmsg", "recvmsg_into"),
     # Several overloads or many parameters, none of them on a hot path.
