@@ -26,9 +26,10 @@ class PermitSettings:
         low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
     )  # fmt: skip
     interval_ms: float = declare(
-        0.5, "Switch interval of the interpreter while a permit is held and other threads exist.",
+        0.5, "Switch interval of the interpreter while a permit is held; longer where over two threads want the GIL.",
         unit="ms", low=0.05, high=100,
-        reason="What wakes from I/O waits at most this. 0.1 ms gains little (p99 2.2, not 2.6 ms) for more switches.",
+        reason="What wakes from I/O waits at most this. 0.1 ms gains little (p99 2.2, not 2.6 ms) for more switches; "
+        "many who wait at 0.5 ms eat the CPU that they wait for (docs/design/0021).",
     )  # fmt: skip
     heavy_ms: float = declare(
         4.0, "A phase whose expected CPU burst is over this needs a permit.",
