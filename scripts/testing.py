@@ -52,12 +52,10 @@ _LONG: Final = ("--timeout", "180")
 _HALF: Final = ("systems/feed/tests", "tests/hazards", "tests/lab")
 #: About as long as each other.
 _HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
-#: They mostly wait.
-_WAITING: Final = ("systems/pos/tests", "tests/fleet", "tests/tasks")
-#: They count what came of a load; where they look at times, there is room.
-_COUNTING: Final = ("systems/offers/tests", "tests/system")
+#: They mostly wait, or count what came of a load.
+_WAITING: Final = ("systems/offers/tests", "systems/pos/tests", "tests/fleet", "tests/system", "tests/tasks")
 _PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
-_SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING, _COUNTING)
+_SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
 #: kind -> what is run one after the other; what stands together is run side by side.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {

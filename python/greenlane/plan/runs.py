@@ -80,7 +80,7 @@ class Runs:
             default=0.0,
         )
         jobs = max(self.jobs, min(math.ceil(wanted), 2 * self.jobs))
-        return min(_MOST_JOBS, max(_LEAST_QUICK, jobs // _QUICK) if quick else jobs)
+        return min(_MOST_JOBS, max(min(_LEAST_QUICK, jobs), jobs // _QUICK) if quick else jobs)
 
     def with_curves(self, options: Sequence[Option]) -> list[Option]:
         """The same with what they are like at other loads, and the load at which a goal breaks."""
