@@ -403,6 +403,33 @@ def test_where_many_want_the_gil_the_interval_is_longer_while_the_permit_is_held
     assert sys.getswitchinterval() == before
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_two_permits_of_a_process_leave_the_interval_as_they_found_it(heavy: Permits) -> None:
+    before = 0.005
+    sys.setswitchinterval(before)
+    other = permits(interval_ms=2.0)
+    teach(other, "GET /heavy")
+    held, go = threading.Event(), threading.Event()
+
+    def holds() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        held.set()
+        go.wait(10)
+        heavy.close()
+
+    other.open(NOW(), 0, "GET /heavy")
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+    second = threading.Thread(target=holds)
+    second.start()
+    assert held.wait(10)
+    assert heavy.pressure() == (1, 0)
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+    other.close()
+    go.set()
+    second.join(10)
+    assert sys.getswitchinterval() == before
+
+
 def test_light_jobs_change_no_interval() -> None:
     given = permits()
     for _ in range(20):

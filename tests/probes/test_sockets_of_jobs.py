@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from greenlane import phase
-from greenlane._native import Recorder
+from greenlane._native import Recorder, send_at_once
 from greenlane.errors import DeadlineExceeded
 from greenlane.lanes import Permits
 from greenlane.phase import Kind
@@ -112,6 +113,53 @@ def test_a_late_job_that_wants_to_know_is_told_before_it_sends(name: str, seen: 
         theirs.setblocking(False)
         with pytest.raises(BlockingIOError):
             theirs.recv(9)
+
+
+@each
+def test_an_empty_datagram_is_sent_once(name: str, job: Permits, seen: Observer) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        theirs.setblocking(False)
+        SENDS[name](ours, b"")
+        assert theirs.recv(9) == b""
+        with pytest.raises(BlockingIOError):
+            theirs.recv(9)
+
+
+class Elsewhere(socket.socket):
+    """A guest's class whose `fileno` is another one."""
+
+    def fileno(self) -> int:
+        """No descriptor, to whom it may concern."""
+        return -1
+
+
+@each
+def test_a_fileno_of_the_guests_own_is_not_asked(name: str, job: Permits, seen: Observer) -> None:
+    ours, theirs = socket.socketpair()
+    with Elsewhere(fileno=ours.detach()) as sender, theirs:
+        assert seen.during(SENDS[name], sender, b"abcd") == []
+        assert theirs.recv(9) == b"abcd"
+
+
+def test_a_family_whose_sends_may_wait_in_the_kernel_lets_go_of_the_gil(job: Permits, seen: Observer) -> None:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as ours:
+        assert send_at_once(ours, b"abcd") == 0
+    assert send_at_once(object(), b"abcd") == 0
+
+
+@each
+def test_who_listens_for_a_broken_pipe_hears_of_it(name: str, job: Permits, seen: Observer) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGPIPE, lambda number, _frame: heard.append(number))
+    try:
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        with ours, pytest.raises(BrokenPipeError):
+            SENDS[name](ours, b"abcd")
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+    assert heard == [signal.SIGPIPE]
 
 
 def test_a_recording_sees_the_call(job: Permits, seen: Observer, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ const OF_A_PHASE: f64 = 3.0;
 const BORNE_PER_S: f64 = 4_000.0;
 /// Weight of the newest look in what other threads do.
 const NEWEST: f64 = 0.2;
+/// What is shorter says nothing: one switch would be thousands a second.
+const ENOUGH_S: f64 = 0.004;
 
 /// What is known of the process at one instant.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,11 @@ pub struct Stretch {
     interval_s: f64,
     /// Wakes a second of threads that do not wait for the GIL.
     others_per_s: f64,
-    before: Option<(Look, bool)>,
+    before: Option<Look>,
+    /// Not judged yet: for how long an interval of ours was in force, perhaps in several holds, and the sum of the time
+    /// that threads waited meanwhile.
+    shortened_s: f64,
+    waited_s: f64,
 }
 
 impl Stretch {
@@ -45,6 +51,8 @@ impl Stretch {
             interval_s: short_s,
             others_per_s: 0.0,
             before: None,
+            shortened_s: 0.0,
+            waited_s: 0.0,
         }
     }
 
@@ -58,26 +66,35 @@ impl Stretch {
         self.interval_s
     }
 
-    /// A look at the process. `shortened`: the interval of this struct is in force from now on; else the process' own.
+    /// A look at the process; due whenever the interval is about to change. `ran_s`: the interval that was in force for
+    /// a permit since the look before; None: the process' own was.
     ///
-    /// At most `long_s`, the process' own interval, and not more than twice as short as it was at the look before.
-    pub fn look(&mut self, look: Look, shortened: bool, long_s: f64) {
-        let before = self.before.replace((look, shortened));
-        let Some((before, was_shortened)) = before else {
+    /// At most `long_s`, the process' own interval, and not more than twice as short as it was.
+    pub fn look(&mut self, look: Look, ran_s: Option<f64>, long_s: f64) {
+        let Some(before) = self.before.replace(look) else {
             return;
         };
         let seconds = look.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
-        if was_shortened != shortened || seconds <= 0.0 {
+        let (Some(switches), Some(phases)) = (
+            look.switches.checked_sub(before.switches),
+            look.phases.checked_sub(before.phases),
+        ) else {
+            return; // Counted anew: in a forked child.
+        };
+        let wakes = switches as f64 - OF_A_PHASE * phases as f64;
+        let Some(ran_s) = ran_s else {
+            if seconds >= ENOUGH_S {
+                self.others_per_s += (wakes.max(0.0) / seconds - self.others_per_s) * NEWEST;
+            }
+            return;
+        };
+        self.shortened_s += seconds;
+        self.waited_s += (wakes - self.others_per_s * seconds) * ran_s;
+        if self.shortened_s < ENOUGH_S {
             return;
         }
-        let switches = look.switches.saturating_sub(before.switches) as f64;
-        let phases = look.phases.saturating_sub(before.phases) as f64;
-        let wakes_per_s = (switches - OF_A_PHASE * phases).max(0.0) / seconds;
-        if !shortened {
-            self.others_per_s += (wakes_per_s - self.others_per_s) * NEWEST;
-            return;
-        }
-        let waiting = (wakes_per_s - self.others_per_s).max(0.0) * self.interval_s;
+        let waiting = (self.waited_s / self.shortened_s).max(0.0);
+        (self.shortened_s, self.waited_s) = (0.0, 0.0);
         let least_s = self.short_s.max(self.interval_s / 2.0);
         self.interval_s = (waiting / BORNE_PER_S)
             .max(least_s)
@@ -103,24 +120,28 @@ mod tests {
                 phases: 0,
             };
             let mut stretch = Stretch::new(0.0005);
-            stretch.look(now, true, 0.005);
+            stretch.look(now, None, 0.005);
             Self { stretch, now }
         }
 
         fn lives(&mut self, threads: f64, others_per_s: f64, phases: u64, shortened: bool) -> f64 {
-            let (seconds, interval_s) = (
-                0.01,
-                if shortened {
-                    self.stretch.interval_s()
-                } else {
-                    0.005
-                },
-            );
-            let wakes = threads / interval_s * seconds + others_per_s * seconds;
-            self.now.at_ns += (seconds * 1e9) as u64;
+            let ran_s = shortened.then(|| self.stretch.interval_s());
+            self.lives_for(0.01, threads, others_per_s, phases, ran_s)
+        }
+
+        fn lives_for(
+            &mut self,
+            seconds: f64,
+            threads: f64,
+            others_per_s: f64,
+            phases: u64,
+            ran_s: Option<f64>,
+        ) -> f64 {
+            let wakes = threads / ran_s.unwrap_or(0.005) * seconds + others_per_s * seconds;
+            self.now.at_ns += (seconds * 1e9).round() as u64;
             self.now.switches += wakes.round() as u64 + 3 * phases;
             self.now.phases += phases;
-            self.stretch.look(self.now, shortened, 0.005);
+            self.stretch.look(self.now, ran_s, 0.005);
             self.stretch.interval_s()
         }
     }
@@ -165,19 +186,45 @@ mod tests {
     }
 
     #[test]
+    fn short_holds_are_judged_together() {
+        let mut process = Process::new();
+        assert_eq!(process.lives(64.0, 0.0, 5, true), 0.005);
+        for _ in 0..30 {
+            let ran_s = Some(process.stretch.interval_s());
+            process.lives_for(0.001, 0.0, 0.0, 0, ran_s);
+            process.lives_for(0.001, 0.0, 0.0, 0, None);
+        }
+        assert_eq!(process.stretch.interval_s(), 0.0005);
+    }
+
+    #[test]
+    fn what_was_in_force_counts_not_what_was_wanted() {
+        let mut process = Process::new();
+        let found = process.lives_for(0.01, 8.0, 0.0, 0, Some(0.001));
+        assert!((found - 0.002).abs() < 1e-4, "{found}");
+    }
+
+    #[test]
+    fn a_moment_teaches_nothing() {
+        let mut process = Process::new();
+        process.lives_for(0.0001, 64.0, 0.0, 0, Some(0.0005));
+        assert_eq!(process.stretch.interval_s(), 0.0005);
+        process.lives_for(0.0001, 0.0, 1e6, 0, None);
+        assert_eq!(process.stretch.others_per_s, 0.0);
+    }
+
+    #[test]
     fn a_clock_that_stands_and_counts_that_go_back_change_nothing() {
         let mut process = Process::new();
         let stood = process.now;
-        process.stretch.look(stood, true, 0.005);
-        process.stretch.look(
-            Look {
-                at_ns: 2_000_000,
-                switches: 0,
-                phases: 0,
-            },
-            true,
-            0.005,
-        );
-        assert_eq!(process.stretch.interval_s(), 0.0005);
+        process.stretch.look(stood, Some(0.0005), 0.005);
+        process.lives(64.0, 0.0, 5, true);
+        let anew = Look {
+            at_ns: 90_000_000,
+            switches: 0,
+            phases: 0,
+        };
+        process.stretch.look(anew, Some(0.005), 0.005);
+        assert_eq!(process.stretch.interval_s(), 0.005);
     }
 }

@@ -23,8 +23,9 @@ use std::time::Duration;
 
 /// How often the head of the queue looks at the holder.
 const WATCH_NS: u64 = 2_000_000;
-/// How long a holder's CPU clock must stand before it counts as blocked. A thread that waits for the GIL wakes every
-/// switch interval, which its clock shows; one that the kernel has put aside for this long is lent by mistake, harmlessly.
+/// How long a holder's CPU clock must stand at least before it counts as blocked. A thread that waits for the GIL wakes
+/// every switch interval, which its clock shows (see [`Gate::turns_take`]); one that the kernel has put aside for this
+/// long is lent by mistake, harmlessly.
 const STILL_NS: u64 = 6_000_000;
 /// CPU below which a clock stands still, ns: one wake-up costs more.
 const STILL_CPU_NS: u64 = 1_000;
@@ -111,6 +112,8 @@ pub struct Gate {
     tickets: AtomicU64,
     /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
     held: AtomicBool,
+    /// How long a holder's CPU clock must stand.
+    still_ns: AtomicU64,
 }
 
 impl Gate {
@@ -134,12 +137,19 @@ impl Gate {
             gil,
             tickets: AtomicU64::new(1),
             held: AtomicBool::new(false),
+            still_ns: AtomicU64::new(STILL_NS),
         }
     }
 
     /// Whether anybody holds a permit that counts.
     pub fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Who waits for the GIL wakes that often: a holder whose clock stands for one interval may be one of them.
+    pub fn turns_take(&self, interval_s: f64) {
+        let two_ns = (interval_s * 2e9) as u64;
+        self.still_ns.store(two_ns.max(STILL_NS), Ordering::Relaxed);
     }
 
     /// (phases that hold a permit and count, phases that wait).
@@ -301,13 +311,14 @@ impl Gate {
         if state.queue.head(now_ns) != Some(ticket) {
             return BEHIND_NS;
         }
+        let still_ns = self.still_ns.load(Ordering::Relaxed);
         let mut look_at = None;
         let mut to_lend = None;
         let mut pause_ns = WATCH_NS;
         for (&held, holder) in state.holders.iter_mut().filter(|(_, holder)| !holder.lent) {
             if now_ns.saturating_sub(holder.since_ns) >= self.bounds.hold_ns(holder.expected_ns) {
                 to_lend = Some((held, &counters.lent_overrun));
-            } else if holder.stands_still(now_ns) {
+            } else if holder.stands_still(now_ns, still_ns) {
                 to_lend = Some((held, &counters.lent_still));
             } else if self.gil && now_ns >= holder.look_at_ns {
                 look_at = Some((
@@ -436,14 +447,14 @@ impl Holder {
         cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
     }
 
-    /// Whether its thread has used no CPU for [`STILL_NS`]; remembers when it last did.
-    fn stands_still(&mut self, now_ns: u64) -> bool {
+    /// Whether its thread has used no CPU for `still_ns`; remembers when it last did.
+    fn stands_still(&mut self, now_ns: u64, still_ns: u64) -> bool {
         let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
             return true; // Its thread has ended.
         };
         match self.cpu_moved {
             Some((when_ns, seen_ns)) if cpu_ns.saturating_sub(seen_ns) < STILL_CPU_NS => {
-                now_ns.saturating_sub(when_ns) >= STILL_NS
+                now_ns.saturating_sub(when_ns) >= still_ns
             }
             _ => {
                 self.cpu_moved = Some((now_ns, cpu_ns));

@@ -16,6 +16,10 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 const LOOK_NS: u64 = 5_000_000;
 /// Two intervals are the same within this: the interpreter keeps whole microseconds.
 const SAME_S: f64 = 2e-6;
+/// The interval that permits of this process have put in force, us; 0 = none. Another [`Interval`] (a process may have
+/// two: the service's, and those that `greenlane.run` made before it) must not take it for the process' own.
+static OURS_US: AtomicU64 = AtomicU64::new(0);
+
 /// Not worth a change.
 const NEAR: f64 = 0.2;
 
@@ -59,46 +63,47 @@ impl Interval {
         }))
     }
 
-    /// Puts the short interval in force, unless the present one is shorter still.
-    pub fn shorten(&self, py: Python<'_>, counters: &Counters) {
-        let Some(mut state) = self.unless_busy() else {
-            return;
-        };
+    /// Puts the short interval in force, unless the present one is shorter still or another [`Interval`]'s. Gives what
+    /// it put there.
+    pub fn shorten(&self, py: Python<'_>, counters: &Counters) -> Option<f64> {
+        let mut state = self.unless_busy()?;
         if state.forced.is_some() {
-            return;
+            return None;
         }
-        let Some(original_s) = self.present(py) else {
-            return;
-        };
-        let ours_s = state.stretch.interval_s().min(original_s);
-        if original_s <= state.stretch.short_s() || !self.put(py, ours_s, counters) {
-            return;
+        let original_s = self.present(py)?;
+        if original_s <= state.stretch.short_s() || is_some_ones(original_s) {
+            return None;
         }
-        state.forced = Some(Forced { original_s, ours_s });
         self.look(&mut state, clock::monotonic_ns(), counters);
+        let ours_s = state.stretch.interval_s().min(original_s);
+        if !self.put(py, ours_s, counters) {
+            return None;
+        }
+        OURS_US.store(micros(ours_s), Ordering::Relaxed);
+        state.forced = Some(Forced { original_s, ours_s });
+        Some(ours_s)
     }
 
-    /// Looks how many wait for the GIL, if that is due, and changes the interval that is in force accordingly. Cheap:
-    /// for every phase's end.
-    pub fn tend(&self, py: Python<'_>, now_ns: u64, counters: &Counters) {
+    /// Looks how many wait for the GIL, if that is due, and changes the interval that is in force accordingly; gives
+    /// that if it did. Cheap: for every phase's end.
+    pub fn tend(&self, py: Python<'_>, now_ns: u64, counters: &Counters) -> Option<f64> {
         if now_ns < self.due_ns.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
-        let Some(mut state) = self.unless_busy() else {
-            return;
-        };
+        let mut state = self.unless_busy()?;
         self.look(&mut state, now_ns, counters);
-        let Some(forced) = state.forced else {
-            return;
-        };
+        let forced = state.forced?;
         let wanted_s = state.stretch.interval_s().min(forced.original_s);
         let near = (wanted_s - forced.ours_s).abs() <= NEAR * forced.ours_s;
-        if !near && self.is_present(py, forced.ours_s) && self.put(py, wanted_s, counters) {
-            state.forced = Some(Forced {
-                ours_s: wanted_s,
-                ..forced
-            });
+        if near || !self.is_present(py, forced.ours_s) || !self.put(py, wanted_s, counters) {
+            return None;
         }
+        OURS_US.store(micros(wanted_s), Ordering::Relaxed);
+        state.forced = Some(Forced {
+            ours_s: wanted_s,
+            ..forced
+        });
+        Some(wanted_s)
     }
 
     /// Goes back to the interval found, unless somebody else has changed it meanwhile: then theirs stays.
@@ -106,15 +111,18 @@ impl Interval {
         let Some(mut state) = self.unless_busy() else {
             return;
         };
-        let Some(forced) = state.forced.take() else {
+        let Some(forced) = state.forced else {
             return;
         };
+        self.look(&mut state, clock::monotonic_ns(), counters);
+        state.forced = None;
+        OURS_US.store(0, Ordering::Relaxed);
         if self.is_present(py, forced.ours_s) {
             self.put(py, forced.original_s, counters);
         }
-        self.look(&mut state, clock::monotonic_ns(), counters);
     }
 
+    /// Before each change, so that one interval was in force between two looks.
     fn look(&self, state: &mut State, now_ns: u64, counters: &Counters) {
         self.due_ns.store(now_ns + LOOK_NS, Ordering::Relaxed);
         let look = Look {
@@ -122,8 +130,11 @@ impl Interval {
             switches: voluntary_switches(),
             phases: counters.phases.load(Ordering::Relaxed),
         };
-        let long_s = state.forced.map_or(f64::MAX, |forced| forced.original_s);
-        state.stretch.look(look, state.forced.is_some(), long_s);
+        let (ran_s, long_s) = match state.forced {
+            Some(forced) => (Some(forced.ours_s), forced.original_s),
+            None => (None, f64::MAX),
+        };
+        state.stretch.look(look, ran_s, long_s);
     }
 
     /// The state, unless another thread is changing the interval: Python code may run under this lock (somebody has
@@ -153,6 +164,26 @@ impl Interval {
     fn present(&self, py: Python<'_>) -> Option<f64> {
         self.get.call0(py).ok()?.extract(py).ok()
     }
+}
+
+impl Drop for Interval {
+    /// What a thread that died with a permit left in force is nobody's then.
+    fn drop(&mut self) {
+        let forced = self.unless_busy().is_none_or(|state| state.forced.is_some());
+        if forced {
+            OURS_US.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn micros(interval_s: f64) -> u64 {
+    (interval_s * 1e6).round() as u64
+}
+
+/// Whether permits of this process have put this interval in force.
+fn is_some_ones(interval_s: f64) -> bool {
+    let ours_us = OURS_US.load(Ordering::Relaxed);
+    ours_us != 0 && micros(interval_s).abs_diff(ours_us) <= 1
 }
 
 /// Of all threads of this process so far.

@@ -7,12 +7,15 @@ use crate::job::Job;
 use crate::{record, thread};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 
-/// Most bytes that `recv_now` gives: they are on the stack first.
+/// Most bytes that `recv_now` gives (they are on the stack first) and `send_at_once` takes.
 const MOST: usize = 16 * 1024;
+/// `_socket.socket`'s `family` and `fileno`, to be called with a socket.
+static ASKS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 
 /// See `_native.pyi`.
 #[pyfunction]
@@ -30,23 +33,48 @@ pub fn recv_now(py: Python<'_>, fd: i32) -> PyResult<Bound<'_, PyBytes>> {
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn send_now(fd: i32, data: &[u8]) -> PyResult<usize> {
-    send(fd, data).map_err(as_python)
+    send(fd, data, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map_err(as_python)
 }
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn send_at_once(fd: i32, data: &[u8]) -> PyResult<usize> {
-    if data.len() > MOST || record::on() || !thread::has_job_that(Job::keeps_the_gil) {
+pub fn send_at_once(socket: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<usize> {
+    // An empty datagram is one: 0 would have it sent twice.
+    let wanted = !data.is_empty() && data.len() <= MOST && !record::on();
+    if !wanted || !thread::has_job_that(Job::keeps_the_gil) {
         return Ok(0);
     }
-    match send(fd, data) {
+    let Some(fd) = quick_fd(socket) else {
+        return Ok(0);
+    };
+    // A broken pipe signals, as with the interpreter's own call: whether that matters is the guest's choice.
+    match send(fd, data, libc::MSG_DONTWAIT) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         sent => sent.map_err(as_python),
     }
 }
 
-fn send(fd: i32, data: &[u8]) -> io::Result<usize> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+/// The descriptor of one of the interpreter's sockets, if its family's sends wait for nothing but room (netlink's wait
+/// for locks of the kernel).
+///
+/// Asked of the C class, as its own calls do: a guest's class may have a `fileno` that means something else. And asked
+/// here: between two calls of Python code another thread may close the socket and open one with the same number.
+fn quick_fd(socket: &Bound<'_, PyAny>) -> Option<i32> {
+    let py = socket.py();
+    let asks = || {
+        let class = py.import("_socket")?.getattr("socket")?;
+        let family = class.getattr("family")?.getattr("__get__")?;
+        Ok::<_, PyErr>((family.unbind(), class.getattr("fileno")?.unbind()))
+    };
+    let (family, fileno) = ASKS.get_or_try_init(py, asks).ok()?;
+    let family: i32 = family.call1(py, (socket,)).ok()?.extract(py).ok()?;
+    if ![libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].contains(&family) {
+        return None;
+    }
+    fileno.call1(py, (socket,)).ok()?.extract(py).ok()
+}
+
+fn send(fd: i32, data: &[u8], flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: `data` lives as long as the call.
     again(|| unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), flags) })
 }

@@ -86,15 +86,17 @@ impl Shared {
 
     /// See [`Interval::shorten`].
     pub fn shorten_interval(&self, py: Python<'_>) {
-        if let Some(interval) = &self.interval {
-            interval.shorten(py, &self.counters);
+        let interval = self.interval.as_ref();
+        if let Some(turn_s) = interval.and_then(|one| one.shorten(py, &self.counters)) {
+            self.gate().turns_take(turn_s);
         }
     }
 
     /// See [`Interval::tend`].
     pub fn tend_interval(&self, py: Python<'_>, now_ns: u64) {
-        if let Some(interval) = &self.interval {
-            interval.tend(py, now_ns, &self.counters);
+        let interval = self.interval.as_ref();
+        if let Some(turn_s) = interval.and_then(|one| one.tend(py, now_ns, &self.counters)) {
+            self.gate().turns_take(turn_s);
         }
     }
 

@@ -5,9 +5,9 @@
 here. Left to the permits' stand-still fallback: direct users of `_socket.socket`, and C libraries with sockets of
 their own.
 
-Where permits are on, what a job sends (up to 16 kB of bytes that fit into the socket's buffer) is sent with the GIL
-kept, and ends no phase: nobody waits. With the GIL let go, every thread that wants it would have its turn first, for a
-call of some microseconds; an HTTP client's request lets go of it three times (send, wait, receive).
+Where permits are on, what a job sends over TCP, UDP or a Unix socket (up to 16 kB of bytes that fit into its buffer) is
+sent with the GIL kept, and ends no phase: nobody waits. With the GIL let go, every thread that wants it would have its
+turn first, for a call of some microseconds; an HTTP client's request lets go of it three times (send, wait, receive).
 
 A non-blocking socket (timeout 0) and `MSG_DONTWAIT` never end a phase. `getblocking()` is the cheapest way to ask: one
 C call, no float (25 ns; `gettimeout() == 0` 40 ns). Whether data is already there is not asked: that would be a system
@@ -86,7 +86,7 @@ def _send(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any
     def call(self: socket.socket, data: Any, flags: int = 0, /) -> Any:
         if silent or (flags and _dontwait(flags)) or not self.getblocking():
             return original(self, data, flags)
-        if type(data) is bytes and not flags and (sent := send_at_once(self.fileno(), data)):
+        if type(data) is bytes and not flags and (sent := send_at_once(self, data)):
             return sent
         try:
             phase.leave(_SOCKET)
@@ -101,7 +101,7 @@ def _sendall(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
     def call(self: socket.socket, data: Any, flags: int = 0, /) -> Any:
         if silent or (flags and _dontwait(flags)) or not self.getblocking():
             return original(self, data, flags)
-        if type(data) is bytes and not flags and (sent := send_at_once(self.fileno(), data)):
+        if type(data) is bytes and not flags and (sent := send_at_once(self, data)):
             if sent == len(data):
                 return None
             data = data[sent:]
