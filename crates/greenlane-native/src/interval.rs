@@ -169,7 +169,9 @@ impl Interval {
 impl Drop for Interval {
     /// What a thread that died with a permit left in force is nobody's then.
     fn drop(&mut self) {
-        let forced = self.unless_busy().is_none_or(|state| state.forced.is_some());
+        let forced = self
+            .unless_busy()
+            .is_none_or(|state| state.forced.is_some());
         if forced {
             OURS_US.store(0, Ordering::Relaxed);
         }
