@@ -362,7 +362,7 @@ def test_the_twin_is_the_mark_for_added_wait() -> None:
 
 def test_everything_a_region_asks_for_is_asked_three_times_before_one_after_the_other() -> None:
     endpoints = [one for one in table.read().endpoints.values() if one.kind == "heavy"]
-    turns_s = warm._in_turn(endpoints)
+    turns_s = warm._in_turn(endpoints, 0.5)
     assert all(len(at_s) == 3 for at_s in turns_s)
     ordered = sorted(at_s for its in turns_s for at_s in its)
-    assert ordered[:2] == [0.0, warm._took_s(endpoints[0])] and len(set(ordered)) == 3 * len(endpoints)
+    assert ordered[:2] == [0.0, warm._took_s(endpoints[0], 0.5)] and len(set(ordered)) == 3 * len(endpoints)
