@@ -65,6 +65,7 @@ class Jaeger(Server):
     def trace(self, number: str, whole: Callable[[Trace], bool], seconds: float = 20.0) -> Trace:
         """The trace once it is whole: spans come in batches, from several processes."""
         until = time.monotonic() + seconds
+        found: Trace
         while True:
             try:
                 [found] = self.ask(f"traces/{number}")
