@@ -232,7 +232,7 @@ def send_now(fd: int, data: bytes) -> int:
     Raises: OSError; BlockingIOError if nothing fits.
     """
 
-def send_at_once(sock: object, data: bytes) -> int:
+def send_at_once(socket: object, data: bytes) -> int:
     """As `send_now`, for a blocking socket's own calls: 0 = use them, nothing was sent: its buffer is full, it is not a
     `socket.socket` of AF_INET, AF_INET6 or AF_UNIX, `data` is empty or over 16 kB, this thread has no job or its
     route's mode is not on, or a recording goes on, which sees only the interpreter's calls.
