@@ -16,12 +16,11 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 const LOOK_NS: u64 = 5_000_000;
 /// Two intervals are the same within this: the interpreter keeps whole microseconds.
 const SAME_S: f64 = 2e-6;
+/// Not worth a change.
+const NEAR: f64 = 0.2;
 /// The interval that permits of this process have put in force, us; 0 = none. Another [`Interval`] (a process may have
 /// two: the service's, and those that `greenlane.run` made before it) must not take it for the process' own.
 static OURS_US: AtomicU64 = AtomicU64::new(0);
-
-/// Not worth a change.
-const NEAR: f64 = 0.2;
 
 /// See the module.
 pub struct Interval {
