@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import time
 
 import pytest
 
@@ -22,3 +24,25 @@ def test_an_interruption_that_was_swallowed_is_raised_again(number: signal.Signa
         checkpoint()
     checkpoint()
     assert signal.getsignal(number) is before
+
+
+class _Interrupted(logging.Handler):
+    """Gets a signal while it holds its lock, and says whether it came to its end."""
+
+    ended = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)  # Longer than a wish takes to come again: it meets the lock once more.
+        self.ended = True
+
+
+def test_a_signal_within_logging_waits_until_its_locks_are_given_back() -> None:
+    handler = _Interrupted()
+    talker = logging.Logger("talker")
+    talker.addHandler(handler)
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        talker.warning("so it is")
+        time.sleep(5)
+    assert handler.ended
+    checkpoint()
