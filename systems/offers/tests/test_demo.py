@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from greenlane.errors import SettingsError
+from greenlane.lab.load.plan import Recorded, Work
 from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
 from offers.demo import added, warm
@@ -360,9 +361,19 @@ def test_the_twin_is_the_mark_for_added_wait() -> None:
     assert "added p99" in shown(rows, [verdict])
 
 
-def test_everything_a_region_asks_for_is_asked_three_times_before_one_after_the_other() -> None:
-    endpoints = [one for one in table.read().endpoints.values() if one.kind == "heavy"]
-    turns_s = warm._in_turn(endpoints, 0.5)
-    assert all(len(at_s) == 3 for at_s in turns_s)
-    ordered = sorted(at_s for its in turns_s for at_s in its)
-    assert ordered[:2] == [0.0, warm._took_s(endpoints[0], 0.5)] and len(set(ordered)) == 3 * len(endpoints)
+def test_what_computes_is_asked_three_times_before_one_after_the_other_for_its_usual_work() -> None:
+    found = table.read()
+    region = found.regions[bad(found.regions)]
+    plan = warm.asking(found, region, "127.0.0.1:1")
+    kinds = {one.name: one.kind for one in found.endpoints.values()}
+    computing = {name for name in found.rates_per_s(region) if kinds[name] in ("mixed", "heavy")}
+    assert {one.name for one in plan.streams} == computing | {one.endpoint for one in region.bursts}
+    asked = [at_ns for one in plan.streams if isinstance(one.arrivals, Recorded) for at_ns in one.arrivals.at_ns]
+    assert len(set(asked)) == 3 * len(plan.streams) and max(asked) < plan.seconds * 1e9
+    cpu_ms = found.endpoints[plan.streams[0].name].cpu_ms
+    assert sorted(asked)[1] == round(cpu_ms / 0.8 * 1e6)
+    # Who learned from less than its usual work would expect a burst to be over too soon: the page's as well.
+    live = warm.asking(found, region, "127.0.0.1:1", rare=False)
+    assert {one.work for one in (*plan.streams, *live.streams)} == {Work(1.0, parameter="w")}
+    assert {kinds[one.name] for one in live.streams} == {"mixed", kinds[region.bursts[0].endpoint]}
+    assert live.seconds < plan.seconds / 4

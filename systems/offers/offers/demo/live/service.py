@@ -87,7 +87,7 @@ class Service:
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
         try:
             offer_cpu_ms(self._site.table, pricing, _WARM_S)
-            asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False, w=0.4)
+            asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
         except BaseException:
             self._site.stop(pricing)
             raise
