@@ -116,7 +116,7 @@ class Burst:
     """A caller that asks one endpoint several times at one instant."""
 
     endpoint: str
-    #: Mean of the exponential gaps.
+    #: Length of the periods; each has one burst.
     every_s: float
     #: Sizes are lognormal, rounded, at least 1 and at most `size_most`.
     size_mean: float
