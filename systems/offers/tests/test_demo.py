@@ -63,6 +63,12 @@ def test_the_page_shows_every_region_unless_some_are_named() -> None:
     assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
 
 
+def test_the_page_takes_one_fix_for_its_right_side() -> None:
+    for argv in (["--fix", "lane"], ["--fixes", "none,lane"], ["--contenders", "greenlane-soft"]):
+        options = parse(["--page", *argv])
+        assert isinstance(options, Options) and set(options.contenders) - {"gevent"} == {"greenlane-soft"}
+
+
 def test_added_wait_is_measured_where_no_burst_fills_the_core() -> None:
     options = parse(["--utilisations", "0.7,0.9"])
     assert isinstance(options, Options) and options.utilisations_frac == (0.7, 0.9)
@@ -89,6 +95,13 @@ def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -
         (["--repetitions", "1.5"], "a whole number from 1"),
         (["--utilisations", "0.7,2"], "a number from 0.3 to 0.95"),
         (["--port", "70000"], "a whole number from 0 to 65535"),
+        (["--utilisations", "0.7", "--region", "north,hills"], "one region beside --utilisations"),
+        (["--utilisations", "0.7", "--cancel"], "--cancel='on', expected it left out beside --utilisations"),
+        (["--utilisations", "0.7", "--propagate-deadline"], "--propagate-deadline='on', expected it left out"),
+        (["--page", "--utilisations", "0.7"], "it left out beside --page"),
+        (["--page", "--fix", "none"], "--fix='none', expected one of permits, lane, dedicated beside --page"),
+        (["--page", "--contenders", "go"], "--contenders='go', expected one of permits, lane, dedicated"),
+        (["--page", "--fixes", "permits,lane"], "one of permits, lane, dedicated beside --page"),
         (["--colour", "red"], "options that exist"),
     ],
 )
