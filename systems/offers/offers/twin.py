@@ -26,7 +26,7 @@ from greenlane.lab.environment import about
 
 from .children import cpu_ns
 from .site import Pricing, Site
-from .table import KINDS, Endpoint
+from .table import KINDS, Endpoint, TableError
 
 __all__ = ["CONTENDERS", "Answer", "Row", "asked", "counted", "different", "main"]
 
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             endpoints = tuple(site.table.endpoints.values())
             unlike = different(counted([one.address for one in services], endpoints))
             rows = _rows([_round(services, endpoints, number) for number in range(given.rounds)], endpoints)
-    except GreenlaneError as error:
+    except (GreenlaneError, TableError) as error:
         _said(str(error))
         return error.exit_code
     for line in unlike:
