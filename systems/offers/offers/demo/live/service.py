@@ -55,6 +55,7 @@ class Service:
 
         Raises:
             StartFailed: one did not come up.
+            FrontError: it is a lane, and HAProxy is missing.
         """
         self.pricing = self._warmed(self.fix)
         self.offers = self._site.offerservice(
