@@ -109,6 +109,11 @@ def checkout() -> Path:
     return Path(os.path.dirname(__file__)).parent
 
 
+def raw(quick: bool) -> Path:
+    """The folder of raw samples, which are kept."""
+    return checkout() / "bench" / "results" / ("raw-quick" if quick else "raw")
+
+
 def _served(block: Block) -> Scenario:
     scenario = _on_django(pricing()) if block.django else pricing()
     shares = block.shares or {one.name: one.cpu_share_frac for one in pricing(block.mix).classes}

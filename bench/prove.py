@@ -90,7 +90,7 @@ class _Proof:
         self._only = only
         self._seed = seed
         self._results = blocks.checkout() / "bench" / "results"
-        self._raw = self._results / ("raw-quick" if quick else "raw")
+        self._raw = blocks.raw(quick)
         identity = {"seed": seed, "quick": quick, "sources": digest(), "python": sys.version}
         self._store = Store(self._raw / "notes", identity, {})
         self._claims: list[Claim] = []

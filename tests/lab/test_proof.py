@@ -11,17 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from bench import claims, ideal, offers, pos
+from bench import blocks, claims, ideal, offers, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import main
 from bench.store import read_csv
 from bench.summary import claim_line
-from greenlane.errors import SettingsError
+from greenlane.errors import FrontError, PlatformError, SettingsError
 from greenlane.lab.load.plan import Plan, Poisson, Stream, Work
 from greenlane.lab.run.costs import rates_per_s
 from greenlane.lab.samples import UNANSWERED
 from greenlane.lab.verdict import Verdict
+from offers.demo.options import bad
+from offers.demo.verdicts import FEWEST_OFFERS
+from offers.table import read
 from tests.lab.made import run, sample
 
 
@@ -158,15 +161,44 @@ def test_a_length_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         offers.installed()
 
 
-def test_what_only_shows_a_result_does_not_make_it_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("offers/demo/live/show.py", "offers/demo/turn.py"):
+def test_offers_want_go_and_haproxy_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OFFERS_PROVE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PlatformError, match="go='', expected on PATH"):
+        offers.installed()
+    for name in ("go", "haproxy"):
+        # Too old: a HAProxy that is missing here may be where only root looks.
+        (tmp_path / name).write_text("#!/bin/sh\necho 'HAProxy version 1.8.30 2021/04/12 - https://haproxy.org/'\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(FrontError, match=r"'1\.8\.30', expected HAProxy 2\.6 or later"):
+        offers.installed()
+
+
+def test_a_long_proof_has_as_many_offers_as_it_claims_about() -> None:
+    regions = read().regions
+    # A bike and a scooter each poll.
+    made = offers.REPETITIONS * offers._LONG_S * regions[bad(regions)].riders_per_s * 2
+    assert FEWEST_OFFERS <= made <= 1.02 * FEWEST_OFFERS
+
+
+def test_raw_samples_are_kept_where_git_ignores_them() -> None:
+    ignored = (blocks.checkout() / ".gitignore").read_text().split()
+    for quick in (False, True):
+        assert f"/{blocks.raw(quick).relative_to(blocks.checkout()).as_posix()}/" in ignored
+
+
+@pytest.mark.parametrize("measuring", ["offers/demo/turn.py", "offers/twin.py"])
+def test_what_only_shows_a_result_does_not_make_it_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measuring: str
+) -> None:
+    for name in ("offers/demo/live/show.py", measuring):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(offers, "_SYSTEM", tmp_path)
     before = offers.sources()
     (tmp_path / "offers/demo/live/show.py").write_text("2")
     assert offers.sources() == before
-    (tmp_path / "offers/demo/turn.py").write_text("2")
+    (tmp_path / measuring).write_text("2")
     assert offers.sources() != before
 
 

@@ -104,7 +104,7 @@ def _twin(*options: str) -> Callable[[Place], list[str]]:
 _GEVENT: Final = _gunicorn("--worker-class", "gevent")
 _ALL: Final = (
     Contender("gevent", _GEVENT),
-    Contender("greenlane", _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker", "--threads", "64")),
+    Contender("greenlane", _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker")),
     Contender("greenlane-soft", _serve),
     Contender("dedicated", _GEVENT, servers=2),
     Contender("go", _twin(), env={"GOMAXPROCS": "1"}, is_go=True),

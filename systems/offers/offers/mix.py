@@ -8,7 +8,7 @@ requests at the same instants, with the same w and ids.
 
 `paper-fifo` and `paper-permits` are no servers: the same requests served by on_paper.py, whatever the machine does.
 
-Exit code 1: a server did not come up, or requests failed; 2: usage.
+Exit code 1: a server did not come up, or requests failed; 2: usage, or a wrong table.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ class Row:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is asked for; gives the exit code."""
-    known = table.read()
-    given = _parser(known).parse_args(argv)
     rows: list[Row] = []
     try:
+        known = table.read()
+        given = _parser(known).parse_args(argv)
         with tempfile.TemporaryDirectory(prefix="offers-mix-") as place:
             for one in _runs(known, given, Path(place)):
                 rows.append(one)
                 _say(one)
-    except GreenlaneError as error:
+    except (GreenlaneError, table.TableError) as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     if given.json:

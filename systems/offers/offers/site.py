@@ -322,7 +322,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             _stay(given)
-    except GreenlaneError as error:
+    except (GreenlaneError, table.TableError) as error:
         _said(str(error))
         return error.exit_code
     return 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 __all__ = [
     "FOLDER", "KINDS", "WORKS",
@@ -35,7 +35,17 @@ Row = Mapping[str, Any]
 
 
 class TableError(ValueError):
-    """The table contradicts itself; the message names file, row and rule."""
+    """The table contradicts itself; the message names file, row and rule.
+
+    No GreenlaneError: pricingservice reads the table, and knows nothing of Greenlane. Commands catch both.
+    """
+
+    code: ClassVar[str] = "offers-table"
+    #: What a command ends with.
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, told: str) -> None:
+        super().__init__(f"read the table: {told}\nhint: correct the table")
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,7 @@ class Burst:
     """A caller that asks one endpoint several times at one instant."""
 
     endpoint: str
-    #: Mean of the exponential gaps.
+    #: Length of the periods; each has one burst.
     every_s: float
     #: Sizes are lognormal, rounded, at least 1 and at most `size_most`.
     size_mean: float
@@ -183,7 +193,10 @@ def read(place: Path | None = None) -> Table:
 
 def _named(place: Path, what: str, make: Callable[[Row], T]) -> dict[str, T]:
     with (place / f"{what}s.toml").open("rb") as file:
-        rows = tomllib.load(file).get(what, [])
+        try:
+            rows = tomllib.load(file).get(what, [])
+        except tomllib.TOMLDecodeError as error:
+            raise TableError(f"{what}s.toml: {error}, expected TOML") from None
     found: dict[str, T] = {}
     for row in rows:
         name = row.get("name")
@@ -191,14 +204,14 @@ def _named(place: Path, what: str, make: Callable[[Row], T]) -> dict[str, T]:
         _require(what, str(name), "name", name, "a word of its own", fits)
         try:
             found[name] = make(row)
-        except (TypeError, AttributeError) as error:
-            raise TableError(f"read the table: {what} {name}: {error}, expected the keys of offers.table") from None
+        except (TypeError, AttributeError, KeyError) as error:
+            raise TableError(f"{what} {name}: {error}, expected the keys of offers.table") from None
     return found
 
 
 def _require(what: str, name: str, key: str, value: object, rule: str, holds: bool) -> None:
     if not holds:
-        raise TableError(f"read the table: {what} {name}: {key}={value!r}, expected {rule}")
+        raise TableError(f"{what} {name}: {key}={value!r}, expected {rule}")
 
 
 def _known(what: str, row: Row, names: Iterable[str]) -> None:

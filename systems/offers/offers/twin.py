@@ -12,23 +12,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from greenlane.errors import GreenlaneError
 from greenlane.lab.environment import about
+from greenlane.lab.verdict import Verdict
 
 from .children import cpu_ns
 from .site import Pricing, Site
-from .table import KINDS, Endpoint
+from .table import KINDS, Endpoint, TableError
 
-__all__ = ["CONTENDERS", "Answer", "Row", "asked", "counted", "different", "main"]
+__all__ = [
+    "CONTENDERS", "Answer", "Compared", "Row",
+    "asked", "compared", "counted", "different", "main", "measured", "verdicts_of",
+]  # fmt: skip
 
 #: The one in Flask by the stock server, and the twin.
 CONTENDERS: Final = ("gevent", "go")
@@ -72,6 +77,53 @@ class Row:
     #: What a request costs beside its work, ms.
     python_around_ms: float
     go_around_ms: float
+
+
+class Compared(NamedTuple):
+    """What came of a comparison."""
+
+    #: Lines, one for each endpoint whose replies, calls or kinds of work differ.
+    unlike: list[str]
+    #: One for each endpoint kind.
+    rows: list[Row]
+
+
+def measured(rounds: int, say: Callable[[str], None]) -> list[Verdict]:
+    """Starts both, compares and judges them, ends them. Blocks for about 10 s, and 15 s a round.
+
+    Args:
+        rounds: of which CPU times are the medians.
+        say: hears what is being done.
+
+    Raises:
+        StartFailed: one did not come up, or did not stay.
+    """
+    with Site(say=say) as site:
+        return verdicts_of(compared(site, rounds, say))
+
+
+def compared(site: Site, rounds: int, say: Callable[[str], None]) -> Compared:
+    """Starts both at a site and asks them everything, as `measured` does."""
+    services = [site.pricing(name) for name in CONTENDERS]
+    endpoints = tuple(site.table.endpoints.values())
+    unlike = different(counted([one.address for one in services], endpoints))
+    found = []
+    for number in range(rounds):
+        say(f"round {number + 1} …")
+        found.append(_round(services, endpoints))
+    return Compared(unlike, _rows(found, endpoints))
+
+
+def verdicts_of(found: Compared) -> list[Verdict]:
+    """Whether it is a twin: nothing that is counted differs, and CPU by no more than TOLERANCE_FRAC."""
+    apart_frac = max(abs(row.ratio - 1) for row in found.rows)
+    ratios = ", ".join(f"{row.endpoint} {row.ratio:.3f}" for row in found.rows)
+    counts = "the twin in Go: endpoints that answer, call or work otherwise"
+    cpu = "the twin in Go: CPU of the same work, how far from Flask's"
+    return [
+        Verdict(counts, len(found.unlike), math.nan, math.nan, "<=", 0, "; ".join(found.unlike[:1])),
+        Verdict(cpu, apart_frac, math.nan, math.nan, "<=", TOLERANCE_FRAC, f"Go ÷ Flask: {ratios}"),
+    ]
 
 
 def asked(address: str, endpoint: Endpoint, w: str, call_id: str = "") -> Answer:
@@ -125,22 +177,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         with Site(say=_said) as site:
-            services = [site.pricing(name) for name in CONTENDERS]
-            endpoints = tuple(site.table.endpoints.values())
-            unlike = different(counted([one.address for one in services], endpoints))
-            rows = _rows([_round(services, endpoints, number) for number in range(given.rounds)], endpoints)
-    except GreenlaneError as error:
+            found = compared(site, given.rounds, _said)
+    except (GreenlaneError, TableError) as error:
         _said(str(error))
         return error.exit_code
-    for line in unlike:
+    for line in found.unlike:
         _said(line)
     if given.json:
         answer = {"schema": "offers.twin/1", "environment": about(["flask", "gunicorn", "gevent", "urllib3"])}
-        document = {**answer, "different": unlike, "rows": [asdict(row) for row in rows]}
+        document = {**answer, "different": found.unlike, "rows": [asdict(row) for row in found.rows]}
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        sys.stdout.writelines(_line(row) for row in rows)
-    return 1 if unlike or any(abs(row.ratio - 1) > TOLERANCE_FRAC for row in rows) else 0
+        sys.stdout.writelines(_line(row) for row in found.rows)
+    return 0 if all(verdict.holds for verdict in verdicts_of(found)) else 1
 
 
 class _Cost(NamedTuple):
@@ -150,9 +199,8 @@ class _Cost(NamedTuple):
     idle_ms: float
 
 
-def _round(services: Sequence[Pricing], endpoints: Sequence[Endpoint], number: int) -> dict[tuple[str, str], _Cost]:
+def _round(services: Sequence[Pricing], endpoints: Sequence[Endpoint]) -> dict[tuple[str, str], _Cost]:
     """By service and endpoint kind. Services take turns, so that a slow moment is everybody's."""
-    _said(f"round {number + 1} …")
     costs = {}
     for kind in KINDS:
         ours = _asked(endpoints, kind)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from greenlane.errors import SettingsError
+from greenlane.lab.load.plan import Recorded, Work
 from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
 from offers.demo import added, warm
@@ -62,6 +63,12 @@ def test_the_page_shows_every_region_unless_some_are_named() -> None:
     assert (every.regions, one.regions) == (tuple(table.read().regions), ("north",))
 
 
+def test_the_page_takes_one_fix_for_its_right_side() -> None:
+    for argv in (["--fix", "lane"], ["--fixes", "none,lane"], ["--contenders", "greenlane-soft"]):
+        options = parse(["--page", *argv])
+        assert isinstance(options, Options) and set(options.contenders) - {"gevent"} == {"greenlane-soft"}
+
+
 def test_added_wait_is_measured_where_no_burst_fills_the_core() -> None:
     options = parse(["--utilisations", "0.7,0.9"])
     assert isinstance(options, Options) and options.utilisations_frac == (0.7, 0.9)
@@ -88,6 +95,13 @@ def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -
         (["--repetitions", "1.5"], "a whole number from 1"),
         (["--utilisations", "0.7,2"], "a number from 0.3 to 0.95"),
         (["--port", "70000"], "a whole number from 0 to 65535"),
+        (["--utilisations", "0.7", "--region", "north,hills"], "one region beside --utilisations"),
+        (["--utilisations", "0.7", "--cancel"], "--cancel='on', expected it left out beside --utilisations"),
+        (["--utilisations", "0.7", "--propagate-deadline"], "--propagate-deadline='on', expected it left out"),
+        (["--page", "--utilisations", "0.7"], "it left out beside --page"),
+        (["--page", "--fix", "none"], "--fix='none', expected one of permits, lane, dedicated beside --page"),
+        (["--page", "--contenders", "go"], "--contenders='go', expected one of permits, lane, dedicated"),
+        (["--page", "--fixes", "permits,lane"], "one of permits, lane, dedicated beside --page"),
         (["--colour", "red"], "options that exist"),
     ],
 )
@@ -279,11 +293,14 @@ def test_a_series_cuts_seconds_and_begins_its_nines_anew_at_a_switch() -> None:
     _, row = series.since(0)
     assert (row["timeouts_per_s"], row["success_frac"], row["cpu_frac"]) == (2.0, 0.8, 0.3)
     assert row["nines"] == pytest.approx(0.699, abs=1e-3) and not row["nines_is_bound"]
-    series.switched()
-    series.look(3, 3.0, counted(118, 102), 0.3)
-    series.look(4, 4.0, counted(148, 102), 0.3)
-    assert [one["t"] for one in series.since(2)] == [3.0, 4.0]
-    last = series.since(3)[0]
+    series.switched(2.2)
+    # What the old one had in progress is its own: it may be late for half a second.
+    series.look(3, 2.6, counted(118, 104), 0.3)
+    series.look(4, 3.6, counted(118, 104), 0.3)
+    series.look(5, 4.6, counted(148, 104), 0.3)
+    assert [one["t"] for one in series.since(2)] == [2.6, 3.6, 4.6]
+    assert [one["nines_is_bound"] for one in series.since(2)] == [False, True, True]
+    last = series.since(4)[0]
     assert (last["nines"], last["nines_is_bound"], last["timeouts_per_s"]) == (1.0, True, 0.0)
 
 
@@ -360,9 +377,19 @@ def test_the_twin_is_the_mark_for_added_wait() -> None:
     assert "added p99" in shown(rows, [verdict])
 
 
-def test_everything_a_region_asks_for_is_asked_three_times_before_one_after_the_other() -> None:
-    endpoints = [one for one in table.read().endpoints.values() if one.kind == "heavy"]
-    turns_s = warm._in_turn(endpoints, 0.5)
-    assert all(len(at_s) == 3 for at_s in turns_s)
-    ordered = sorted(at_s for its in turns_s for at_s in its)
-    assert ordered[:2] == [0.0, warm._took_s(endpoints[0], 0.5)] and len(set(ordered)) == 3 * len(endpoints)
+def test_what_computes_is_asked_three_times_before_one_after_the_other_for_its_usual_work() -> None:
+    found = table.read()
+    region = found.regions[bad(found.regions)]
+    plan = warm.asking(found, region, "127.0.0.1:1")
+    kinds = {one.name: one.kind for one in found.endpoints.values()}
+    computing = {name for name in found.rates_per_s(region) if kinds[name] in ("mixed", "heavy")}
+    assert {one.name for one in plan.streams} == computing | {one.endpoint for one in region.bursts}
+    asked = [at_ns for one in plan.streams if isinstance(one.arrivals, Recorded) for at_ns in one.arrivals.at_ns]
+    assert len(set(asked)) == 3 * len(plan.streams) and max(asked) < plan.seconds * 1e9
+    cpu_ms = found.endpoints[plan.streams[0].name].cpu_ms
+    assert sorted(asked)[1] == round(cpu_ms / 0.8 * 1e6)
+    # Who learned from less than its usual work would expect a burst to be over too soon: the page's as well.
+    live = warm.asking(found, region, "127.0.0.1:1", rare=False)
+    assert {one.work for one in (*plan.streams, *live.streams)} == {Work(1.0, parameter="w")}
+    assert {kinds[one.name] for one in live.streams} == {"mixed", kinds[region.bursts[0].endpoint]}
+    assert live.seconds < plan.seconds / 4

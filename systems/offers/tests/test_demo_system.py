@@ -22,6 +22,7 @@ from offers.build import PROGRAMS, program
 from offers.children import ROOT
 from tests.servers import Browser, Page
 from tests.servers.fixtures import browser
+from tests.servers.server import find
 
 __all__ = ["browser"]
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go")]
@@ -45,8 +46,24 @@ def built() -> None:
         program(name)
 
 
-def test_a_short_run_starts_everything_gives_rows_and_leaves_nothing(tmp_path: Path) -> None:
-    options = ["--fix", "permits", "--region", "north", "--seconds", "1", "--repetitions", "1", "--json"]
+@pytest.mark.parametrize(
+    ("options", "contender", "processes"),
+    [
+        # gunicorn and its one worker: permits are no process.
+        (["--fix", "permits"], "greenlane", 2),
+        (["--fix", "permits", "--cancel", "--propagate-deadline"], "greenlane", 2),
+        (["--fix", "dedicated"], "dedicated", 4),
+        # `greenlane serve`, HAProxy and two workers, at least.
+        (["--fix", "lane"], "greenlane-soft", 4),
+    ],
+    ids=["permits", "cancel", "dedicated", "lane"],
+)
+def test_a_short_run_starts_everything_gives_rows_and_leaves_nothing(
+    tmp_path: Path, options: list[str], contender: str, processes: int
+) -> None:
+    if contender == "greenlane-soft":
+        find("haproxy", name="HAProxy")
+    options = [*options, "--region", "north", "--seconds", "1", "--repetitions", "1", "--json"]
     with subprocess.Popen(
         [*PROGRAM, *options, "--out", str(tmp_path)], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as demo:
@@ -58,14 +75,34 @@ def test_a_short_run_starts_everything_gives_rows_and_leaves_nothing(tmp_path: P
     assert document["schema"] == "greenlane.demo-offers/1" and document["environment"]["versions"]["gevent"]
     offers, *others = document["rows"]
     assert not [field for field in FIELDS if field not in offers]
-    assert (offers["contender"], offers["fix"], offers["region"]) == ("greenlane", "permits", "north")
+    assert (offers["contender"], offers["fix"], offers["region"]) == (contender, options[1], "north")
     # Riders who poll 20 times a second for a second: a bike and a scooter each.
-    assert 20 <= offers["samples"] <= 60 and offers["errors"] == 0
-    # gunicorn and its one worker: permits are no process.
-    assert offers["processes"] == 2
+    assert 20 <= offers["samples"] <= 60
+    # What has no time left is refused, where the deadline is known.
+    assert offers["errors"] == 0 or "--propagate-deadline" in options
+    assert offers["processes"] == processes or (contender == "greenlane-soft" and offers["processes"] > processes)
     assert 100 < offers["p50_ms"] and 0 < offers["cpu_utilisation_frac"] < 2
     assert {"direct-light", "direct-mixed"} <= {row["endpoint"] for row in others}
     assert json.loads((tmp_path / "rows.json").read_text())["rows"] == document["rows"]
+
+
+def test_added_wait_is_measured_beside_the_twin_in_a_short_run(tmp_path: Path) -> None:
+    options = ["--contenders", "greenlane,go", "--utilisations", "0.7", "--seconds", "2", "--json"]
+    done = subprocess.run(
+        [*PROGRAM, *options, "--out", str(tmp_path)], env=ENV, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    rows = {row["contender"]: row for row in document["rows"]}
+    assert set(rows) == {"go", "greenlane"}
+    for row in rows.values():
+        assert (row["endpoint"], row["region"]) == ("offers, added wait", "north")
+        # Riders who poll 20 times a second for two seconds: a bike and a scooter each.
+        assert 40 <= row["samples"] <= 120 and row["errors"] == 0
+        assert row["alone_p50_ms"] > 100 and row["computing_per_s"] > 0
+    (verdict,) = document["verdicts"]
+    assert "0.7 of a core, greenlane ÷ go" in verdict["text"]
+    assert len(json.loads((tmp_path / "run.json").read_text())) == 2
 
 
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ import asyncio
 import io
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from greenlane.lab.run.talk import LiveTalk
 from offers import site, table
 from offers.children import StartFailed, descendants
-from offers.contenders import APART, CONTENDERS, Contender, Place
+from offers.contenders import APART, CONTENDERS, FIXES, Contender, Fix, Place
 from offers.demo.command import main as demo
+from offers.demo.live.service import Service
 from offers.demo.live.show import Show
 from offers.site import Pricing, Site
 
@@ -66,37 +69,84 @@ def test_of_a_service_of_which_a_part_does_not_come_up_nothing_is_left(
     here.end()
 
 
+def old_haproxy(folder: Path) -> str:
+    """A PATH whose HAProxy is too old: one that is missing may be where only root looks."""
+    program = folder / "haproxy"
+    program.write_text("#!/bin/sh\necho 'HAProxy version 1.8.30 2021/04/12 - https://haproxy.org/'\n")
+    program.chmod(0o755)
+    return str(folder)
+
+
 @pytest.mark.slow
-def test_a_fix_that_does_not_start_leaves_the_old_one_and_the_buttons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fix", "why"),
+    [
+        ("permits", "exit status 0, expected an answer"),
+        ("lane", "'1.8.30', expected HAProxy 2.6 or later\nhint: "),
+    ],
+)
+def test_a_fix_that_does_not_start_leaves_the_old_one_and_the_buttons_and_the_terminal_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fix: Fix, why: str
 ) -> None:
+    monkeypatch.setenv("PATH", old_haproxy(tmp_path))
     monkeypatch.setattr(
         site, "CONTENDERS", {"greenlane": Contender("greenlane", lambda _: [sys.executable, "-c", "1"])}
     )
-    heard: list[str] = []
-    here = Site(tmp_path, iterations={"python": {}, "go": {}})
-    show = Show(here, ("hills", "north"), "hills", "permits", heard.append)
+    # Not a terminal: what is in progress is not told, and what went wrong is.
+    err = io.StringIO()
+    here = Site(tmp_path / "site", iterations={"python": {}, "go": {}})
+    here.folder.mkdir()
+    show = Show(here, ("hills", "north"), "hills", "permits", LiveTalk(err, err))
     old = Pricing(CONTENDERS["gevent"], (), (), tmp_path)
     for service in show.services.values():
         service.pricing = old
 
     async def switched() -> bool:
-        begun = show.switch("permits")
-        assert not show.switch("lane") and show.since(0)["is_switching"]
+        begun = show.switch(fix)
+        assert not show.switch("dedicated") and show.since(0)["is_switching"]
         while show.since(0)["is_switching"]:
             await asyncio.sleep(0.005)
         return begun
 
     assert asyncio.run(switched())
-    assert show.since(0)["state"] == "hills goes on with gevent: greenlane could not be started"
-    assert "exit status 0, expected an answer" in heard[-1]
+    said = f"hills goes on with gevent: {FIXES[fix]} could not be started (the terminal says why)"
+    assert show.since(0)["state"] == said
+    assert why in err.getvalue()
     assert show.services["changing/hills"].pricing is old and not show.since(0)["marks"]
     show.close()
 
 
-def test_stock_and_permits_differ_by_the_worker_class_and_its_threads_alone(tmp_path: Path) -> None:
+def test_a_switch_is_told_when_offers_ask_the_new_one_and_not_when_the_old_one_has_ended(tmp_path: Path) -> None:
+    old, fresh = (Pricing(CONTENDERS[name], (), (), tmp_path) for name in ("gevent", "greenlane"))
+    steps: list[str] = []
+
+    class Started(Service):
+        """What is started is there at once."""
+
+        def _warmed(self, fix: Fix) -> Pricing:
+            return fresh
+
+    class Stopping:
+        def stop(self, one: Pricing, grace_s: float) -> None:
+            assert one is old and grace_s >= 1
+            steps.append("the old one has ended")
+
+    class Pointed:
+        def point_at(self, one: Pricing) -> None:
+            assert one is fresh
+            steps.append("offers ask the new one")
+
+    with ThreadPoolExecutor(1) as starter:
+        service = Started(Stopping(), starter, "changing", "hills", "none")  # type: ignore[arg-type]
+        service.pricing, service.offers = old, Pointed()  # type: ignore[assignment]
+        asyncio.run(service.switch("permits", lambda: steps.append(f"told of {service.fix}")))
+    assert steps == ["offers ask the new one", "told of permits", "the old one has ended"]
+
+
+def test_stock_and_permits_differ_by_the_worker_class_alone(tmp_path: Path) -> None:
     stock, ours = (CONTENDERS[name].command(place(tmp_path)) for name in ("gevent", "greenlane"))
-    assert [part for part in ours if part not in stock] == ["greenlane.hosts.gunicorn.Worker", "--threads", "64"]
+    different = [pair for pair in zip(stock, ours, strict=True) if len(set(pair)) > 1]
+    assert different == [("gevent", "greenlane.hosts.gunicorn.Worker")]
     assert CONTENDERS["dedicated"].command(place(tmp_path)) == stock and CONTENDERS["dedicated"].servers == 2
     assert all(CONTENDERS[name].servers == 1 for name in ("gevent", "greenlane", "go"))
 

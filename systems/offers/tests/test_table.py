@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from offers import table
+from offers import mix, site, table, twin
+from offers.slow_offer import __main__ as slow_offer
 from offers.table import FOLDER, TableError, read
 
 
@@ -90,6 +93,8 @@ def test_phases_are_what_lies_between_calls(known: table.Table) -> None:
         ("regions", 'endpoint = "surge_map"', 'endpoint = "surge"', "an endpoint"),
         ("regions", "riders_per_s = ", "riders_per_s = -", "0 or more"),
         ("regions", "every_s = ", "each_s = ", "each_s"),
+        ("regions", "riders_per_s = 20.0", "", "region north: 'riders_per_s', expected the keys of"),
+        ("regions", "[[region]]", "[[region", "regions.toml: "),
     ],
 )
 def test_a_row_that_breaks_a_rule_is_refused_by_name(copy: Path, file: str, old: str, new: str, said: str) -> None:
@@ -110,3 +115,27 @@ def test_a_folder_is_named_by_the_environment(copy: Path, monkeypatch: pytest.Mo
     (copy / "upstreams.toml").write_text((copy / "upstreams.toml").read_text().replace("45.0", "46.0"))
     monkeypatch.setenv("OFFERS_TABLE", str(copy))
     assert read().upstreams["eta"].median_ms == 46.0
+
+
+@pytest.fixture
+def unchanged() -> Iterator[None]:
+    """What a site by itself does at SIGTERM is no other test's."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    "command", [site.main, mix.main, twin.main, slow_offer.main], ids=["site", "mix", "twin", "slow_offer"]
+)
+def test_a_wrong_table_is_said_by_every_command_without_a_traceback(
+    command: Callable[[list[str]], int], copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    regions = copy / "regions.toml"
+    regions.write_text(regions.read_text().replace("riders_per_s = ", "riders_per_s = -"))
+    monkeypatch.setenv("OFFERS_TABLE", str(copy))
+    assert command([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "read the table: region north: riders_per_s=-20.0, expected 0 or more\nhint: correct the table\n"

@@ -32,7 +32,6 @@ from .verdicts import verdicts_of
 __all__ = ["SCHEMA", "main"]
 
 SCHEMA: Final = "greenlane.demo-offers/1"
-_USAGE: Final = 2
 #: Rows of riders' offers: where one has none but errors, the run has failed.
 _OFFERED: Final = ("offers", added.ENDPOINT)
 _PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aiohttp")
@@ -61,7 +60,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
 
 def _said(attempted: str, error: Exception) -> tuple[str, int]:
     """The table's mistakes are its writer's, and no bug."""
-    return (f"{error}\nhint: correct the table", _USAGE) if isinstance(error, TableError) else told(attempted, error)
+    return (str(error), error.exit_code) if isinstance(error, TableError) else told(attempted, error)
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:

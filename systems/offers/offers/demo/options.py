@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ class Options:
 
     contenders: tuple[str, ...] = tuple(FIXES[fix] for fix in _UNSAID)
     regions: tuple[str, ...] = ()
-    # A burst comes once in some half a minute: less has no shape.
+    # A burst comes every 36 s: less has no shape.
     seconds: float = 60.0
     repetitions: int = 1
     utilisations_frac: tuple[float, ...] = ()
@@ -59,7 +60,7 @@ def parse(argv: Sequence[str]) -> Options | str:
     """The options, or the text of --help when that was asked for.
 
     Raises:
-        SettingsError: an unknown option, or a value outside its rule.
+        SettingsError: an unknown option, a value outside its rule, or one that nothing would come of.
     """
     regions = read().regions
     given = _parser(regions).given(argv)
@@ -67,7 +68,7 @@ def parse(argv: Sequence[str]) -> Options | str:
         return given
     default, utilisations = Options(), _utilisations(given.utilisations)
     unsaid = tuple(regions) if given.page else (well(regions) if utilisations else bad(regions),)
-    return Options(
+    options = Options(
         contenders=_contenders(given.fix, given.fixes, given.contenders) or default.contenders,
         regions=unsaid if given.region is None else _VALUES.names("--region", given.region, tuple(regions)),
         seconds=_VALUES.number("--seconds", given.seconds, 1, 3_600),
@@ -82,6 +83,11 @@ def parse(argv: Sequence[str]) -> Options | str:
         open_s=_VALUES.number("--open-s", given.open_s, 0, 86_400),
         out=given.out,
     )
+    if options.page:
+        _for_the_page(given)
+    elif utilisations:
+        _for_one_service(given, options)
+    return options
 
 
 def bad(regions: Mapping[str, Region]) -> str:
@@ -104,6 +110,27 @@ def _contenders(fix: str | None, fixes: str | None, contenders: str | None) -> t
     if contenders is not None:
         named += _VALUES.names("--contenders", contenders, tuple(CONTENDERS))
     return tuple(name for name in CONTENDERS if name in named)
+
+
+def _for_the_page(given: argparse.Namespace) -> None:
+    """It measures nothing, and what is named is the fix of its right side. Raises SettingsError."""
+    if given.utilisations is not None:
+        raise _VALUES.wrong("--utilisations", given.utilisations, "it left out beside --page, which measures nothing")
+    named = {"--fix": given.fix, "--fixes": given.fixes, "--contenders": given.contenders}
+    right = [name for name in _contenders(*named.values()) if name != FIXES["none"]]
+    for flag, text in named.items():
+        if text is not None and not (len(right) == 1 and right[0] in FIXES.values()):
+            fixes = ", ".join(fix for fix in FIXES if fix != "none")
+            raise _VALUES.wrong(flag, text, f"one of {fixes} beside --page, for its right side")
+
+
+def _for_one_service(given: argparse.Namespace, options: Options) -> None:
+    """Added wait is of one region's pricingservice, asked without offerservice. Raises SettingsError."""
+    if len(options.regions) > 1:
+        raise _VALUES.wrong("--region", given.region, "one region beside --utilisations")
+    for flag, is_given in (("--cancel", given.cancel), ("--propagate-deadline", given.propagate_deadline)):
+        if is_given:
+            raise _VALUES.wrong(flag, "on", "it left out beside --utilisations, which asks no offerservice")
 
 
 def _utilisations(text: str | None) -> tuple[float, ...]:

@@ -14,8 +14,8 @@ from .turn import WARM_S, Turn, summary, turn
 
 __all__ = ["minutes", "run"]
 
-#: Start, offers by themselves, drain of each run.
-_BESIDE_S = WARM_S + 10.0
+#: Of each run: start, offers by themselves, endpoints asked before, drain.
+_BESIDE_S = WARM_S + 18.0
 _SITE_S = 4.0
 
 

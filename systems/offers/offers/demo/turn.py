@@ -19,7 +19,7 @@ from offers.table import Table
 from .callers import Callers
 from .counts import Counts, priced
 from .riders import Poll, Riders
-from .warm import asked_before, offer_cpu_ms
+from .warm import FROM_S, asked_before, offer_cpu_ms
 
 __all__ = ["WARM_S", "Turn", "Used", "turn"]
 
@@ -27,8 +27,6 @@ __all__ = ["WARM_S", "Turn", "Used", "turn"]
 WARM_S: Final = 3.0
 #: Offers by themselves.
 _ALONE_S: Final = 2.0
-#: Shorter runs show that everything works, and no figures.
-_FROM_S: Final = 10.0
 _DRAIN_S: Final = 30.0
 _LOOK_S: Final = 0.1
 
@@ -113,7 +111,7 @@ def turn(
         offers = site.offerservice(pricing, cancel=cancel, propagate_deadline=propagate_deadline)
         parts.insert(0, offers)
         alone_ms = offer_cpu_ms(site.table, pricing, min(_ALONE_S, seconds))
-        if seconds >= _FROM_S:
+        if seconds >= FROM_S:
             asked_before(site.table, site.table.regions[region], pricing)
         return _under_load(site, pricing, offers, region, seconds, seed, talk, alone_ms)
     finally:

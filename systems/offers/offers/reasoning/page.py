@@ -233,7 +233,9 @@ next instruction; with three requests at once, it adds, the picture would be nea
 
 The drawing is lost: only its text is left. **The cells below are ours**, put together so that they say what
 the text
-says. Of requests that are all alike and all there at the beginning, in whole cells, {all} rows give Request 7 its
+says. What follows is computed from them by a simulator of our own (`offers/reasoning/cells.py`), which tests hold
+against the laboratory's models of such loops. Of requests that are all alike and all there at the beginning, in
+whole cells, {all} rows give Request 7 its
 {network} and {measured} ms, and {fitting} of them are best with three at once:
 """
 _DRAWN: Final = """\

@@ -5,7 +5,7 @@
     python -m offers.slow_offer --page slow.html --json
 
 What it prints is what `greenlane report` says of the recording, beside the clock of a relay between pricing and the
-upstream. Exit 0: the case is made; 1: a part failed, or no offer was slow; 2: usage.
+upstream. Exit 0: the case is made; 1: a part failed, or no offer was slow; 2: usage, or a wrong table.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ _CASE: Final = 3.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
-    given = _parser().parse_args(argv)
     try:
+        given = _parser().parse_args(argv)
         with tempfile.TemporaryDirectory(prefix="offers-slow-") as temporary:
             return _made(given, Path(given.keep or temporary).absolute())
+    except table.TableError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     except (GreenlaneError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -3,6 +3,7 @@ package table
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,6 +22,11 @@ func TestTheTableIsReadWhole(t *testing.T) {
 	bikes, known := found.Endpoint(found.Modes[0].Price)
 	if !known || bikes.Kind != "offer" || bikes.CPUMs() <= 0 || bikes.CPUMs() > 3 {
 		t.Errorf("bikes are priced by %+v", bikes)
+	}
+	for _, mode := range found.Modes {
+		if (mode.BaseCents > 0) != slices.Contains(mode.Calls, "rules") {
+			t.Errorf("%s: %d cents by the factor of %v", mode.Name, mode.BaseCents, mode.Calls)
+		}
 	}
 }
 

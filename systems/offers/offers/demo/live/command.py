@@ -26,7 +26,7 @@ def serve(options: Options, talk: Talk, out: TextIO) -> int:
     with Site(say=talk.progress) as site:
         first = {name: site.table.regions[name] for name in options.regions}
         show = Show(
-            site, options.regions, bad(first), _fixed(options), talk.progress,
+            site, options.regions, bad(first), _fixed(options), talk,
             cancel=options.cancel, propagate_deadline=options.propagate_deadline,
         )  # fmt: skip
         try:

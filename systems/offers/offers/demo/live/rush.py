@@ -18,7 +18,7 @@ __all__ = ["BURST_EVERY_S", "POLLS_PER_S", "rush"]
 POLLS_PER_S: Final = 4.0
 #: Of the region's steady callers.
 _CALLERS_FRAC: Final = 0.15
-#: Mean pause between bursts where there are some.
+#: Length of the periods where the region has bursts; each has one.
 BURST_EVERY_S: Final = 14.0
 
 

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from offers.site import CAP_MS
+
 from ..counts import Counts
 from ..rows import nines
 
@@ -57,10 +59,12 @@ class Series:
     seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT_S))
     _looks: deque[tuple[float, Counts]] = field(default_factory=lambda: deque(maxlen=WINDOW_S + 1))
     _from: Counts | None = None
+    #: When nines begin anew; None = they have.
+    _anew_s: float | None = None
 
-    def switched(self) -> None:
-        """Its nines are counted anew from the next look on."""
-        self._from = None
+    def switched(self, at_s: float) -> None:
+        """Its nines are counted anew from the first look on by which all that was asked before is made or late."""
+        self._anew_s = at_s + CAP_MS / 1e3
 
     def look(self, number: int, at_s: float, counts: Counts, cpu_frac: float) -> None:
         """Once a second.
@@ -71,7 +75,8 @@ class Series:
             counts: cumulative.
             cpu_frac: of one core, since the last look.
         """
-        self._from = self._from or counts
+        if self._from is None or (self._anew_s is not None and at_s >= self._anew_s):
+            self._from, self._anew_s = counts, None
         before_s, before = self._looks[-1] if self._looks else (at_s, counts)
         self._looks.append((at_s, counts))
         recent, whole, last = counts.since(self._looks[0][1]), counts.since(self._from), counts.since(before)

@@ -6,9 +6,11 @@ Processes are started and ended on one thread that lives as long as the page: th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from greenlane.lab import front
 from offers.children import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site
@@ -53,6 +55,7 @@ class Service:
 
         Raises:
             StartFailed: one did not come up.
+            FrontError: it is a lane, and HAProxy is missing.
         """
         self.pricing = self._warmed(self.fix)
         self.offers = self._site.offerservice(
@@ -66,8 +69,11 @@ class Service:
             said = self.offers.process.said()
             raise StartFailed(f"run offerservice of {self.name}: it ended, expected it to stay; it said:\n{said}")
 
-    async def switch(self, fix: Fix) -> None:
+    async def switch(self, fix: Fix, switched: Callable[[], None]) -> None:
         """Another pricingservice takes its place: started, warmed, asked from the next offer on; the old one drained.
+
+        Args:
+            switched: called once offers ask the new one, before the old one is drained.
 
         Raises:
             GreenlaneError: it did not come up; the old one goes on.
@@ -81,13 +87,16 @@ class Service:
             self._starter.submit(self._site.stop, fresh)
             raise
         self.pricing, self.fix = fresh, fix
+        switched()
         await loop.run_in_executor(self._starter, lambda: self._site.stop(old, grace_s=_DRAIN_S))
 
     def _warmed(self, fix: Fix) -> Pricing:
+        if fix == "lane":
+            front.needed()
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
         try:
             offer_cpu_ms(self._site.table, pricing, _WARM_S)
-            asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False, w=0.4)
+            asked_before(self._site.table, self._site.table.regions[self.region], pricing, rare=False)
         except BaseException:
             self._site.stop(pricing)
             raise

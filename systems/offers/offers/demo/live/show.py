@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 
 from greenlane.errors import GreenlaneError
 from greenlane.lab.interruption import checkpoint
+from greenlane.lab.run.talk import Talk
 from offers.children import cpu_ns
 from offers.contenders import FIXES, Fix
 from offers.site import Site
@@ -42,17 +44,17 @@ class Show:
         regions: which are shown.
         first: the one that is shown first, and switched first.
         fix: of the fixed side.
-        say: hears what is being done.
+        talk: hears what is being done, and why a fix did not start.
         cancel, propagate_deadline: of offerservice.
     """
 
     def __init__(
-        self, site: Site, regions: Sequence[str], first: str, fix: Fix, say: Callable[[str], None], *,
+        self, site: Site, regions: Sequence[str], first: str, fix: Fix, talk: Talk, *,
         cancel: bool = False, propagate_deadline: bool = False,
     ) -> None:  # fmt: skip
         self.regions, self.first, self.state = tuple(regions), first, ""
         self.session: aiohttp.ClientSession
-        self._site, self._say = site, say
+        self._site, self._talk = site, talk
         # One thread for the processes' whole life: they end with the thread that started them.
         self._starter = ThreadPoolExecutor(1, "starter")
         fixes: Mapping[str, Fix] = {CHANGING: "none", FIXED: fix}
@@ -83,7 +85,7 @@ class Show:
         """
         for service in self.services.values():
             checkpoint()
-            self._say(f"starting {service.name} ({FIXES[service.fix]}) …")
+            self._talk.progress(f"starting {service.name} ({FIXES[service.fix]}) …")
             self._starter.submit(service.start).result()
 
     def close(self) -> None:
@@ -153,13 +155,20 @@ class Show:
                 if service.fix == fix:
                     continue
                 self.state = f"{region}: {FIXES[fix]} is started and warmed while {FIXES[service.fix]} serves"
-                await service.switch(fix)
-                self._series[service.name].switched()
-                self._marks.append(Mark(time.monotonic() - self._began_s, region, fix))
+                await service.switch(fix, partial(self._marked, service))
             self.state = ""
         except (GreenlaneError, OSError) as error:
-            self.state = f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started"
-            self._say(str(error))
+            self.state = (
+                f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started "
+                "(the terminal says why)"
+            )
+            self._talk.say(str(error))
+
+    def _marked(self, service: Service) -> None:
+        at_s = time.monotonic() - self._began_s
+        self._series[service.name].switched(at_s)
+        self._marks.append(Mark(at_s, service.region, service.fix))
+        self.state = f"{service.region}: {FIXES[service.fix]} serves, and the one before it ends what it has"
 
     def since(self, number: int) -> dict[str, Any]:
         """What the page shows, with rows of looks after this number."""
