@@ -102,7 +102,7 @@ def _limits(advice: Advice) -> Iterator[str]:
     """What the simulation said of a limit, of the first where it can be told: the sentence's proof."""
     for option in advice.options:
         for one, other in _beside(advice, option):
-            wanted = {goal.route: None for goal in advice.goals}
+            wanted = dict.fromkeys(goal.route for goal in advice.goals)
             names = [*wanted, *(route.route for route in one.run.routes if route.route not in wanted)]
             pairs = [(name, _p99(one, name), _p99(other, name)) for name in names[:_MOST]]
             told = "; ".join(f"{name} {with_limit}, without {without}" for name, with_limit, without in pairs)
