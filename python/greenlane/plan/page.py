@@ -261,7 +261,8 @@ def _proof(proof: Sequence[Compared]) -> Html:
 def _made(advice: Advice, environment: Mapping[str, object]) -> Html:
     facts = {
         "requests of a set-up that is named": count(advice.jobs), "seed": str(advice.seed),
-        "profile": advice.profile.source, "requests seen": count(advice.profile.requests), **{name: str(value) for name, value in environment.items()},
+        "profile": advice.profile.source, "requests seen": count(advice.profile.requests),
+        **{name: str(value) for name, value in environment.items()},
     }  # fmt: skip
     return blocks.table(("what", "value"), [blocks.Row(each) for each in facts.items()], "made on", names=2)
 
