@@ -36,7 +36,7 @@ from greenlane.plan.verify.proof import Proof, proven
 _SECONDS: Final = 20.0
 _VERIFIED_S: Final = 60.0
 _QUICK_S: Final = 3.0
-_SELFTEST_S, _ADVICE_S, _SPEED_S = 70.0, 75.0, 200.0
+_SELFTEST_S, _ADVICE_S, _SPEED_S = 70.0, 75.0, 80.0
 #: Cells, and requests of each, where only the way there is tried.
 _SPEED_QUICK: Final = 20, 100_000
 _LOADS: Final = (0.5, 0.7, 0.85)
