@@ -4,8 +4,9 @@
 
 Question: what does the plan make of a recording of stock Celery in the article's case: orders to ten merchants, each
 3.2 s (an order that held a slot for 32 s, time divided by ten), 6,000 an hour of the article's time? Expected: within
-10 % of 53.3 are busy on average (Little's law), and slots within 10 % of what is busy; and, since a merchant that hangs
-takes every one of them, a bulkhead for each merchant.
+10 % of 53.3 are busy on average (Little's law), and the slots that this rate needs (`slots`) within 10 % of what is
+busy; and, since a merchant that hangs takes every one of them, a bulkhead for each merchant. So that the others keep
+theirs, bulkheads come with more slots than the rate needs: `recommended_slots`, of which nothing is claimed.
 
 Stock gevent-200 is recorded at that rate; the plan is asked as if it were four processes of one slot, what the article
 began with. Wants RabbitMQ. Two and a half minutes; no latency is judged.
@@ -84,6 +85,7 @@ def planned(file: Path) -> Row:
         "little_busy": article.busy_slots(article.AFTER_PER_H),
         "recorded_busy": needed.busy.value,
         "slots": needed.needed.value,
+        "recommended_slots": chosen.set_up.limit * chosen.set_up.processes if chosen else None,
         "slots_off_frac": needed.needed.value / needed.busy.value - 1,
         "busy_off_frac": needed.busy.value / article.busy_slots(article.AFTER_PER_H) - 1,
         "recommended": chosen.candidate.said if chosen else found.verdict.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -87,6 +88,49 @@ def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
         assert part in text
 
 
+def test_a_goal_that_breaks_at_each_load_or_at_none_is_said_to(found: Advice) -> None:
+    chosen = found.recommended
+    assert chosen is not None
+    lowest = min(run.load for run in chosen.curve)
+    nothing = replace(found, verdict=Verdict.NOTHING)
+
+    def said(breaks: float) -> list[str]:
+        option = replace(chosen, breaks=breaks)
+        return words.answers(replace(nothing, present=option, recommended=option))
+
+    at_each = f"{lowest:.2f}× today's load"
+    assert said(0.0)[0].endswith(f"as it is served now, but not at {at_each}, the lowest that was looked at.")
+    assert f"The goal breaks: recommended, at {at_each} already, the lowest that was looked at." in said(0.0)
+    assert words.breaks_said(found, replace(chosen, breaks=0.0)) == f"≤ {at_each}"
+    assert said(math.inf)[0].endswith("as it is served now, at every load that was looked at.")
+    assert "The goal breaks: recommended, at no load that was looked at." in said(math.inf)
+
+
+def test_with_a_what_if_the_present_option_is_not_now_and_the_load_is_the_planned_one(found: Advice) -> None:
+    changed = replace(found, what_if=True)
+    said = " ".join(words.answers(changed))
+    assert "with the what-if alone: p99" in said and ". And with the what-if alone, at " in said
+    assert "the planned load" in said and "today" not in said and "; now: " not in said
+    rows = {row["way"]: row["what it is"] for row in words.table_of(changed)}
+    assert rows["present"] == "what it has, with the what-if alone"
+    text = page(changed, {"python": "3"})
+    assert "what-if alone: the goal breaks at" in text and "times the planned" in text and "today" not in text
+
+
+def test_so_few_refused_requests_that_they_read_as_none_are_said_to_be_few(found: Advice) -> None:
+    option = found.recommended
+    assert option is not None
+    first, *others = option.at.run.routes
+
+    def said(refused: int) -> str:
+        routes = (replace(first, done=10_000 - refused, refused=refused), *(replace(each, done=0) for each in others))
+        at = replace(option.at, run=replace(option.at.run, routes=routes))
+        return " ".join(words.answers(replace(found, recommended=replace(option, at=at))))
+
+    assert "Fewer than 0.1 % of the requests are refused at once" in said(4)
+    assert " 0.1 % of the requests are refused at once" in said(5) and "Fewer" not in said(5)
+
+
 def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) -> None:
     staying = stock.stock_of(found)
     assert staying is not None
@@ -96,7 +140,7 @@ def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) ->
     of_limit = stock.stock_of(replace(found, stock=limited))
     assert of_limit is not None
     assert any("counts connections, not requests" in text for text in of_limit.warnings)
-    assert any("A limit without shedding helps nobody on one process" in text for text in of_limit.warnings)
+    assert any("A limit without shedding makes no process faster" in text for text in of_limit.warnings)
 
 
 def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:

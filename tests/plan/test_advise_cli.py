@@ -64,6 +64,7 @@ def test_a_what_if_shows_now_and_then_and_plans_for_then(run: Run) -> None:
     assert then["GET /bikes"]["p99_ms"] < then["GET /bikes"]["before_p99_ms"]
     advice = document["rows"][0]
     assert advice["verdict"] == "nothing"
+    assert advice["said"][0].startswith("Change nothing more: GET /bikes p99 <= 400 ms is met with the what-if alone, ")
     assert any(text.startswith("What if:") for text in advice["said"])
 
 

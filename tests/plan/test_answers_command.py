@@ -84,6 +84,19 @@ def test_bounds_of_a_source_as_json(greenlane) -> None:
     assert all(row["symbols"] and row["stops"] for row in document["rows"])
 
 
+def test_a_word_of_a_route_names_it(greenlane) -> None:
+    for command in ("bounds", "decide"):
+        _, by_word, _ = greenlane(command, "shop.toml", "--route", "bikes")
+        assert by_word == greenlane(command, "shop.toml", "--route", "GET /bikes")[1]
+
+
+def test_bytes_that_nobody_knows_are_said_to_be_assumed(greenlane) -> None:
+    note = "note: how many bytes move is not known: 0 is assumed; give --mb"
+    assert note in greenlane("decide", "shop.toml", "--route", "bikes")[2]
+    assert note not in greenlane("decide", "shop.toml", "--route", "bikes", "--mb", "1")[2]
+    assert note not in greenlane("decide", "shop.toml", "--route", "quote")[2]
+
+
 def test_decide_of_numbers_and_of_a_source(greenlane) -> None:
     code, out, _ = greenlane(
         "decide",
@@ -119,6 +132,8 @@ def test_decide_of_numbers_and_of_a_source(greenlane) -> None:
         (("bounds",), "--cpu and --io"),
         (("bounds", "shop.toml", "--cpu", "5"), "none beside a source"),
         (("bounds", "shop.toml", "--route", "GET /bike"), "did you mean"),
+        (("bounds", "shop.toml", "--route", "GET"), "compute bounds: --route='GET', expected one route"),
+        (("decide", "shop.toml", "--route", "cars"), "decide where work runs: --route='cars', expected a route"),
         (("bounds", "--cpu", "-5", "--io", "5"), "expected a finite number"),
         (("bounds", "--cpu", "5", "--io", "5", "--at-once", "0"), "expected a whole number"),
         (("decide", "--rate", "5"), "--cpu, --heavy, --io"),

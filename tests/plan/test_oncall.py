@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import pytest
 
 from greenlane.cli.main import main
 from greenlane.plan import slots
+from greenlane.plan.option import cell_of
+from greenlane.plan.set_up import present
+from greenlane.plan.simulation import simulate_cells
+from greenlane.plan.sources import opened
 from greenlane.plan.verify.compared import Compared
 
 pytestmark = pytest.mark.slow
@@ -46,19 +51,27 @@ def _view(rows: list[dict[str, Any]], view: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["view"] == view]
 
 
-def test_7_a_limit_on_one_process_helps_nobody_and_what_helps_is_said(ask: Ask) -> None:
+def test_7_what_a_limit_on_one_process_wins_others_pay_and_what_helps_is_said(ask: Ask) -> None:
     rows = ask(PRICING, *_BIKES)
     by_name = {row["contender"]: row for row in _view(rows, "option")}
     limited = [row for name, row in by_name.items() if name.startswith("gevent x1 limit")]
     assert limited
     assert all(row["standing"] == "missed" for row in limited)
     assert rows[0]["recommended"].startswith("permits")
-    assert any("A limit without shedding helps nobody" in text for text in _view(rows, "stock")[0]["warnings"])
+    *_, no_help, here = _view(rows, "stock")[0]["warnings"]
+    assert no_help.startswith("A limit without shedding makes no process faster")
+    number = next(word for word in here.split() if word.isdecimal())
+    assert here.startswith(f"Here, p99 with {number} places: GET /bikes ") and "; GET /quote " in here
+    profile = opened(PRICING)
+    base = present(profile)
+    limited, plain = simulate_cells(
+        [cell_of(profile, replace(base, limit=limit), (), jobs=200_000, seed=1) for limit in (int(number), base.limit)]
+    )
+    assert limited.route("GET /bikes").percentile_ms(0.99) < plain.route("GET /bikes").percentile_ms(0.99)
+    assert limited.route("GET /quote").percentile_ms(0.99) > plain.route("GET /quote").percentile_ms(0.99)
 
 
 def test_8_a_limit_comes_with_keep_alive_0_and_the_reason(ask: Ask) -> None:
-    from dataclasses import replace
-
     from greenlane.plan.set_up import SetUp
     from greenlane.plan.stock import KEEP_ALIVE, _commands
 
@@ -107,7 +120,7 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     # With some tens of slots what is needed is within a tenth of that: 6,000 orders an hour of 28 s each.
     many = slots.slots(6000 / 3600, 28_000)
     assert many.busy.value == pytest.approx(46.7, rel=0.01)
-    assert many.needed.value <= 1.12 * many.busy.value
+    assert many.needed.value <= 1.10 * many.busy.value
 
 
 def _ways(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -136,6 +149,8 @@ def test_28_overloaded_it_says_what_these_cores_can_do(ask: Ask) -> None:
     assert not present["settled"] or present["standing"] == "missed"
     assert rows[0]["verdict"] == "change"
     assert rows[0]["set_up"]["processes"] == 2
+    said = " ".join(rows[0]["said"])
+    assert "the planned load (" in said and "with the what-if alone: never settles" in said
 
 
 def test_29_a_prediction_that_misses_is_listed() -> None:

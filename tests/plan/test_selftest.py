@@ -11,6 +11,9 @@ from greenlane.cli.main import main
 from greenlane.plan import selftest
 from greenlane.plan import selftest_laws as laws
 
+#: How far beyond the tolerance a tenth of the requests strays, at most: the same each time.
+SLACK_FRAC = {"law": 0.06, "loop": 0.0, "order": 0.0, "mixed": 0.04, "many": 0.0, "dispatch": 0.02}
+
 
 def test_the_laws_agree_where_they_meet():
     assert laws.mmk_mean(1, 0.8) == pytest.approx(laws.mm1_mean(0.8))
@@ -24,7 +27,7 @@ def test_the_laws_agree_where_they_meet():
 
 def test_every_group_has_trials_and_every_case_its_own_name():
     trials = list(selftest.trials())
-    assert {each.group for each in trials} == set(selftest.GROUPS)
+    assert {each.group for each in trials} == set(selftest.GROUPS) == {"closed", *SLACK_FRAC}
     names = [(each.group, f"{each.case} {figure.name}") for each in trials for figure in each.figures]
     assert len(names) == len(set(names))
 
@@ -36,9 +39,10 @@ def test_the_closed_loops_hold_exactly():
 
 
 @pytest.mark.slow
-def test_a_tenth_of_the_requests_is_near_the_tables_already():
-    rows = selftest.run(["loop", "order", "mixed", "many"], part=0.1)
-    off = [row for row in rows if row.error_frac > row.tolerance_frac + 0.15]
+@pytest.mark.parametrize("group", SLACK_FRAC)
+def test_a_tenth_of_the_requests_is_near_theory_and_tables_already(group: str):
+    rows = selftest.run([group], part=0.1)
+    off = [row for row in rows if row.error_frac > row.tolerance_frac + SLACK_FRAC[group]]
     assert [(row.case, row.expected, row.simulated) for row in off] == []
 
 
@@ -56,6 +60,13 @@ def test_the_command_prints_rows_for_programs(capsys):
     assert document["schema"] == "greenlane.plan-selftest/1"
     row = document["rows"][0]
     assert {"case", "expected_ms", "simulated_ms", "error_frac", "tolerance_frac"} <= row.keys()
+
+
+def test_each_row_has_ms_whatever_its_unit_is():
+    rate = selftest.Row("loop", "throughput", 20.0, 25.0, 0.03, "per_s").to_json()
+    assert (rate["expected_ms"], rate["simulated_ms"], rate["expected_per_s"]) == (50, 40, 20)
+    share = selftest.Row("mixed", "late", 0.5, 0.54, 0.03, "frac").to_json()
+    assert (share["expected_ms"], share["simulated_ms"], share["expected_frac"]) == (None, None, 0.5)
 
 
 def test_a_strange_group_is_a_usage_error(capsys):

@@ -111,6 +111,8 @@ def test_moved_work_leaves_the_gil_and_costs_its_way() -> None:
     with_bytes, _ = after(move="bikes=process")  # 1 MB there, 2 MB back
     assert with_bytes.route(BIKES.route).sequences[1].ms("cpu") == pytest.approx(2 + 0.042 + 0.06 * 3)
     assert "not known" in one(move="quote=process").said and "not known" not in one(move="bikes=process").said
+    assert one(move="quote=process").said.startswith("the longest stretch of CPU of GET /v1/quote/price")
+    assert one(move="quote=thread").said.startswith("all CPU of GET /v1/quote/price (10 ms in the mean)")
     same, set_up = after(move="quote=thread")
     assert same is PROFILE and set_up["placement"] == {QUOTE.route: "thread"}
 

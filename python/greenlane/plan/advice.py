@@ -65,13 +65,14 @@ class Advice:
     Args:
         goals: that were judged.
         notes: what of the goals or the profile was taken otherwise than it stands, each a sentence.
-        present: as it is served now; None where nothing was simulated.
+        present: as it is served now, or a what-if has it; None where nothing was simulated.
         recommended: None = nothing to recommend; with NOTHING it is the present one.
         runner_up: the next best; None = there is none.
         stock: the best of those that need nothing of Greenlane; may be `recommended`.
         options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
         wrong: the price of being wrong, for present, recommended and runner-up.
         bounds: what no set-up can change, each a sentence.
+        what_if: `profile` or `present` are not what there is, but changed by a what-if; for the words.
     """
 
     profile: Profile
@@ -88,6 +89,7 @@ class Advice:
     bounds: tuple[str, ...] = ()
     jobs: int = 0
     seed: int = 1
+    what_if: bool = False
 
 
 def advised(

@@ -142,11 +142,11 @@ class _Search:
                 continue
             names = ", ".join(heavy)
             thread = replace(plain, placement=dict.fromkeys(heavy, "thread"))
-            said = f"{_processes(processes)} of asyncio, the heavy part of {names} on Greenlane's native thread"
+            said = f"{_processes(processes)} of asyncio, all CPU of {names} on Greenlane's native thread"
             yield self._made(f"placed-thread x{processes}", thread, said, effort=3)
             for pool in range(1, max(2, self._room.cores - processes + 1)):
                 process = replace(plain, placement=dict.fromkeys(heavy, "process"), pool=pool)
-                said = f"{_processes(processes)} of asyncio, the heavy part of {names} in {_processes(pool)} beside"
+                said = f"{_processes(processes)} of asyncio, all CPU of {names} in {_processes(pool)} beside"
                 yield self._made(f"placed-process{pool} x{processes}", process, said, effort=3)
 
     def celery(self) -> Iterator[Candidate]:

@@ -23,7 +23,7 @@ from greenlane.plan.measured import LEVELS, carried
 from greenlane.plan.option import Option, Predicted
 from greenlane.plan.stock import Stock
 from greenlane.plan.verify.compared import COLUMNS, Compared, table_of
-from greenlane.plan.words import answers, load_said, per_cent
+from greenlane.plan.words import answers, breaks_said, per_cent, way_said
 
 __all__ = ["page"]
 
@@ -73,7 +73,7 @@ def page(
 
 def _cards(advice: Advice) -> Html:
     found = [Card("verdict", _WORDS[advice.verdict], mood="good" if advice.verdict is Verdict.NOTHING else "")]
-    named = {"now": advice.present, "recommended": advice.recommended}
+    named = {_now(advice): advice.present, "recommended": advice.recommended}
     for name, option in named.items():
         if option is None or (name == "recommended" and option is advice.present):
             continue
@@ -82,13 +82,15 @@ def _cards(advice: Advice) -> Html:
         value = _ms(worst.latency_ms) if option.at.settled else "never settles"
         aside = f"{worst.goal.route} {level_said(worst.goal.share)}, wanted {milliseconds(worst.goal.limit_ms)}"
         found.append(Card(name, value, aside, "bad" if late else "good"))
-        if option.breaks is not None:
-            found.append(Card(f"{name}: the goal breaks at", load_said(option.breaks), _rate(advice, option.breaks)))
+        if option.breaks is not None and (far := breaks_said(advice, option)):
+            found.append(Card(f"{name}: the goal breaks at", far, _rate(advice, option.breaks)))
     return cards(found)
 
 
 def _rate(advice: Advice, load: float) -> str:
-    return f"{amount(load * advice.profile.arrivals.rate_per_s)} requests a second" if math.isfinite(load) else ""
+    if not load or not math.isfinite(load):
+        return ""
+    return f"{amount(load * advice.profile.arrivals.rate_per_s)} requests a second"
 
 
 def _against_load(advice: Advice, goal: Goal) -> Html:
@@ -99,9 +101,10 @@ def _against_load(advice: Advice, goal: Goal) -> Html:
     if not series:
         return Html("")
     level = level_said(goal.share)
-    x = Scale("load, times today's", lambda value: f"{value:.2f}×", low=0.0)
+    name, here = ("load, times the planned", "planned") if advice.what_if else ("load, times today's", "today")
+    x = Scale(name, lambda value: f"{value:.2f}×", low=0.0)
     y = Scale(f"{goal.route} {level}", milliseconds, log=True)
-    marks = [Mark(1.0, "today")]
+    marks = [Mark(1.0, here)]
     marks += [
         Mark(option.breaks, f"{_name(advice, option)} breaks", late=True)
         for option in order[:2]
@@ -141,9 +144,9 @@ def _against_cost(advice: Advice) -> Html:
     lines = [
         blocks.Row(
             (
-                _name(advice, option), option.candidate.said, amount(option.cost), option.at.worst.goal.route,
+                _name(advice, option), way_said(advice, option), amount(option.cost), option.at.worst.goal.route,
                 _ms(option.at.worst.latency_ms) if option.at.settled else "never settles",
-                per_cent(option.at.worst.within.at), "-" if option.breaks is None else load_said(option.breaks),
+                per_cent(option.at.worst.within.at), breaks_said(advice, option) or "-",
             ),
             _style(advice, option),
         )
@@ -257,8 +260,9 @@ def _proof(proof: Sequence[Compared]) -> Html:
 
 def _made(advice: Advice, environment: Mapping[str, object]) -> Html:
     facts = {
-        "requests a set-up": count(advice.jobs), "seed": str(advice.seed), "profile": advice.profile.source,
-        "requests seen": count(advice.profile.requests), **{name: str(value) for name, value in environment.items()},
+        "requests of a set-up that is named": count(advice.jobs), "seed": str(advice.seed),
+        "profile": advice.profile.source, "requests seen": count(advice.profile.requests),
+        **{name: str(value) for name, value in environment.items()},
     }  # fmt: skip
     return blocks.table(("what", "value"), [blocks.Row(each) for each in facts.items()], "made on", names=2)
 
@@ -273,8 +277,13 @@ def _named_first(advice: Advice, options: Sequence[Option]) -> list[Option]:
 
 def _name(advice: Advice, option: Option) -> str:
     if _is(option, advice.present):
-        return "now"
+        return _now(advice)
     return f"{option.candidate.name} (recommended)" if _is(option, advice.recommended) else option.candidate.name
+
+
+def _now(advice: Advice) -> str:
+    """What the present option is: a what-if's is served by nobody."""
+    return "what-if alone" if advice.what_if else "now"
 
 
 def _style(advice: Advice, option: Option) -> str:

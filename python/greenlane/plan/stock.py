@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from greenlane.page.quantities import milliseconds
 from greenlane.plan.advice import Advice
-from greenlane.plan.option import Option
+from greenlane.plan.option import Option, Predicted
 from greenlane.plan.set_up import CONNECTIONS, SetUp
 
 __all__ = ["Stock", "stock_of"]
@@ -18,9 +19,13 @@ KEEP_ALIVE: Final = (
     "one waits for the time-out. Set `--keep-alive 0`, or leave the limit above the number of connections."
 )
 NO_SHEDDING: Final = (
-    "A limit without shedding helps nobody on one process: it moves the wait from the loop, where it is seen, to the "
-    "socket, where it is not. It pays where another process has room, or what is over is refused at once."
+    "A limit without shedding makes no process faster: it moves the wait from the loop, where it is seen, to the "
+    "socket, where it is not, and what one route wins there others pay. It is worth it where another process has room, "
+    "or what is over is refused at once."
 )
+_P99: Final = 0.99
+#: Routes that are named.
+_MOST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +99,35 @@ def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
 
 
 def _limits(advice: Advice) -> Iterator[str]:
-    """What the simulation said of limits, where it has some: the sentence's proof."""
-    by_name = {option.candidate.name: option for option in advice.options}
-    for name, option in by_name.items():
-        plain = by_name.get(name.partition(" limit ")[0])
-        if " limit " not in name or plain is None:
-            continue
-        with_ms, without_ms = option.at.worst.latency_ms, plain.at.worst.latency_ms
-        route = option.at.worst.goal.route
-        yield f"Here: with {option.set_up.limit} places {route} is at {with_ms:.0f} ms, without {without_ms:.0f} ms."
+    """What the simulation said of a limit, of the first where it can be told: the sentence's proof."""
+    for option in advice.options:
+        for one, other in _beside(advice, option):
+            wanted = dict.fromkeys(goal.route for goal in advice.goals)
+            names = [*wanted, *(route.route for route in one.run.routes if route.route not in wanted)]
+            pairs = [(name, _p99(one, name), _p99(other, name)) for name in names[:_MOST]]
+            told = "; ".join(f"{name} {with_limit}, without {without}" for name, with_limit, without in pairs)
+            yield f"Here, p99 with {option.set_up.limit} places: {told}."
+            return
+
+
+def _beside(advice: Advice, option: Option) -> Iterator[tuple[Predicted, Predicted]]:
+    """The option's run and that of the same with no limit of its own; both settle and are as long."""
+    if " limit " not in option.candidate.name:
         return
+    for plain in advice.options:
+        alike = replace(plain.set_up, limit=option.set_up.limit) == option.set_up
+        if alike and plain.set_up.limit > option.set_up.limit and " limit " not in plain.candidate.name:
+            for one in _runs(option):
+                for other in _runs(plain):
+                    if one.settled and other.settled and one.run.jobs == other.run.jobs:
+                        yield one, other
+
+
+def _runs(option: Option) -> tuple[Predicted, ...]:
+    """At the profile's load: what is named has a long run beside the short one of its curve."""
+    return option.at, *(run for run in option.curve if run.load == 1)
+
+
+def _p99(run: Predicted, name: str) -> str:
+    route = run.run.route(name)
+    return milliseconds(route.percentile_ms(_P99)) if route.done else "without end"

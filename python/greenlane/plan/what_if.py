@@ -4,7 +4,7 @@
     --rate 2x                how many come (also bikes=30/s)
     --visits bikes=1         its I/O in so many waits: it yields less
     --split bikes            processes of its own (also bikes,scooters=2: two of them)
-    --move features=process  its longest stretch of CPU in a worker process, on the native thread, or back inline
+    --move features=process  its longest stretch of CPU in a worker process; `thread`, `inline`: all its CPU there
     --upstream pricing=+50ms every call of an upstream
     --slots 200              requests in progress in a process, at most
 
@@ -29,7 +29,7 @@ from greenlane.plan.steps import Kind, Step, joined
 from greenlane.plan.steps import Sequence as Steps
 from greenlane.setting import nearest
 
-__all__ = ["PLACES", "Change", "Table", "applied", "asked"]
+__all__ = ["PLACES", "Change", "Table", "applied", "asked", "route_named"]
 
 #: A set-up as its JSON has it.
 Table = Mapping[str, Any]
@@ -94,6 +94,15 @@ def asked(
         (_slots, () if slots is None else (slots,)),
     )  # fmt: skip
     return tuple(read(profile, text) for read, texts in readers for text in texts)
+
+
+def route_named(profile: Profile, option: str, name: str, attempted: str = _ATTEMPTED) -> Route:
+    """The route of this name; else the only one that has it as a word.
+
+    Raises: PlanError that names option, name and what was attempted, with what may have been meant.
+    """
+    names = [route.route for route in profile.routes]
+    return profile.route(name if name in names else _by_word(option, name, name, names, "route", attempted))
 
 
 def _cpu(profile: Profile, text: str) -> Change:
@@ -178,15 +187,17 @@ def _move(profile: Profile, text: str) -> Change:
         hint = nearest(where.strip(), PLACES) if equals else ""
         raise _wrong("--move", text, f"ROUTE=PLACE with a place of {', '.join(PLACES)}", hint)
     route, place = _route(profile, "--move", text, name.strip()), where.strip()
-    longest_ms = weighted(route, lambda each: each.longest_ms())
-    stretch = f"the longest stretch of CPU of {route.route} ({spelt(longest_ms, 'ms')} in the mean)"
     if place != "process":
+        cpu_ms = weighted(route, lambda each: each.ms("cpu"))
+        work = f"all CPU of {route.route} ({spelt(cpu_ms, 'ms')} in the mean)"
         runs = "runs on the native thread beside the loop" if place == "thread" else "runs where its caller is"
 
         def placed(set_up: Table) -> Table:
             return {**set_up, "placement": {**set_up.get("placement", {}), route.route: place}}
 
-        return Change(f"--move {text}", f"{stretch} {runs}", lambda profile: profile, placed)
+        return Change(f"--move {text}", f"{work} {runs}", lambda profile: profile, placed)
+    longest_ms = weighted(route, lambda each: each.longest_ms())
+    stretch = f"the longest stretch of CPU of {route.route} ({spelt(longest_ms, 'ms')} in the mean)"
     mb = (route.bytes_in or 0.0) / 1e6, (route.bytes_out or 0.0) / 1e6
     before_ms, after_ms = ARENA.here_ms(*mb)
     around = (ARENA.fixed_ms / 2 + before_ms, ARENA.fixed_ms / 2 + after_ms)
@@ -343,15 +354,17 @@ def _route(profile: Profile, option: str, text: str, name: str) -> Route:
     return profile.route(name if name in names else _by_word(option, text, name, names, "route"))
 
 
-def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str) -> str:
+def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str, attempted: str = _ATTEMPTED) -> str:
     found = [name for name in names if word and word.lower() in re.split(r"[^\w-]+", name.lower())]
     if len(found) == 1:
         return found[0]
     if found:
-        raise _wrong(option, text, f"one {what}; {word} is in {_listed(found[:5])}", "write the whole name")
+        rule = f"one {what}; {word} is in {_listed(found[:5])}"
+        raise _wrong(option, text, rule, "write the whole name", attempted)
     known = ", ".join(names[:8]) or "none"
     words = dict.fromkeys(part for name in names for part in re.split(r"[^\w-]+", name) if part)
-    raise _wrong(option, text, f"a {what} of the profile: {known}", nearest(word, (*names, *words)) if word else "")
+    hint = nearest(word, (*names, *words)) if word else ""
+    raise _wrong(option, text, f"a {what} of the profile: {known}", hint, attempted)
 
 
 def _those(profile: Profile, names: tuple[str, ...]) -> tuple[Route, ...]:
@@ -373,5 +386,5 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _wrong(option: str, text: str, rule: str, hint: str = "") -> PlanError:
-    return PlanError(_ATTEMPTED, name=option, value=text, rule=rule, hint=hint)
+def _wrong(option: str, text: str, rule: str, hint: str = "", attempted: str = _ATTEMPTED) -> PlanError:
+    return PlanError(attempted, name=option, value=text, rule=rule, hint=hint)

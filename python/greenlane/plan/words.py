@@ -14,7 +14,7 @@ from greenlane.plan.option import Judged, Option, Predicted, Standing
 from greenlane.plan.runs import full_load
 from greenlane.plan.simulation import Estimate
 
-__all__ = ["COLUMNS", "answers", "load_said", "per_cent", "rows_of", "table_of"]
+__all__ = ["COLUMNS", "answers", "breaks_said", "per_cent", "rows_of", "table_of", "way_said"]
 
 Row = dict[str, object]
 
@@ -27,6 +27,8 @@ _CAUSES: Final = {
 }  # fmt: skip
 #: Of the time of requests; less is not worth naming.
 _WORTH_FRAC: Final = 0.02
+#: A share that reads as 0.1 %; what is less would read as none.
+_SHOWN_FRAC: Final = 0.0005
 _STANDING: Final = {Standing.MET: "met", Standing.CLOSE: "at the edge", Standing.MISSED: "missed"}
 
 
@@ -43,8 +45,8 @@ def table_of(advice: Advice) -> list[Row]:
             "cost": f"{amount(option.cost)} {_UNITS[advice.cost]}" if option.candidate.name else "",
             "goals": _STANDING[option.at.standing],
             "worst": _short(option.at.worst) if option.at.settled else "never settles",
-            "breaks at": None if option.breaks is None else load_said(option.breaks),
-            "what it is": option.candidate.said,
+            "breaks at": breaks_said(advice, option),
+            "what it is": way_said(advice, option),
         }
         for option in advice.options
     ]
@@ -69,7 +71,7 @@ def rows_of(advice: Advice) -> list[Row]:
         "set_up": advice.recommended.set_up.to_json() if advice.recommended else None,
     }
     rows = [whole]
-    rows += [row for option in advice.options for row in _option_rows(option)]
+    rows += [row for option in advice.options for row in _option_rows(advice, option)]
     shown = {option.candidate.name: option for option in named.values() if option}
     rows += [row for option in shown.values() for row in _route_rows(option)]
     rows += [row for option in advice.options for row in _curve_rows(option)]
@@ -93,11 +95,20 @@ def per_cent(share: float) -> str:
     return f"{share * 100:.{places}f} %" if share < 1 else "100 %"
 
 
-def load_said(times: float) -> str:
-    """A factor of the load."""
-    if times == 0:
-        return "any load"
-    return f"{times:.2f}× today's load" if math.isfinite(times) else "no load"
+def way_said(advice: Advice, option: Option) -> str:
+    """What a way to serve is, after "serve it with"."""
+    if advice.what_if and advice.present is not None and option.candidate.name == advice.present.candidate.name:
+        return "what it has, with the what-if alone"
+    return option.candidate.said
+
+
+def breaks_said(advice: Advice, option: Option) -> str | None:
+    """The load at which a goal breaks; None = not looked for."""
+    if option.breaks is None:
+        return None
+    if option.breaks == 0:
+        return f"≤ {_load(advice, _lowest(option))}"
+    return _load(advice, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
 
 
 def _verdict(advice: Advice) -> Iterator[str]:
@@ -111,18 +122,48 @@ def _verdict(advice: Advice) -> Iterator[str]:
         return
     assert advice.present is not None and advice.recommended is not None
     if advice.verdict is Verdict.NOTHING:
-        yield f"Change nothing: {goals} is met as it is served now, up to {load_said(advice.present.breaks or 0)}."
+        nothing, held = "Change nothing", "as it is served now"
+        if advice.what_if:
+            nothing, held = "Change nothing more", _now(advice)
+        yield f"{nothing}: {goals} is met {held}{_how_far(advice, advice.present)}."
         yield _why_nothing(advice, advice.present)
     elif advice.verdict is Verdict.OUT_OF_REACH:
-        yield f"Nothing that was tried meets {goals}. The nearest: {advice.recommended.candidate.said}."
+        yield f"Nothing that was tried meets {goals}. The nearest: {way_said(advice, advice.recommended)}."
     elif advice.present.at.reached and advice.recommended.cost < advice.present.cost:
-        yield f"Serve it with {advice.recommended.candidate.said}: {goals} is met now too, but this takes less."
+        said = way_said(advice, advice.recommended)
+        yield f"Serve it with {said}: {goals} is met {_now(advice)} too, but this takes less."
     else:
-        yield f"Serve it with {advice.recommended.candidate.said}."
+        yield f"Serve it with {way_said(advice, advice.recommended)}."
     yield from _predictions(advice)
     yield from _cliff(advice)
     yield from _wrong(advice)
     yield from _beside(advice)
+
+
+def _now(advice: Advice) -> str:
+    """What the present option is: a what-if's is served by nobody."""
+    return "with the what-if alone" if advice.what_if else "now"
+
+
+def _load(advice: Advice, times: float) -> str:
+    whose = "the planned" if advice.what_if else "today's"
+    return f"{times:.2f}× {whose} load"
+
+
+def _lowest(option: Option) -> float:
+    """Of the loads that were looked at."""
+    return min((run.load for run in option.curve), default=1.0)
+
+
+def _how_far(advice: Advice, option: Option) -> str:
+    """Up to which load what is met stays so."""
+    if option.breaks is None:
+        return ""
+    if option.breaks == 0:
+        return f", but not at {_load(advice, _lowest(option))}, the lowest that was looked at"
+    if not math.isfinite(option.breaks):
+        return ", at every load that was looked at"
+    return f", up to {_load(advice, option.breaks)}"
 
 
 def _why_nothing(advice: Advice, now: Option) -> str:
@@ -143,8 +184,8 @@ def _predictions(advice: Advice) -> Iterator[str]:
         line = f"{judged.goal.route}: {_predicted(advice, judged)}"
         if not same:
             before = next(each for each in advice.present.at.goals if each.goal == judged.goal)
-            now = "never settles" if not advice.present.at.settled else _latency(before)
-            line += f"; now: {now}, {per_cent(before.within.at)} in time"
+            latency = "never settles" if not advice.present.at.settled else _latency(before)
+            line += f"; {_now(advice)}: {latency}, {per_cent(before.within.at)} in time"
         yield f"{line}."
     if not same:
         yield from _price(advice)
@@ -177,29 +218,38 @@ def _price(advice: Advice) -> Iterator[str]:
         if advice.present.at.settled and after_ms > 1.1 * before_ms:
             worse.append(f"{route.route} p99 {milliseconds(before_ms)} to {milliseconds(after_ms)}")
     if worse:
-        yield f"The others pay: {'; '.join(worse[:5])}."
+        pay = "Against the what-if alone the others pay" if advice.what_if else "The others pay"
+        yield f"{pay}: {'; '.join(worse[:5])}."
     refused = sum(route.refused for route in advice.recommended.at.run.routes)
     if refused:
         ended = sum(route.ended for route in advice.recommended.at.run.routes)
-        yield f"{per_cent(refused / ended)} of the requests are refused at once, since they would have come too late."
+        share = per_cent(refused / ended) if refused / ended >= _SHOWN_FRAC else "Fewer than 0.1 %"
+        yield f"{share} of the requests are refused at once, since they would have come too late."
 
 
 def _cliff(advice: Advice) -> Iterator[str]:
     """On-call question 16."""
-    parts = []
-    for word, option in (("recommended", advice.recommended), ("now", advice.present)):
-        if option is None or option.breaks is None or (word == "now" and option is advice.recommended):
-            continue
-        rate = amount(option.breaks * advice.profile.arrivals.rate_per_s)
-        full = full_load(advice.profile, option.set_up)
-        where = (
-            "at any load" if option.breaks == 0 else f"at {option.breaks:.2f}× today's load ({rate} requests a second)"
-        )
-        if math.isfinite(full) and option.breaks:
-            where += f"; its processes are full at {full:.2f}×"
-        parts.append(f"{word}, {where}")
+    shown = [("recommended", advice.recommended)]
+    if advice.present is not advice.recommended:
+        shown.append((_now(advice), advice.present))
+    parts = [
+        f"{word}, {_breaks_at(advice, option)}"
+        for word, option in shown
+        if option is not None and option.breaks is not None
+    ]
     if parts:
         yield f"The goal breaks: {'. And '.join(parts)}."
+
+
+def _breaks_at(advice: Advice, option: Option) -> str:
+    breaks = option.breaks or 0.0
+    if not breaks:
+        return f"at {_load(advice, _lowest(option))} already, the lowest that was looked at"
+    if not math.isfinite(breaks):
+        return "at no load that was looked at"
+    where = f"at {_load(advice, breaks)} ({amount(breaks * advice.profile.arrivals.rate_per_s)} requests a second)"
+    full = full_load(advice.profile, option.set_up)
+    return f"{where}; its processes are full at {full:.2f}×" if math.isfinite(full) else where
 
 
 def _wrong(advice: Advice) -> Iterator[str]:
@@ -222,9 +272,10 @@ def _wrong(advice: Advice) -> Iterator[str]:
 def _beside(advice: Advice) -> Iterator[str]:
     follows, chosen = advice.runner_up, advice.recommended
     if follows is not None and chosen is not None:
-        far = "" if follows.breaks is None else f", breaks at {load_said(follows.breaks)}"
+        far = "" if follows.breaks is None else f", breaks at {breaks_said(advice, follows)}"
         yield (
-            f"Runner-up: {follows.candidate.said} ({_STANDING[follows.at.standing]}: {_short(follows.at.worst)}{far}; "
+            f"Runner-up: {way_said(advice, follows)} "
+            f"({_STANDING[follows.at.standing]}: {_short(follows.at.worst)}{far}; "
             f"{amount(follows.cost)} {_UNITS[advice.cost]} instead of {amount(chosen.cost)})."
         )
     stock = advice.stock
@@ -261,12 +312,12 @@ def _mark(advice: Advice, option: Option) -> str:
     return f" ({', '.join(marks)})" if marks else ""
 
 
-def _option_rows(option: Option) -> Iterator[Row]:
+def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
     for judged in option.at.goals:
         yield {
             "view": "option",
             "contender": option.candidate.name,
-            "said": option.candidate.said,
+            "said": way_said(advice, option),
             "stock": option.candidate.stock,
             "cost": option.cost,
             "endpoint": judged.goal.route,

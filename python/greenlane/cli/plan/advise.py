@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, environment
 from greenlane.cli.plan.arguments import SOURCE, declare_looking
+from greenlane.cli.progress import bar
 from greenlane.errors import PlanError
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ _COSTS: Final = ("cores", "memory", "processes", "changes")
 _LEAST_JOBS: Final = 10_000
 _MOST_JOBS: Final = 100_000_000
 _MOST_CORES: Final = 1024
-#: Before a progress line is shown.
-_QUIET_S: Final = 2.0
 _WIDTH: Final = 118
-_BAR: Final = 24
 _WHAT_IFS: Final = ("cpu", "rate", "visits", "split", "move", "upstream")
 
 
@@ -51,7 +48,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         ("rate", "[ROUTE=]2x", "twice as many came; also 30/s"),
         ("visits", "[ROUTE=]N", "it waited in N times for the same I/O: it yields less"),
         ("split", "ROUTE[,…][=N]", "it had processes of its own, beside those there are"),
-        ("move", "ROUTE=process", "its heavy part ran in a worker process, on the native `thread`, or `inline`"),
+        ("move", "ROUTE=process", "its longest CPU ran in a worker process; `thread`, `inline`: all its CPU there"),
         ("upstream", "NAME=+50ms", "every call of an upstream took so much longer"),
     ):
         what_if.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=said)
@@ -107,10 +104,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.effects import effects
     from greenlane.plan.runs import JOBS
 
-    told, jobs = _Progress(output), arguments.jobs or JOBS
+    jobs = arguments.jobs or JOBS
     asked = _asked(arguments)
-    try:
-        found: list[Effect] = []
+    found: list[Effect] = []
+    with bar(output, "planning") as told:
         if asked.before is not None:
             after = (asked.profile, asked.base)
             found = effects(asked.before, after, asked.goals, jobs=jobs, seed=arguments.seed, told=told)
@@ -118,9 +115,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
             asked.profile, asked.goals, cost=arguments.cost, base=asked.base, cores=arguments.cores, jobs=jobs,
             seed=arguments.seed, told=told,
         )  # fmt: skip
-    finally:
-        told.end()
-    advice = replace(advice, notes=(*asked.notes, *advice.notes))
+    advice = replace(advice, notes=(*asked.notes, *advice.notes), what_if=asked.before is not None)
     proof, notes = _proof(advice, arguments, output)
     _show(advice, found, proof, arguments, output)
     for sentence in notes:
@@ -246,30 +241,6 @@ def _written(path: Path, text: str, option: str, output: Output) -> None:
         rule = f"a file that can be written ({error.strerror})"
         raise PlanError("write the plan", name=option, value=str(path), rule=rule, hint="name another") from None
     output.say(f"{option.lstrip('-')}: {path}")
-
-
-class _Progress:
-    """A line on a terminal, over itself, once it takes over 2 s."""
-
-    def __init__(self, output: Output) -> None:
-        self._err = output.err
-        self._live = output.err.isatty()
-        self._began_s = time.monotonic()
-        self._shown = False
-
-    def __call__(self, part: float, said: str) -> None:
-        if not self._live or time.monotonic() - self._began_s < _QUIET_S:
-            return
-        full = round(min(1.0, part) * _BAR)
-        self._err.write(f"\r\x1b[K  {'█' * full}{'░' * (_BAR - full)} {said}")
-        self._err.flush()
-        self._shown = True
-
-    def end(self) -> None:
-        """Takes the line away."""
-        if self._shown:
-            self._err.write("\r\x1b[K")
-            self._err.flush()
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,7 @@ __all__ = ["COMMAND"]
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", nargs="?", help=f"{SOURCE}; none: --cpu and --io say the work")
-    parser.add_argument("--route", metavar="NAME", help="of the source, this route alone")
+    parser.add_argument("--route", metavar="NAME", help="of the source, this route alone; also a word of it")
     parser.add_argument("--cpu", type=float, metavar="MS", help="CPU of a request")
     parser.add_argument("--io", type=float, metavar="MS", help="I/O of a request, until replies are there")
     parser.add_argument("--cv2", type=float, metavar="N", help="variance of the CPU over its mean's square (1)")
@@ -46,6 +46,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _asked(arguments: argparse.Namespace) -> Asked:
     from greenlane.plan.answers import Asked, Work, work_of
     from greenlane.plan.sources import opened
+    from greenlane.plan.what_if import route_named
 
     if arguments.source is None:
         if arguments.cpu is None or arguments.io is None:
@@ -57,9 +58,11 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         hint = "greenlane plan SOURCE --cpu ROUTE=MS asks what would be if"
         raise PlanError("compute bounds", name="--cpu, --io, --cv2", value="", rule="none beside a source", hint=hint)
     profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
-    rate_per_s = profile.arrivals.rate_per_s if arguments.route is None else profile.route(arguments.route).rate_per_s
+    named = arguments.route
+    route = None if named is None else route_named(profile, "--route", named, "compute bounds")
+    rate_per_s = profile.arrivals.rate_per_s if route is None else route.rate_per_s
     return Asked(
-        work_of(profile, arguments.route),
+        work_of(profile, None if route is None else route.route),
         arguments.at_once or profile.slots,
         rate_per_s if arguments.rate is None else arguments.rate,
         arguments.processes or profile.processes,

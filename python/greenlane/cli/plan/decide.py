@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.plan.arguments import SOURCE, declare_looking
 from greenlane.errors import PlanError
+
+if TYPE_CHECKING:
+    from greenlane.plan.decision_case import Case
 
 __all__ = ["COMMAND"]
 
@@ -31,11 +34,12 @@ _NUMBERS: Final = {
     "cap_ms": ("--cap", float, "MS", "mean latency that must be kept"),
 }
 _NEEDED: Final = ("rate_per_s", "cpu_ms", "heavy_ms", "io_ms")
+_ATTEMPT: Final = "decide where work runs"
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", nargs="?", help=f"{SOURCE}; options count more than it")
-    parser.add_argument("--route", metavar="NAME", help="of the source, this route alone")
+    parser.add_argument("--route", metavar="NAME", help="of the source, this route alone; also a word of it")
     for field, (option, kind, metavar, text) in _NUMBERS.items():
         parser.add_argument(option, dest=field, type=kind, metavar=metavar, help=text)
     parser.add_argument("--buffers", action="store_true", help="bytes or arrays are moved, not Python objects")
@@ -47,21 +51,17 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane.plan.costs import ORJSON
     from greenlane.plan.decision import decided
-    from greenlane.plan.decision_case import Case, case_of
-    from greenlane.plan.sources import opened
+    from greenlane.plan.decision_case import Case
 
     given = {field: getattr(arguments, field) for field in _NUMBERS if getattr(arguments, field) is not None}
     if arguments.source is not None:
-        case = replace(
-            case_of(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip), arguments.route),
-            **given,
-        )
+        case = _case(arguments, given, output)
     else:
         missing = [_NUMBERS[field][0] for field in _NEEDED if field not in given]
         if missing:
             hint = "greenlane plan decide --rate 20 --cpu 60 --heavy 50 --io 120 --mb 4"
             rule = "a number for each, or a source"
-            raise PlanError("decide where work runs", name=", ".join(missing), value="", rule=rule, hint=hint)
+            raise PlanError(_ATTEMPT, name=", ".join(missing), value="", rule=rule, hint=hint)
         case = Case(**given)
     if arguments.buffers:
         case = replace(case, objects=False)
@@ -79,6 +79,21 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     for each in found.options:
         output.line(f"{each.name} rests on: {each.rests_on}")
     return 0
+
+
+def _case(arguments: argparse.Namespace, given: dict[str, Any], output: Output) -> Case:
+    """The source's, with what was given instead. Says what the source does not know and was not given."""
+    from greenlane.plan.decision_case import case_of
+    from greenlane.plan.sources import opened
+    from greenlane.plan.what_if import route_named
+
+    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
+    named = arguments.route
+    route = None if named is None else route_named(profile, "--route", named, _ATTEMPT)
+    chosen = profile.routes if route is None else (route,)
+    if "moved_mb" not in given and all(each.bytes_in is None for each in chosen):
+        output.say("note: how many bytes move is not known: 0 is assumed; give --mb")
+    return replace(case_of(profile, None if route is None else route.route), **given)
 
 
 COMMAND: Final = Command("decide", "stay, pool, shared memory, native or a service of its own", _declare, _run)
