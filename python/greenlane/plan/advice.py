@@ -195,11 +195,7 @@ class _Choice:
             return close, True
         profile, spared = hung
         found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
-        holds = [
-            option
-            for option, run in zip(close, found, strict=True)
-            if all(each.within.at >= each.goal.share for each in run.goals if each.goal.route in spared)
-        ]
+        holds = [option for option, run in zip(close, found, strict=True) if run.only(spared).goals_reached]
         if not holds:
             return close, True
         stays = any(option is close[0] for option in holds)

@@ -147,8 +147,8 @@ def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
         yield f"task_slots = {set_up.limit}"
     if set_up.upstream_limits:
         yield from _comment(
-            "task_key is needed: without it there is no bulkhead, and task_limit holds for all orders together. It says "
-            "where an order names its upstream, such as"
+            "task_key is needed: without it there is no bulkhead, and task_limit holds for all orders together. It "
+            "says where an order names its upstream, such as"
         )
         yield '# task_key = "kwargs.merchant"'
         # Simulated is one bulkhead over all processes; each process has its own.
