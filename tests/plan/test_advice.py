@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from greenlane.errors import PlanError
 from greenlane.plan import stock, words, written
-from greenlane.plan.advice import Advice, Verdict, advised
+from greenlane.plan.advice import Advice, Verdict, _Choice, advised
+from greenlane.plan.candidates import Room, candidates
 from greenlane.plan.goal import goals
-from greenlane.plan.option import Standing
+from greenlane.plan.option import Candidate, Predicted, Standing
 from greenlane.plan.page import page
 from greenlane.plan.profile import Profile
+from greenlane.plan.runs import Runs
+from greenlane.plan.set_up import present
 from tests.page_tags import tags, what_it_fetches
 from tests.plan.models import ORDERS, model, pricing
 
@@ -24,6 +28,11 @@ _JOBS = 10_000
 
 def _advised(profile: Profile, *texts: str, **more: object) -> Advice:
     return advised(profile, goals(texts, profile), jobs=_JOBS, **more)  # type: ignore[arg-type]
+
+
+def _plain(settings: str) -> str:
+    """Comments on one line."""
+    return " ".join(settings.replace("#", " ").split())
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +87,28 @@ def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> Non
     assert written.checked(text).mode == "on"
     assert written.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
     assert "GET /bikes" in text
+
+
+def test_settings_of_what_is_not_recommended_say_so(found: Advice) -> None:
+    assert found.recommended is not None
+    assert "Not the recommendation" not in written.settings_of(found, found.recommended)
+    chosen = next(option for option in found.options if option.candidate.stock and option.at.reached)
+    other = replace(found, recommended=chosen)
+    option = written.writable(other)
+    assert option is not None and not option.candidate.stock
+    said = f"Not the recommendation, which is {chosen.candidate.said}: the best with Greenlane."
+    assert said in _plain(written.settings_of(other, option))
+
+
+def test_settings_of_what_refuses_early_name_the_deadlines_that_requests_must_bring(found: Advice) -> None:
+    assert found.recommended is not None
+    assert "deadlines" not in written.settings_of(found, found.recommended)
+    candidate = found.recommended.candidate
+    sheds = replace(found.recommended, candidate=replace(candidate, set_up=replace(candidate.set_up, shed=True)))
+    due = tuple(replace(route, deadline_ms=500.0) for route in found.profile.routes)
+    text = written.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
+    assert "GET /bikes 500 ms" in _plain(text)
+    assert "x-envoy-expected-rq-timeout-ms" in text
 
 
 def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
@@ -147,6 +178,7 @@ def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
     low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
     assert low.verdict is Verdict.NOTHING
     assert low.recommended == low.present
+    assert written.writable(low) is None
     first, why, *_ = words.answers(low)
     assert first.startswith("Change nothing")
     assert "Its processes compute 8" in why
@@ -169,6 +201,26 @@ def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
     assert enough.recommended.set_up.processes in (3, 4)
 
 
+class _Harder(Runs):
+    """What runs at length meets 1.2 times the load: as if short runs had been lucky."""
+
+    def at(self, candidates: Sequence[Candidate], said: str, *, quick: bool) -> list[Predicted]:
+        load = 1.0 if quick else 1.2
+        return self.cells([(each.set_up, self.profile, load) for each in candidates], said, quick=quick)
+
+
+def test_what_only_a_short_run_meets_is_not_recommended() -> None:
+    profile = pricing()
+    wanted = goals(["bikes p99 <= 400ms"], profile)
+    tried = candidates(profile, wanted, present(profile), Room(2, 2))
+    lucky = _Choice(Runs(profile, wanted, jobs=_JOBS), "cores", ()).made(tried)
+    assert lucky.recommended is not None and lucky.recommended.cost == 1
+    sure = _Choice(_Harder(profile, wanted, jobs=_JOBS), "cores", ()).made(tried)
+    assert sure.verdict is Verdict.CHANGE
+    assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
+    assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
+
+
 def test_of_too_few_requests_nothing_is_recommended() -> None:
     few = replace(
         pricing(), source="recording", routes=tuple(replace(route, requests=12) for route in pricing().routes)
@@ -187,7 +239,10 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert orders.recommended is not None and orders.recommended.at.reached
     option = written.writable(orders)
     assert option is not None
-    assert written.checked(written.settings_of(orders, option)).task_most_frac <= 1
+    text = written.settings_of(orders, option)
+    (limit,) = set(option.set_up.upstream_limits.values())
+    assert written.checked(text).task_limit == math.ceil(limit / option.set_up.processes) > 0
+    assert '# task_key = "kwargs.merchant"' in text.splitlines()
 
 
 def test_a_cost_that_there_is_not_is_refused() -> None:

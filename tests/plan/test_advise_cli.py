@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from greenlane.cli.main import main
 from greenlane.settings import load
 from tests.page_tags import what_it_fetches
-from tests.plan.models import PRICING
+from tests.plan.models import PRICING, pricing
 
 Run = Callable[..., tuple[int, str, str]]
 _GOAL = ("--goal", "bikes p99 <= 400ms", "--jobs", "10000")
@@ -53,6 +54,18 @@ def test_what_is_written_is_read_by_the_settings_loader_and_the_page_fetches_not
 
 
 @pytest.mark.slow
+def test_with_nothing_to_change_no_settings_are_written_but_the_page_is(run: Run, tmp_path: Path) -> None:
+    low = PRICING.replace("rate_per_s = 30", "rate_per_s = 3").replace("rate_per_s = 48", "rate_per_s = 4.8")
+    (tmp_path / "low.toml").write_text(low, "utf-8")
+    code, out, err = run("low.toml", *_GOAL, "--write", "greenlane.toml", "--page", "plan.html")
+    assert code == 2
+    assert out.startswith("Change nothing")
+    assert "nothing is to be set" in err
+    assert (tmp_path / "plan.html").exists()
+    assert not (tmp_path / "greenlane.toml").exists()
+
+
+@pytest.mark.slow
 def test_a_what_if_shows_now_and_then_and_plans_for_then(run: Run) -> None:
     code, out, _ = run("pricing.toml", *_GOAL, "--cpu", "quote=0.25x", "--json")
     assert code == 0
@@ -66,6 +79,26 @@ def test_a_what_if_shows_now_and_then_and_plans_for_then(run: Run) -> None:
     assert advice["verdict"] == "nothing"
     assert advice["said"][0].startswith("Change nothing more: GET /bikes p99 <= 400 ms is met with the what-if alone, ")
     assert any(text.startswith("What if:") for text in advice["said"])
+
+
+@pytest.mark.slow
+def test_what_changes_nothing_meets_the_very_same_requests_as_now_and_as_the_plan(run: Run, tmp_path: Path) -> None:
+    was = pricing()
+    # A benchmark, too short to tell its bursts from chance.
+    arrivals = replace(was.arrivals, dispersion=1.3, clients=40)
+    (tmp_path / "bench.json").write_bytes(replace(was, seconds=60.0, arrivals=arrivals).to_json())
+    code, out, _ = run("bench.json", *_GOAL, "--cpu", "quote=1x", "--json")
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    (then,) = (row for row in rows if row["view"] == "what_if" and row["endpoint"] == "GET /bikes")
+    (plan,) = (
+        row
+        for row in rows
+        if (row["view"], row.get("contender"), row.get("endpoint")) == ("route", "present", "GET /bikes")
+    )
+    assert then["before_p99_ms"] == then["p99_ms"] == plan["p99_ms"]
+    said = " ".join(rows[0]["said"])
+    assert "The load was a closed loop of 40 clients; it is taken for 78 requests a second" in said
 
 
 @pytest.mark.slow

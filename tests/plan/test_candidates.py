@@ -88,3 +88,11 @@ def test_heavy_work_beside_an_asyncio_loop_is_placed() -> None:
     profile = replace(pricing(), host="asyncio")
     names = set(_of(profile))
     assert {"placed-thread x1", "placed-process1 x1"} <= names
+
+
+def test_however_many_cores_there_are_only_a_few_more_than_needed_are_tried() -> None:
+    orders = _of(model(ORDERS), Goal("send taco", 0.99, 30_000), cores=64)
+    assert max(each.set_up.processes for each in orders.values()) == 4 + 4
+    busy = _of(replace(pricing(times=8.0), host="asyncio"), cores=64)  # quotes alone take 6.1 cores
+    pools = {each.set_up.pool for name, each in busy.items() if name.startswith("placed-process")}
+    assert pools == set(range(7, 7 + 4 + 1))

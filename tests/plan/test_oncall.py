@@ -12,7 +12,11 @@ import pytest
 
 from greenlane.cli.main import main
 from greenlane.plan import slots
-from greenlane.plan.option import cell_of
+from greenlane.plan.candidates import Room, candidates
+from greenlane.plan.goal import goals
+from greenlane.plan.option import Option, cell_of
+from greenlane.plan.runs import Runs
+from greenlane.plan.sensitivity import HANG, wrongs
 from greenlane.plan.set_up import present
 from greenlane.plan.simulation import simulate_cells
 from greenlane.plan.sources import opened
@@ -109,8 +113,25 @@ def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
     chosen = rows[0]["recommended"]
     assert chosen.startswith("bulkhead")
     hangs = {row["contender"]: row for row in _view(rows, "wrong") if row["name"] == "hang"}
-    assert chosen in hangs
+    assert {row["endpoint"] for row in hangs.values()} == {"send sushi"}
+    assert hangs[chosen]["within_frac"] >= 0.99 > hangs["present"]["within_frac"]
+    holds = next(text for text in rows[0]["said"] if text.startswith("It still holds if"))
+    assert "taco hangs" in holds
+    assert "the others' orders go on, send sushi p99" in holds
     assert rows[0]["set_up"]["upstream_limits"].keys() == {"taco", "sushi"}
+
+
+def test_19_slots_alone_do_not_keep_the_others_going_and_some_bulkhead_does() -> None:
+    profile = opened(ORDERS)
+    runs = Runs(profile, goals(["p99 <= 60s"], profile), jobs=10_000)
+    tried = candidates(profile, runs.goals, present(profile), Room(1, 3))
+    found = runs.at(tried, "", quick=True)
+    options = [Option(candidate, at, 1.0) for candidate, at in zip(tried, found, strict=True)]
+    (hang,) = (wrong for wrong in wrongs(runs, options) if wrong.name == HANG)
+    kept = {name for name in hang.options if hang.reached(name)}
+    assert any(name.startswith("slots ") for name in hang.options)
+    assert kept
+    assert all(name.startswith("bulkhead") for name in kept)
 
 
 def test_20_slots_follow_littles_law(ask: Ask) -> None:

@@ -64,8 +64,10 @@ def test_set_ups_are_started_as_they_say() -> None:
     classes = {BIKES: "r1"}
     gevent = contender_of("now", SetUp("gevent", 2, 2, queue="reuse-port", limit=12), classes, "played:app", None)
     assert gevent.arguments == (
-        "--worker-class", "gevent", "--workers", "2", "--worker-connections", "12", "--reuse-port",
+        "--worker-class", "gevent", "--workers", "2", "--worker-connections", "12", "--keep-alive", "0", "--reuse-port",
     )  # fmt: skip
+    plenty = contender_of("now", SetUp("gevent", 1, 2), classes, "played:app", None)
+    assert "--keep-alive" not in plenty.arguments
     lane = Lane("apart", (BIKES,), "hard", processes=1)
     apart = contender_of("then", SetUp("threads", 2, 2, limit=64, lanes=(lane,)), classes, "played:app", None)
     assert (apart.apart, apart.arguments[:4]) == (("r1",), ("--worker-class", "gthread", "--workers", "1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
 from greenlane.plan.amount import MILLISECONDS, amount
+from greenlane.plan.option import cell_of
 from greenlane.plan.profile import Arrivals, Mean, Profile, Route, Upstream
+from greenlane.plan.set_up import present
 from greenlane.plan.steps import Sequence, Step
 from greenlane.plan.what_if import Change, applied, asked
 
@@ -67,6 +70,17 @@ def test_cpu_by_a_factor_more_or_instead() -> None:
     assert [route.demand.cpu_ms for route in everywhere.routes] == pytest.approx(
         [2 * route.demand.cpu_ms for route in PROFILE.routes]
     )
+
+
+def test_unchanged_work_meets_the_very_same_arrivals() -> None:
+    profile = replace(PROFILE, seconds=60.0, arrivals=replace(PROFILE.arrivals, dispersion=1.3))
+    changes = asked(profile, cpu=["quote=1x", "bikes=1x"])
+    changed, _ = applied(changes, profile, SET_UP)
+    assert changed is not profile
+    cells = [cell_of(each, present(profile), (), jobs=1, seed=1) for each in (profile, changed)]
+    was, then = (json.loads(cell.profile)["arrivals"] for cell in cells)
+    assert was == then
+    assert was["dispersion"] == 1.0
 
 
 def test_rate_of_all_and_of_one() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from greenlane.plan.written import checked, glob_of
+from greenlane.plan.set_up import SetUp
+from greenlane.plan.written import checked, command_of, glob_of
 from greenlane.settings import Lane
 
 
@@ -23,6 +26,12 @@ def test_a_lane_of_a_route_matches_its_name_and_its_requests(route: str, path: s
     assert lane.matches(route, path)
     assert lane.matches(f"{route.split()[0]} {path}", path)
     assert not lane.matches("GET /elsewhere", "/elsewhere")
+
+
+def test_workers_of_tasks_are_as_many_as_there_are_processes() -> None:
+    one = SetUp("celery", 1, 2, limit=6)
+    assert command_of(one) == "greenlane work module:app"
+    assert command_of(replace(one, processes=2)) == "greenlane work module:app    # 2 of these"
 
 
 def test_what_the_settings_refuse_is_not_written() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from greenlane.plan.runs import JOBS, Runs, Told
 from greenlane.plan.sensitivity import Wrong, hanging, wrongs
 from greenlane.plan.set_up import SetUp, present
 
-__all__ = ["COSTS", "Advice", "Verdict", "advised"]
+__all__ = ["COSTS", "Advice", "Verdict", "advised", "open_loop"]
 
 #: What may be spared.
 COSTS: Final = ("cores", "memory", "processes", "changes")
@@ -121,7 +121,7 @@ def advised(
         raise PlanError("plan", name="--cost", value=cost, rule=f"one of {', '.join(COSTS)}")
     if not goals:
         raise PlanError("plan", name="--goal", value=[], rule="one goal at least", hint='--goal "bikes p99.9 <= 500ms"')
-    profile, notes = _opened(profile)
+    profile, notes = open_loop(profile)
     found = [carried_goal(goal, profile) for goal in goals]
     notes += [each.why for each in found if each.why]
     judged = tuple(each.goal for each in found if each.goal is not None)
@@ -152,7 +152,8 @@ class _Choice:
         first = options[0]
         close = self._runs.with_curves(_unique([first, *self._finalists(options)]))
         kept, stays = self._hanging(close)
-        verdict, chosen = self._chosen(kept, stays=stays)
+        verdict, chosen, long = self._confirmed(kept, stays=stays)
+        close = [long.get(option.candidate.name, option) for option in close]
         notes = self._notes if stays else (*self._notes, _STOPS)
         following = self._following(close, options, chosen)
         stock = _best_stock(close, options)
@@ -196,15 +197,24 @@ class _Choice:
             return close, True
         profile, spared = hung
         found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
-        holds = [
-            option
-            for option, run in zip(close, found, strict=True)
-            if all(each.within.at >= each.goal.share for each in run.goals if each.goal.route in spared)
-        ]
+        holds = [option for option, run in zip(close, found, strict=True) if run.only(spared).goals_reached]
         if not holds:
             return close, True
         stays = any(option is close[0] for option in holds)
         return [close[0], *(option for option in holds if option is not close[0])], stays
+
+    def _confirmed(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option, Mapping[str, Option]]:
+        """The choice that its run at length bears out, and all that were run at length for it, by name: what meets the
+        goals, or misses them, only in a short run is judged again."""
+        long: dict[str, Option] = {}
+        while True:
+            verdict, chosen = self._chosen([long.get(each.candidate.name, each) for each in close], stays=stays)
+            if chosen.jobs:
+                return verdict, chosen, long
+            (chosen,) = self._at_length([chosen])
+            long[chosen.candidate.name] = chosen
+            if chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH):
+                return verdict, chosen, long
 
     def _chosen(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option]:
         now = close[0]
@@ -228,21 +238,20 @@ class _Choice:
         return found if found is None or found.breaks is not None else self._runs.with_curves([found])[0]
 
     def _at_length(self, options: Sequence[Option]) -> list[Option]:
+        """The same, run at length where they are not yet."""
         said = "looking at the best at length"
-        runs = self._runs.at([option.candidate for option in options], said, quick=False)
-        return [
-            replace(option, at=at, jobs=self._runs.size(quick=False)) for option, at in zip(options, runs, strict=True)
-        ]
+        runs = iter(self._runs.at([each.candidate for each in options if not each.jobs], said, quick=False))
+        size = self._runs.size(quick=False)
+        return [option if option.jobs else replace(option, at=next(runs), jobs=size) for option in options]
 
 
-def _opened(profile: Profile) -> tuple[Profile, list[str]]:
+def open_loop(profile: Profile) -> tuple[Profile, list[str]]:
     """The profile with requests that come as they like: what a benchmark's clients would wait for is asked anyway."""
     if profile.arrivals.clients is None:
         return profile, []
     text = (
-        f"The load was a closed loop of {profile.arrivals.clients} clients; planned is for "
-        f"{amount(profile.arrivals.rate_per_s)} "
-        "requests a second that come as they like, as from a public."
+        f"The load was a closed loop of {profile.arrivals.clients} clients; it is taken for "
+        f"{amount(profile.arrivals.rate_per_s)} requests a second that come as they like, as from a public."
     )
     return replace(profile, arrivals=replace(profile.arrivals, clients=None)), [text]
 

@@ -144,7 +144,7 @@ class _Search:
             thread = replace(plain, placement=dict.fromkeys(heavy, "thread"))
             said = f"{_processes(processes)} of asyncio, all CPU of {names} on Greenlane's native thread"
             yield self._made(f"placed-thread x{processes}", thread, said, effort=3)
-            for pool in range(1, max(2, self._room.cores - processes + 1)):
+            for pool in self._pools(heavy, processes):
                 process = replace(plain, placement=dict.fromkeys(heavy, "process"), pool=pool)
                 said = f"{_processes(processes)} of asyncio, all CPU of {names} in {_processes(pool)} beside"
                 yield self._made(f"placed-process{pool} x{processes}", process, said, effort=3)
@@ -156,13 +156,21 @@ class _Search:
         stay_ms = _mean(profile, lambda route: sum(_parts(route)))
         cpu_ms = _mean(profile, lambda route: _parts(route)[0])
         wanted = slots.slots(rate_per_s, stay_ms, cpu_ms)
-        for processes in range(wanted.processes, max(self._room.processes, wanted.processes) + 1):
+        most = min(self._room.processes, max(wanted.processes, self._base.processes) + _MORE)
+        for processes in range(wanted.processes, max(wanted.processes, most) + 1):
             number = max(1, math.ceil(wanted.needed.value / processes))
             plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
             law = f"Little's law: {wanted.busy.value:.3g} busy on average"
             said = f"{_processes(processes)} with {number} slots each ({law})"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
             yield from self._held(plain, said, stay_ms)
+
+    def _pools(self, heavy: Sequence[str], processes: int) -> range:
+        """Sizes of a pool that can do the work of these routes, on the cores that the loops leave; one at least."""
+        away = [route for route in self._profile.routes if route.route in heavy]
+        least = max(1, math.ceil(_cpu_per_s(self._profile, away) / _BUSY - 1e-9))
+        most = min(self._room.cores - processes, least + _MORE)
+        return range(least, max(least, most) + 1)
 
     def _held(self, plain: SetUp, said: str, stay_ms: float) -> Iterator[Candidate]:
         """The same with a bulkhead for each upstream: out of the slots that there are, and with so many that the

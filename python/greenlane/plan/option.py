@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -94,16 +94,26 @@ class Predicted:
 
     @property
     def standing(self) -> Standing:
-        """The worst of the goals."""
+        """The worst of the goals; what never settles misses them."""
+        return self.goals_standing if self.settled else Standing.MISSED
+
+    @property
+    def goals_standing(self) -> Standing:
+        """The worst of the goals, whether or not the rest is served."""
         found = {each.standing for each in self.goals}
-        if not self.settled or Standing.MISSED in found:
+        if Standing.MISSED in found:
             return Standing.MISSED
         return Standing.CLOSE if Standing.CLOSE in found else Standing.MET
 
     @property
     def reached(self) -> bool:
-        """Each goal's share, as it was predicted, is at least what is wanted."""
-        return self.settled and all(each.within.at >= each.goal.share for each in self.goals)
+        """Each goal's share, as it was predicted, is at least what is wanted, and all that comes is served."""
+        return self.settled and self.goals_reached
+
+    @property
+    def goals_reached(self) -> bool:
+        """Each goal's share is at least what is wanted, whether or not the rest is served."""
+        return all(each.within.at >= each.goal.share for each in self.goals)
 
     @property
     def worst(self) -> Judged:
@@ -114,6 +124,10 @@ class Predicted:
     def tail(self) -> float:
         """The worst goal's latency, by its limit: below 1 it is met."""
         return _number(self.worst.latency_ms) / self.worst.goal.limit_ms
+
+    def only(self, routes: Collection[str]) -> Predicted:
+        """The same with the goals of these routes alone; there may be none."""
+        return replace(self, goals=tuple(each for each in self.goals if each.goal.route in routes))
 
 
 @dataclass(frozen=True, slots=True)

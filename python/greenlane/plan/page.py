@@ -21,6 +21,7 @@ from greenlane.plan.advice import Advice, Verdict
 from greenlane.plan.goal import Goal, level_said
 from greenlane.plan.measured import LEVELS, carried
 from greenlane.plan.option import Option, Predicted
+from greenlane.plan.sensitivity import Wrong
 from greenlane.plan.stock import Stock
 from greenlane.plan.verify.compared import COLUMNS, Compared, table_of
 from greenlane.plan.words import answers, breaks_said, per_cent, way_said
@@ -213,18 +214,17 @@ def _wrong(advice: Advice) -> Html:
     by_name = {option.candidate.name: option for option in advice.options}
     lines = []
     for wrong in advice.wrong:
-        runs = [wrong.options[name] for name in names]
-        cells = [_wrong_cell(run) for run in runs]
+        cells = [_wrong_cell(wrong, name) for name in names]
         lines.append(blocks.Row((f"if {wrong.said}", *cells)))
     heads = ("", *(_name(advice, by_name[name]) for name in names))
     return section("The price of being wrong", blocks.table(heads, lines, "what comes of it where the profile errs"))
 
 
-def _wrong_cell(run: Predicted) -> str:
-    if not run.settled:
+def _wrong_cell(wrong: Wrong, name: str) -> str:
+    if not wrong.settles(name):
         return "never settles"
-    worst = run.worst
-    met = "met" if run.reached else "missed"
+    worst = wrong.options[name].worst
+    met = "met" if wrong.reached(name) else "missed"
     return f"{met}: {worst.goal.route} {level_said(worst.goal.share)} {_ms(worst.latency_ms)}"
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Route",
     "Upstream",
     "profile_of",
+    "told_dispersion",
     "weighted",
 ]
 
@@ -137,7 +138,7 @@ class Profile:
         return replace(
             self,
             routes=tuple(simulated_route(route, held, self.overhead_ms, free) for route in self.routes),
-            arrivals=replace(self.arrivals, dispersion=_told(self.arrivals.dispersion, self.seconds)),
+            arrivals=replace(self.arrivals, dispersion=told_dispersion(self.arrivals.dispersion, self.seconds)),
         )
 
     @classmethod
@@ -185,7 +186,7 @@ class Profile:
         return json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
-def _told(dispersion: float | None, seconds: float) -> float | None:
+def told_dispersion(dispersion: float | None, seconds: float) -> float | None:
     """1, random arrivals, unless so many seconds tell another value from it: its error is sqrt(2 / (seconds - 1))."""
     if dispersion is None or seconds <= 1:
         return dispersion

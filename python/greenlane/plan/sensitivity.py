@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.plan.candidates import busiest, hang_ms, upstream_rates
-from greenlane.plan.option import Option, Predicted
+from greenlane.plan.option import Option, Predicted, Standing
 from greenlane.plan.profile import Profile, Route
 from greenlane.plan.runs import Runs
 from greenlane.plan.steps import Sequence as Sampled
 from greenlane.plan.steps import Step
 from greenlane.plan.what_if import applied, asked
 
-__all__ = ["Wrong", "wrongs"]
+__all__ = ["HANG", "Wrong", "hanging", "wrongs"]
 
+#: The name of the way in which an upstream hangs. Its own orders pile up whatever is done: the others' are judged.
+HANG: Final = "hang"
 _CPU: Final = 1.2
 _RATE: Final = 1.25
 _IO: Final = 1.5
@@ -29,24 +31,51 @@ class Wrong:
     """One way to be wrong, and what then comes of each option.
 
     Args:
-        name: cpu, rate, io or bursts.
+        name: cpu, rate, io, hang or bursts.
         said: "requests need 20 % more CPU".
-        options: what was predicted, by the option's name.
+        options: what was predicted, by the option's name; where an upstream hangs, with the others' goals alone.
     """
 
     name: str
     said: str
     options: dict[str, Predicted]
 
+    def settles(self, option: str) -> bool:
+        """Whether the option serves what comes, or at least those who are judged."""
+        return self.name == HANG or self.options[option].settled
+
+    def reached(self, option: str) -> bool:
+        """Whether what is judged is as it is wanted."""
+        return self.settles(option) and self.options[option].goals_reached
+
+    def standing(self, option: str) -> Standing:
+        """The same with how sure it is."""
+        return self.options[option].goals_standing if self.settles(option) else Standing.MISSED
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    name: str
+    said: str
+    changed: Callable[[Profile], Profile]
+    load: float = 1.0
+    #: Whose goals are judged; None = all.
+    routes: tuple[str, ...] | None = None
+
 
 def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
     """Each way, for each option."""
-    ways = _ways(runs.profile)
-    cells = [(option.set_up, changed(runs.profile), load) for _, _, load, changed in ways for option in options]
+    ways = _ways(runs.profile, {goal.route for goal in runs.goals})
+    cells = [(option.set_up, way.changed(runs.profile), way.load) for way in ways for option in options]
     found = iter(runs.cells(cells, "looking what being wrong costs"))
     return tuple(
-        Wrong(name, said, {option.candidate.name: next(found) for option in options}) for name, said, _, _ in ways
+        Wrong(way.name, way.said, {option.candidate.name: _judged(next(found), way) for option in options})
+        for way in ways
     )
+
+
+def _judged(run: Predicted, way: _Way) -> Predicted:
+    return run if way.routes is None else run.only(way.routes)
 
 
 def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
@@ -76,20 +105,22 @@ def _hung(route: Route, name: str, ms: float) -> tuple[Sampled, ...]:
     return tuple(replace(each, steps=tuple(map(longer, each.steps))) for each in route.sequences)
 
 
-def _ways(profile: Profile) -> list[tuple[str, str, float, Callable[[Profile], Profile]]]:
-    ways: list[tuple[str, str, float, Callable[[Profile], Profile]]] = [
-        ("cpu", f"requests need {_CPU - 1:.0%} more CPU than was seen", 1.0, _cpu),
-        ("rate", f"{_RATE - 1:.0%} more requests come", _RATE, _same),
+def _ways(profile: Profile, wanted: set[str]) -> list[_Way]:
+    ways = [
+        _Way("cpu", f"requests need {_CPU - 1:.0%} more CPU than was seen", _cpu),
+        _Way("rate", f"{_RATE - 1:.0%} more requests come", _same, load=_RATE),
     ]
     if any(route.demand.io_ms for route in profile.routes):
-        ways.append(("io", f"upstreams take {_IO - 1:.0%} longer", 1.0, _io))
+        ways.append(_Way("io", f"upstreams take {_IO - 1:.0%} longer", _io))
     hung = hanging(profile)
-    if hung is not None and profile.host == "celery":
+    if hung is not None and profile.host == "celery" and not wanted.isdisjoint(hung[1]):
+        stuck, spared = hung
         name = busiest(upstream_rates(profile))
-        stuck, said = hung[0], f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s"
-        ways.append(("hang", said, 1.0, lambda _: stuck))
+        said = f"{name} hangs, and its calls give up after {hang_ms(profile) / 1000:.0f} s"
+        ways.append(_Way(HANG, said, lambda _: stuck, routes=spared))
     if (profile.arrivals.dispersion or 1.0) < _BURSTS:
-        ways.append(("bursts", f"requests come in bursts ({_BURSTS:g} times a random stream's variance)", 1.0, _bursty))
+        said = f"requests come in bursts ({_BURSTS:g} times a random stream's variance)"
+        ways.append(_Way("bursts", said, _bursty))
     return ways
 
 

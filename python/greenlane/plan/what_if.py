@@ -24,7 +24,7 @@ from greenlane.errors import PlanError
 from greenlane.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount
 from greenlane.plan.answer import spelt
 from greenlane.plan.costs import ARENA
-from greenlane.plan.profile import Mean, Profile, Route, weighted
+from greenlane.plan.profile import Mean, Profile, Route, told_dispersion, weighted
 from greenlane.plan.steps import Kind, Step, joined
 from greenlane.plan.steps import Sequence as Steps
 from greenlane.setting import nearest
@@ -63,7 +63,15 @@ class Change:
         """Both changed."""
         changed = self.profile(profile)
         if changed is not profile:
-            changed = replace(changed, measured={}, seconds=0.0, notes=(*profile.notes, f"What if: {self.said}."))
+            # What its seconds could tell from chance still holds without them: the very same requests come.
+            told = told_dispersion(profile.arrivals.dispersion, profile.seconds)
+            changed = replace(
+                changed,
+                arrivals=replace(changed.arrivals, dispersion=told),
+                measured={},
+                seconds=0.0,
+                notes=(*profile.notes, f"What if: {self.said}."),
+            )
         return changed, self.set_up(set_up)
 
 

@@ -12,6 +12,7 @@ from greenlane.plan.goal import level_said
 from greenlane.plan.measured import LEVELS, carried
 from greenlane.plan.option import Judged, Option, Predicted, Standing
 from greenlane.plan.runs import full_load
+from greenlane.plan.sensitivity import HANG, Wrong
 from greenlane.plan.simulation import Estimate
 
 __all__ = ["COLUMNS", "answers", "breaks_said", "per_cent", "rows_of", "table_of", "way_said"]
@@ -78,8 +79,8 @@ def rows_of(advice: Advice) -> list[Row]:
     rows += [
         {
             "view": "wrong", "name": wrong.name, "said": wrong.said, "contender": name,
-            "standing": run.standing.value, "worst_ms": _finite(run.worst.latency_ms), "endpoint": run.worst.goal.route,
-            "within_frac": _finite(run.worst.within.at),
+            "standing": wrong.standing(name).value, "worst_ms": _finite(run.worst.latency_ms),
+            "endpoint": run.worst.goal.route, "within_frac": _finite(run.worst.within.at),
         }
         for wrong in advice.wrong
         for name, run in wrong.options.items()
@@ -260,13 +261,19 @@ def _wrong(advice: Advice) -> Iterator[str]:
     broken: list[str] = []
     holds: list[str] = []
     for wrong in advice.wrong:
-        run = wrong.options[name]
-        text = f"{wrong.said}: {_short(run.worst) if run.settled else 'never settles'}"
-        (holds if run.reached else broken).append(text)
+        text = f"{wrong.said}: {_came(wrong, name)}"
+        (holds if wrong.reached(name) else broken).append(text)
     if holds:
         yield f"It still holds if {'; if '.join(holds)}."
     if broken:
         yield f"It breaks if {'; if '.join(broken)}."
+
+
+def _came(wrong: Wrong, option: str) -> str:
+    run = wrong.options[option]
+    if wrong.name == HANG:
+        return f"the others' orders {'go on' if wrong.reached(option) else 'wait too'}, {_short(run.worst)}"
+    return _short(run.worst) if run.settled else "never settles"
 
 
 def _beside(advice: Advice) -> Iterator[str]:

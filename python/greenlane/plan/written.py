@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlanError, SettingsError
-from greenlane.plan.advice import Advice
+from greenlane.plan.advice import Advice, Verdict
 from greenlane.plan.option import Option
 from greenlane.plan.set_up import THREADS, SetUp
 from greenlane.settings import Settings, load
@@ -18,12 +19,19 @@ from greenlane.settings import Settings, load
 __all__ = ["checked", "command_of", "settings_of", "writable"]
 
 _WIDTH: Final = 118
+#: Deadlines that a comment names; the others are counted.
+_NAMED: Final = 3
 #: A parameter of a route as frameworks write it: <int:id>, {id}, :id.
 _PARAMETER: Final = re.compile(r"<[^<>/]*>|\{[^{}/]*\}|(?<=/):[^/]+")
 
 
 def writable(advice: Advice) -> Option | None:
-    """The option whose settings are Greenlane's: the recommended one; else the best of the others; None = none."""
+    """The option whose settings are Greenlane's: the recommended one; else the best of the others.
+
+    None = there is none, or nothing is to be changed.
+    """
+    if advice.verdict is Verdict.NOTHING:
+        return None
     for option in (advice.recommended, advice.runner_up):
         if option is not None and not option.candidate.stock:
             return option
@@ -60,7 +68,8 @@ def checked(text: str) -> Settings:
 def command_of(set_up: SetUp, application: str = "module:app") -> str:
     """How to start it with these settings."""
     if set_up.host == "celery":
-        return f"greenlane work {application}"
+        more = f"    # {set_up.processes} of these" if set_up.processes > 1 else ""
+        return f"greenlane work {application}{more}"
     if set_up.host == "asyncio":
         return (
             f"greenlane serve {application}"
@@ -78,11 +87,27 @@ def _above(advice: Advice, option: Option) -> Iterator[str]:
     goals = "; ".join(goal.said() for goal in advice.goals)
     yield from _comment(f"For {goals}. Written by `greenlane plan`; start it with:")
     yield f"#     {command_of(option.set_up)}"
+    chosen = advice.recommended
+    if chosen is not None and chosen.candidate.name != option.candidate.name:
+        best = "" if option is advice.present else ": the best with Greenlane"
+        yield from _comment(f"Not the recommendation, which is {chosen.candidate.said}{best}.")
     for judged in option.at.goals:
         yield from _comment(
             f"Predicted: {judged.goal.route} {judged.within.at:.3%} within {judged.goal.limit_ms:g} ms; the goal "
             f"breaks at {option.breaks or 0:.2f} times the load that was planned for."
         )
+    if option.set_up.shed:
+        yield from _comment(_deadlines(advice))
+
+
+def _deadlines(advice: Advice) -> str:
+    """Only what has a deadline is refused early, and those of a profile may have come with no request."""
+    due = [f"{route.route} {route.deadline_ms:g} ms" for route in advice.profile.routes if route.deadline_ms]
+    more = f" and {len(due) - _NAMED} more" if len(due) > _NAMED else ""
+    return (
+        f"Requests must bring their deadlines ({', '.join(due[:_NAMED])}{more}) as {Settings().deadline_headers[0]}; "
+        "else set deadline_ms in [lanes.NAME]."
+    )
 
 
 def _comment(text: str) -> Iterator[str]:
@@ -120,11 +145,14 @@ def _keys(set_up: SetUp) -> Iterator[str]:
 def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
     if set_up.limit and set_up.limit != usual.task_slots:
         yield f"task_slots = {set_up.limit}"
-    limits = set(set_up.upstream_limits.values())
-    if len(limits) == 1 and set_up.limit:
-        # Adaptive below it: a bulkhead is the largest share that one upstream may have.
-        share = min(1.0, limits.pop() / (set_up.limit * set_up.processes))
-        yield f"task_most_frac = {max(0.001, round(share, 3)):g}"
+    if set_up.upstream_limits:
+        yield from _comment(
+            "task_key is needed: without it there is no bulkhead, and task_limit holds for all orders together. It "
+            "says where an order names its upstream, such as"
+        )
+        yield '# task_key = "kwargs.merchant"'
+        # Simulated is one bulkhead over all processes; each process has its own.
+        yield f"task_limit = {max(1, math.ceil(max(set_up.upstream_limits.values()) / set_up.processes))}"
 
 
 def _lanes(set_up: SetUp) -> Iterator[str]:

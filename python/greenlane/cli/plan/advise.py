@@ -126,20 +126,21 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane.plan import goal, what_if
+    from greenlane.plan.advice import open_loop
     from greenlane.plan.keyed import keyed
     from greenlane.plan.set_up import SetUp, present
     from greenlane.plan.sources import opened
 
-    profile = keyed(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip))
+    profile, notes = open_loop(keyed(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)))
     base = present(profile)
     options = {name: getattr(arguments, name) for name in _WHAT_IFS}
     changes = what_if.asked(profile, **options, slots=arguments.slots)
-    notes = [f"What if: {change.said}." for change in changes]
+    notes += [f"What if: {change.said}." for change in changes]
     goals, said = goal.goals(arguments.goal, profile), ""
     if not goals:
         goals, said = goal.usual_goals(profile)
     if not changes:
-        return _Asked(profile, base, goals, tuple(filter(None, [said])), None)
+        return _Asked(profile, base, goals, tuple(filter(None, [*notes, said])), None)
     changed, table = what_if.applied(changes, profile, base.to_json())
     # Processes of its own stand beside those that there are.
     own = sum(lane["processes"] for lane in table["lanes"] if lane["kind"] == "hard")
@@ -223,15 +224,16 @@ def _write(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namesp
 
     option = written.writable(advice)
     settings = written.settings_of(advice, option) if option is not None else ""
+    # First what can always be written.
+    if arguments.page is not None:
+        text = page(advice, environment(), settings=settings, stock=stock.stock_of(advice), proof=proof)
+        _written(arguments.page, text, "--page", output)
     if arguments.write is not None:
         if not settings:
             rule = "a plan that recommends a set-up of Greenlane's"
             raise PlanError("write the settings", name="--write", value=str(arguments.write), rule=rule,
                             hint="leave it out: nothing is to be set")  # fmt: skip
         _written(arguments.write, settings, "--write", output)
-    if arguments.page is not None:
-        text = page(advice, environment(), settings=settings, stock=stock.stock_of(advice), proof=proof)
-        _written(arguments.page, text, "--page", output)
 
 
 def _written(path: Path, text: str, option: str, output: Output) -> None:

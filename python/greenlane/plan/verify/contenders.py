@@ -54,6 +54,8 @@ def _arguments(set_up: SetUp, processes: int) -> Sequence[str]:
     found = ["--worker-class", _WORKERS[set_up.host], "--workers", str(processes)]
     if set_up.host == "gevent":
         found += ["--worker-connections", str(set_up.limit or CONNECTIONS)]
+        # A connection that waits for its next request would hold a place: the simulation has none, the advice says so.
+        found += ["--keep-alive", "0"] if 0 < set_up.limit < CONNECTIONS else []
     else:
         found += ["--threads", str(set_up.limit or THREADS)]
     return [*found, "--reuse-port"] if set_up.queue == "reuse-port" else found
