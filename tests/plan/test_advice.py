@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from greenlane.plan.page import page
 from greenlane.plan.profile import Profile
 from greenlane.plan.runs import Runs
 from greenlane.plan.set_up import present
+from greenlane.settings import Settings
 from tests.page_tags import tags, what_it_fetches
 from tests.plan.models import ORDERS, model, pricing
 
@@ -241,7 +243,11 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert option is not None
     text = written.settings_of(orders, option)
     (limit,) = set(option.set_up.upstream_limits.values())
-    assert written.checked(text).task_limit == math.ceil(limit / option.set_up.processes) > 0
+    opened = re.sub("^# (task_[a-z]+ = )", r"\1", text, flags=re.MULTILINE)
+    assert written.checked(opened).task_limit == math.ceil(limit / option.set_up.processes) > 0
+    assert written.checked(opened).task_key
+    # As it is written all orders go on as without a bulkhead.
+    assert written.checked(text).task_limit == Settings().task_limit
     assert '# task_key = "kwargs.merchant"' in text.splitlines()
 
 

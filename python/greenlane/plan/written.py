@@ -147,12 +147,12 @@ def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
         yield f"task_slots = {set_up.limit}"
     if set_up.upstream_limits:
         yield from _comment(
-            "task_key is needed: without it there is no bulkhead, and task_limit holds for all orders together. It "
-            "says where an order names its upstream, such as"
+            "The bulkhead: task_key says where an order names its upstream. Take out both # then, not one: without a key "
+            "task_limit holds for all orders together."
         )
         yield '# task_key = "kwargs.merchant"'
         # Simulated is one bulkhead over all processes; each process has its own.
-        yield f"task_limit = {max(1, math.ceil(max(set_up.upstream_limits.values()) / set_up.processes))}"
+        yield f"# task_limit = {max(1, math.ceil(max(set_up.upstream_limits.values()) / set_up.processes))}"
 
 
 def _lanes(set_up: SetUp) -> Iterator[str]:
