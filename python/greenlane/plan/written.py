@@ -147,8 +147,8 @@ def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
         yield f"task_slots = {set_up.limit}"
     if set_up.upstream_limits:
         yield from _comment(
-            "The bulkhead: task_key says where an order names its upstream. Take out both # then, not one: without a key "
-            "task_limit holds for all orders together."
+            "The bulkhead: task_key says where an order names its upstream. Take out both # then, not one: without a "
+            "key task_limit holds for all orders together."
         )
         yield '# task_key = "kwargs.merchant"'
         # Simulated is one bulkhead over all processes; each process has its own.
