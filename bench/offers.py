@@ -81,7 +81,7 @@ def _is_apart(name: str) -> bool:
 
 
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
-    """Runs everything; gives verdicts as they can be stored. Raw results are kept in bench/results/raw/offers/."""
+    """Runs everything; gives verdicts as they can be stored. Raw results stay in bench/results/raw/offers, by length."""
     run = _ready()
     from offers.demo import added
     from offers.demo.options import bad
@@ -90,9 +90,9 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     from offers.table import read
     from offers.twin import measured as twin
 
-    raw = blocks.raw(quick) / "offers"
-    # Of an earlier proof.
-    shutil.rmtree(raw, ignore_errors=True)
+    raw = blocks.raw(quick) / "offers" / _length()
+    if raw.exists():  # of an earlier proof
+        shutil.rmtree(raw)
     options, beside = _options(quick, raw / "demo"), _beside_the_twin(quick, raw / "added")
     for one in (options, beside):
         one.out.mkdir(parents=True)

@@ -46,3 +46,24 @@ def test_a_signal_within_logging_waits_until_its_locks_are_given_back() -> None:
         time.sleep(5)
     assert handler.ended
     checkpoint()
+
+
+def test_what_was_put_off_and_raised_by_a_checkpoint_comes_no_second_time() -> None:
+    talker = logging.Logger("talker")
+    talker.addHandler(_Brief())
+    tidied = False
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        talker.warning("so it is")
+        try:
+            checkpoint()
+        finally:
+            time.sleep(0.1)
+            tidied = True
+    assert tidied
+
+
+class _Brief(logging.Handler):
+    """Gets a signal, and is done before its wish can come again."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        os.kill(os.getpid(), signal.SIGINT)

@@ -30,14 +30,16 @@ class Bar:
         self._terminal = output.err.isatty()
         # Of the whole, and of the stage.
         self._began = self._stage_began = self._drawn = clock_s()
+        self._part = 0.0
         self._quarter = 0
         self._shown = False
 
     def __call__(self, part: float, what: str = "") -> None:
-        """Draw, if it is time to. A `what` that differs from the one before begins a stage."""
+        """Draw, if it is time to. A stage begins with a `what` that differs from the one before, or a lesser part."""
         now = self._clock_s()
-        if what and what != self._what:
-            self._what, self._stage_began, self._quarter = what, now, 0
+        if (what and what != self._what) or part < self._part:
+            self._what, self._stage_began, self._quarter = what or self._what, now, 0
+        self._part = part
         # A line stays where it was written: a short stage gets none.
         if now - (self._began if self._terminal else self._stage_began) < _AFTER_S:
             return

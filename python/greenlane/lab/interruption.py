@@ -30,6 +30,8 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S: Final = 0.02
 # Signals that came and have not ended the run yet.
 _asked: Final[list[int]] = []
+# Of them those that came within `logging` and were raised nowhere yet.
+_put_off: Final[list[int]] = []
 
 
 @contextmanager
@@ -52,6 +54,7 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         sys.unraisablehook = told
         _asked.clear()
+        _put_off.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -59,21 +62,24 @@ def ended_by_signals() -> Iterator[None]:
 def checkpoint() -> None:
     """Raises KeyboardInterrupt when one was raised before and got lost. Called several times a second."""
     if _asked:
+        _put_off.clear()
         raise KeyboardInterrupt
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _asked.append(number)
     if _is_in(logging.__name__, frame):
+        _put_off.append(number)
         # Not by threading.Thread, which takes locks too.
         _thread.start_new_thread(_ask_again, ())
         return
+    _put_off.clear()
     raise KeyboardInterrupt
 
 
 def _ask_again() -> None:
     time.sleep(_AGAIN_S)
-    if _asked and (main := threading.main_thread().ident) is not None:
+    if _put_off and (main := threading.main_thread().ident) is not None:
         signal.pthread_kill(main, signal.SIGINT)
 
 

@@ -204,8 +204,8 @@ class _Choice:
         return [close[0], *(option for option in holds if option is not close[0])], stays
 
     def _confirmed(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option, Mapping[str, Option]]:
-        """The choice that its run at length bears out, and all that were run at length for it, by name: what meets the
-        goals, or misses them, only in a short run is judged again."""
+        """The choice that its run at length bears out, and all that were run at length for it, by name: what was chosen
+        for a short run alone is judged again."""
         long: dict[str, Option] = {}
         while True:
             verdict, chosen = self._chosen([long.get(each.candidate.name, each) for each in close], stays=stays)

@@ -91,11 +91,12 @@ def _above(advice: Advice, option: Option) -> Iterator[str]:
     if chosen is not None and chosen.candidate.name != option.candidate.name:
         best = "" if option is advice.present else ": the best with Greenlane"
         yield from _comment(f"Not the recommendation, which is {chosen.candidate.said}{best}.")
+    far = ""
+    if option.breaks and math.isfinite(option.breaks):
+        far = f"; the goal breaks at {option.breaks:.2f} times the load that was planned for"
     for judged in option.at.goals:
-        yield from _comment(
-            f"Predicted: {judged.goal.route} {judged.within.at:.3%} within {judged.goal.limit_ms:g} ms; the goal "
-            f"breaks at {option.breaks or 0:.2f} times the load that was planned for."
-        )
+        goal = judged.goal
+        yield from _comment(f"Predicted: {goal.route} {judged.within.at:.3%} within {goal.limit_ms:g} ms{far}.")
     if option.set_up.shed:
         yield from _comment(_deadlines(advice))
 

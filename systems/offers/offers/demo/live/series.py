@@ -75,8 +75,10 @@ class Series:
             counts: cumulative.
             cpu_frac: of one core, since the last look.
         """
-        if self._from is None or (self._anew_s is not None and at_s >= self._anew_s):
+        if self._anew_s is not None and at_s >= self._anew_s:
             self._from, self._anew_s = counts, None
+        elif self._from is None:
+            self._from = counts
         before_s, before = self._looks[-1] if self._looks else (at_s, counts)
         self._looks.append((at_s, counts))
         recent, whole, last = counts.since(self._looks[0][1]), counts.since(self._from), counts.since(before)
