@@ -81,7 +81,7 @@ def _is_apart(name: str) -> bool:
 
 
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
-    """Runs everything; gives verdicts as they can be stored. Raw results stay in bench/results/raw/offers, by length."""
+    """Runs everything; gives verdicts as they can be stored. Raw results in bench/results/raw/offers, by length."""
     run = _ready()
     from offers.demo import added
     from offers.demo.options import bad
