@@ -1,7 +1,11 @@
-"""The pricing service: its stock gevent worker is recorded once, at one load; the lab's scenario measures everybody."""
+"""The pricing service: its stock gevent worker is recorded once, at one load; the lab's scenario measures everybody.
+
+Predictions are for the speed that each request's core had (speed.py); beside them stands what the recording alone says.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -10,6 +14,7 @@ from typing import Final
 
 from bench import blocks
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
+from bench.predicted.speed import AtOneSpeed, Speed, metered
 from bench.recorded_contenders import RECORD, watched
 from greenlane.lab.pricing.mixes import pricing
 from greenlane.lab.run import work_unit
@@ -20,8 +25,8 @@ from greenlane.lab.scenario.adapted import adapted
 from greenlane.lab.scenario.scenario import Scenario
 from greenlane.plan.costs_here import costs_of
 from greenlane.plan.profile import Profile
+from greenlane.plan.recorded import profile_of_recording
 from greenlane.plan.set_up import CONNECTIONS, PERMITS_SWITCH_MS, SWITCH_MS, SetUp
-from greenlane.plan.sources import opened
 from greenlane.plan.verify.named import matched
 from greenlane.plan.verify.reasons import around
 from greenlane.plan.verify.replay import Replay, by_work, came_of, replayed
@@ -36,6 +41,7 @@ _HOSTS: Final = {
     "gthread-64-0.5ms": ("threads", 64, 0.5),
     "greenlane": ("permits", 64, PERMITS_SWITCH_MS),
 }
+_PROGRAM: Final = Path(__file__).with_name("metered_pricing.py")
 _CALIBRATED_S: Final = 1.5
 #: Start, calibration, warm-up, drain; of each run the generator's start and the drain.
 _AROUND_S, _AROUND_RUN_S = 35.0, 1.5
@@ -58,6 +64,8 @@ def measured(asked: Asked) -> list[Row]:
         replace(pricing(), bounds=(), expectations=()), seconds=asked.seconds, repetitions=asked.repetitions,
         utilisations_frac=asked.loads,
     )  # fmt: skip
+    notes = asked.folder / "speed"
+    scenario = _metered(scenario, notes)
     asked.talk.say("pricing: measuring")
     result = run_scenario(scenario, asked.contenders, _kept(scenario, asked.folder / "pricing", costs), asked.talk)
     rows: list[Row] = []
@@ -66,7 +74,7 @@ def measured(asked: Asked) -> list[Row]:
             runs = [run for run in result.runs if (run.turn.contender, run.turn.level) == (name, level)]
             if runs:
                 asked.talk.progress(f"predicting {name} at {level.label}")
-                rows += _rows(scenario, profile, name, runs)
+                rows += _rows(scenario, profile, name, runs, metered(notes / name, costs[1]))
     asked.talk.progress("")
     return rows
 
@@ -81,8 +89,12 @@ def recorded(asked: Asked, costs: Costs) -> Profile:
         repetitions=1, utilisations_frac=(asked.record_at,),
     )  # fmt: skip
     asked.talk.say(f"pricing: recording gevent at {asked.record_at:g} for {asked.record_s:g} s")
+    notes = asked.folder / "speed-recorded"
+    scenario = _metered(scenario, notes)
     run_scenario(scenario, [RECORD], _kept(scenario, asked.folder / "recorded", costs), asked.talk)
-    profile = opened(str(file), skip_s=scenario.warm_s)
+    speed = metered(notes / RECORD, costs[1])
+    asked.talk.say(f"pricing: work took {speed.mean:.2f} times what it took when it was calibrated; taken off")
+    profile = profile_of_recording(AtOneSpeed(file, speed), "pricing", skip_s=scenario.warm_s)
     (asked.folder / "pricing.profile.json").write_bytes(profile.to_json())
     return profile
 
@@ -92,6 +104,31 @@ def set_up_of(profile: Profile, contender: str) -> SetUp:
     host, limit, interval_ms = _HOSTS[contender]
     costs = costs_of(profile, host, front=False)
     return SetUp(host, 1, max(1, profile.cores), limit=limit, switch_interval_ms=interval_ms, costs=costs)
+
+
+def _metered(scenario: Scenario, folder: Path) -> Scenario:
+    """The same, where the service notes its core's speed in files of the folder that are named like the contenders."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    service = scenario.target()
+    metered_service = replace(
+        service, files=(*service.files, str(_PROGRAM)), command=tuple(map(_app, service.command))
+    )  # fmt: skip
+    return replace(
+        scenario,
+        services=tuple(metered_service if one is service else one for one in scenario.services),
+        contenders=tuple(
+            replace(
+                one, env={**one.env, "METERED_FILE": str((folder / one.name).resolve())},
+                command=tuple(map(_app, one.command)),
+            )
+            for one in scenario.contenders
+        ),
+    )  # fmt: skip
+
+
+def _app(part: str) -> str:
+    return f"{_PROGRAM.stem}:app" if part == "pricing:app" else part
 
 
 def _into(part: str, file: Path) -> str:
@@ -113,10 +150,11 @@ def _kept(scenario: Scenario, folder: Path, costs: Costs) -> Store:
     return kept
 
 
-def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run]) -> list[Row]:
+def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run], speed: Speed) -> list[Row]:
     routes = matched(scenario, profile)
     asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})
-    came = came_of([run.samples for run in runs], {name: route for route, name in routes.items()}, asked)
+    classes = {name: route for route, name in routes.items()}
+    came = came_of([run.samples for run in runs], classes, asked, [_times(run, speed) for run in runs])
     if not came:
         return []
     set_up, found = set_up_of(profile, contender), around(runs)
@@ -143,6 +181,15 @@ def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[R
             row["predicted_within_deadline_frac"] = at.within(route, limit_ms).at
         rows.append(row)
     return rows
+
+
+def _times(run: Run, speed: Speed) -> list[float]:
+    """Of each request, from when it was due to its answer."""
+    samples = run.samples
+    return [
+        speed.times(run.began_ns + int(due_ns), run.began_ns + int(done_ns))
+        for due_ns, done_ns in zip(samples.scheduled_ns, samples.done_ns, strict=True)
+    ]
 
 
 def _again_ms(replay: Callable[[float], Replay], route: str, share: float, cpu: float) -> float:

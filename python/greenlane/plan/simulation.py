@@ -2,8 +2,9 @@
 
 The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
 `["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). Its arrivals
-may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known], …]}`, again
-from the first until there are enough; with `"once": true` no more than these, and all count, whatever `jobs` says.
+may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known (or null), how
+many times the sequence's CPU it took if that is known], …]}`, again from the first until there are enough; with
+`"once": true` no more than these, and all count, whatever `jobs` says.
 The set-up is a mapping with these keys; only `host` must be there:
 
     host                    gevent, threads, permits, asyncio, celery; or an ideal CPU with `slice_ms` (0 = a burst runs

@@ -227,7 +227,7 @@ impl World<'_> {
         job.fresh = false;
         job.began_ns = self.now_ns;
         job.wants_ns = self.now_ns;
-        job.left_ns = dispatch_ns;
+        job.left_ns = job.cpu_ns(dispatch_ns);
         let waited_ns = self.now_ns - job.arrival_ns;
         self.tally
             .waited(job.index, job.route, Cause::Queue, waited_ns);

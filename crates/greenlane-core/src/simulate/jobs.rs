@@ -1,5 +1,6 @@
 //! Requests in progress, in places that are used again.
 
+use super::model::Came;
 use super::random::Stream;
 use std::ops::{Index, IndexMut};
 
@@ -43,6 +44,8 @@ pub struct Job {
     pub expected_ns: u64,
     pub stream: Stream,
     pub route: u32,
+    /// So many thousandths of the model's CPU.
+    pub cpu_permille: u32,
     pub step: u32,
     pub end: u32,
     pub process: u32,
@@ -63,6 +66,17 @@ pub struct Job {
     pub failed: bool,
     /// It is parked, or in progress, at the bulkheads.
     pub ordered: bool,
+}
+
+impl Job {
+    /// What so much of the model's CPU takes of it.
+    pub fn cpu_ns(&self, modelled_ns: u64) -> u64 {
+        if self.cpu_permille == Came::AS_MODELLED {
+            modelled_ns
+        } else {
+            modelled_ns * u64::from(self.cpu_permille) / u64::from(Came::AS_MODELLED)
+        }
+    }
 }
 
 /// See the module.

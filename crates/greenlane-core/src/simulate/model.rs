@@ -123,6 +123,13 @@ pub struct Came {
     pub route: u32,
     /// Which of the route's sequences it was; None = one is drawn.
     pub sequence: Option<u32>,
+    /// So many thousandths of the model's CPU: how slow its core was then.
+    pub cpu_permille: u32,
+}
+
+impl Came {
+    /// Thousandths of a request that computes for as long as the model says.
+    pub const AS_MODELLED: u32 = 1_000;
 }
 
 /// When requests come.

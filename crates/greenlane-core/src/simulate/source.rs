@@ -183,6 +183,7 @@ mod tests {
             at_ns,
             route,
             sequence: None,
+            cpu_permille: Came::AS_MODELLED,
         }
     }
     const CAME: [Came; 2] = [came(0, 0), came(1_000, 1)];

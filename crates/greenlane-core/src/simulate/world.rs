@@ -215,13 +215,13 @@ impl<'a> World<'a> {
         match event {
             Event::Arrival(route) => {
                 self.schedule(route as usize);
-                self.arrive(route as usize, None);
+                self.arrive(route as usize, None, Came::AS_MODELLED);
             }
             Event::Recorded(number) => {
                 if let Arrivals::Recorded { came, once } = &self.model.arrivals {
                     self.replay(came, *once);
                     let one = came[number as usize];
-                    self.arrive(one.route as usize, one.sequence);
+                    self.arrive(one.route as usize, one.sequence, one.cpu_permille);
                 }
             }
             Event::Place(place) => self.follow(place),
@@ -250,12 +250,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn arrive(&mut self, route: usize, sequence: Option<u32>) {
+    fn arrive(&mut self, route: usize, sequence: Option<u32>, cpu_permille: u32) {
         let origin = match self.connections.len() {
             0 => Origin::Open,
             count => Origin::Connection(self.front.choose(count) as u32),
         };
         let id = self.create(route, self.now_ns, origin, sequence);
+        self.jobs[id].cpu_permille = cpu_permille;
         self.enter(id);
     }
 
@@ -305,6 +306,7 @@ impl<'a> World<'a> {
             expected_ns: 0,
             stream,
             route: route as u32,
+            cpu_permille: Came::AS_MODELLED,
             step: sequence.first,
             end: sequence.end,
             process: 0,
@@ -346,7 +348,8 @@ impl<'a> World<'a> {
             }
             Work::Free | Work::Thread | Work::Process => {
                 job.step += 1;
-                let cpu_ns = step.draw(&mut job.stream);
+                let drawn_ns = step.draw(&mut job.stream);
+                let cpu_ns = job.cpu_ns(drawn_ns);
                 if step.work == Work::Thread {
                     return self.on_thread(id, cpu_ns);
                 }
@@ -368,7 +371,8 @@ impl<'a> World<'a> {
             if step.work != Work::Cpu {
                 break;
             }
-            cpu_ns += step.draw(&mut job.stream);
+            let drawn_ns = step.draw(&mut job.stream);
+            cpu_ns += job.cpu_ns(drawn_ns);
             job.step += 1;
         }
         (job.burst_ns, job.left_ns) = (cpu_ns, cpu_ns);

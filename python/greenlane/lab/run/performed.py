@@ -44,6 +44,8 @@ class Run:
     lag_p99_ms: float = 0.0
     # What the generator says of a schedule that it did not keep; "" = it kept it.
     late: str = ""
+    # When its load began, by the monotonic clock; 0 = not known.
+    began_ns: int = 0
     # By how much the wall clock was set meanwhile.
     clock_step_ms: float = 0.0
     faults: tuple[Done, ...] = ()

@@ -32,7 +32,8 @@ _STATE: Final = "run.json"
 _SAMPLES: Final = "samples"
 # Fields of a `Run` besides its requests that are numbers and words.
 _PLAIN: Final = (
-    *("seconds", "cpu_ms", "wall_s", "pss_mb", "others_cores", "lag_p99_ms", "late", "clock_step_ms", "dead", "said"),
+    *("seconds", "cpu_ms", "wall_s", "pss_mb", "others_cores", "lag_p99_ms", "late", "began_ns", "clock_step_ms"),
+    *("dead", "said"),
 )
 
 
@@ -89,7 +90,7 @@ class Store:
             return None
         return Run(turn=turn, samples=found, faults=tuple(Done(**one) for one in facts["faults"]),
                    contrast=tuple(Closed(**one) for one in facts["contrast"]), dead=tuple(facts["dead"]),
-                   **{name: facts[name] for name in _PLAIN if name != "dead"})  # fmt: skip
+                   **{name: facts[name] for name in _PLAIN if name != "dead" and name in facts})  # fmt: skip
 
     def save(self, run: Run) -> None:
         """Keeps a run."""

@@ -57,7 +57,7 @@ def take(
     run = Run(
         turn=turn, seconds=plan.seconds, samples=found.samples, cpu_ms=cpu_ms,
         wall_s=max(plan.seconds, last_s), pss_mb=processes.pss_mb(pids), others_cores=others_ns / elapsed_ns,
-        lag_p99_ms=found.lag_p99_ms, late=found.warning(),
+        lag_p99_ms=found.lag_p99_ms, late=found.warning(), began_ns=found.began_ns,
         clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=faults.done(found.began_ns), dead=dead,
         said=server.said() if dead else "", contrast=contrast,
     )  # fmt: skip

@@ -16,7 +16,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
 from greenlane.lab.samples import Samples
@@ -39,11 +39,12 @@ Asked = Callable[[str, float], int | None]
 
 
 class Came(NamedTuple):
-    """A request. `sequence`: None = nobody knows."""
+    """A request. `sequence`: None = nobody knows. `cpu`: so many times what the profile says."""
 
     at_ms: float
     route: str
     sequence: int | None
+    cpu: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,23 @@ class Replay:
         return statistics.fmean(map(_cpu_ms, self.runs))
 
 
-def came_of(runs: Sequence[Samples], routes: Mapping[str, str], asked: Asked) -> list[Came]:
+def came_of(
+    runs: Sequence[Samples], routes: Mapping[str, str], asked: Asked, cpu: Sequence[Sequence[float]] = ()
+) -> list[Came]:
     """The requests of one contender's runs, one run after the other.
 
     Args:
         routes: route by the load's class; what has none is left out.
+        cpu: by run and request, so many times what the profile says; () = as it says.
     """
     found, begins_ms = [], 0.0
-    for samples in runs:
-        for number, at_ns, work in zip(samples.stream, samples.scheduled_ns, samples.work_ms, strict=True):
+    for index, samples in enumerate(runs):
+        times = cpu[index] if cpu else repeat(1.0, len(samples))
+        columns = (samples.stream, samples.scheduled_ns, samples.work_ms, times)
+        for number, at_ns, work, each in zip(*columns, strict=True):
             route = routes.get(samples.streams[number])
             if route is not None:
-                found.append(Came(begins_ms + int(at_ns) / 1e6, route, asked(route, float(work))))
+                found.append(Came(begins_ms + int(at_ns) / 1e6, route, asked(route, float(work)), float(each)))
         ends_ns = int(samples.done_ns.max()) if len(samples) else 0
         begins_ms += ends_ns / 1e6 + _PAUSE_MS
     return found
@@ -114,26 +120,13 @@ def replayed(
     """
     cell = cell_of(profile, set_up, (), jobs=len(came), seed=seed)
     assert isinstance(cell.profile, bytes), "cell_of gives JSON"
-    table = _times(json.loads(cell.profile), cpu)
+    table = json.loads(cell.profile)
     number = {route["route"]: index for index, route in enumerate(table["routes"])}
-    recorded = [
-        [one.at_ms, number[one.route], *(() if one.sequence is None else (one.sequence,))] for one in came
-    ]  # fmt: skip
+    recorded = [[one.at_ms, number[one.route], one.sequence, one.cpu * cpu] for one in came]
     table["arrivals"] = {"recorded": recorded, "once": True}
     text = json.dumps(table).encode()
     served = {**cell.set_up, **({"rules": rules} if rules else {})}
     return Replay(tuple(simulate(text, served, jobs=len(came), seed=seed + run) for run in range(_RUNS)))
-
-
-def _times(table: dict[str, Any], cpu: float) -> dict[str, Any]:
-    if cpu != 1.0:
-        for route in table["routes"]:
-            for sequence in route["sequences"]:
-                sequence["steps"] = [
-                    [kind, ms * cpu, *rest] if kind in _CPU else [kind, ms, *rest]
-                    for kind, ms, *rest in sequence["steps"]
-                ]
-    return table
 
 
 def _ranked(sequences: Sequence[Any]) -> Callable[[float], int]:

@@ -9,6 +9,8 @@ pub const MOST: f64 = 1e9;
 /// Processes, and places of a closed loop.
 pub const MOST_PROCESSES: f64 = 4096.0;
 pub const MOST_PLACES: f64 = 1e7;
+/// By how much one recorded request may compute longer than its sequence.
+pub const MOST_TIMES: f64 = 1e6;
 
 /// A value and where it stands. None = nothing stands there, or null.
 pub struct At<'v> {

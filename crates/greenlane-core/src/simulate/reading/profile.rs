@@ -1,6 +1,6 @@
 //! What is simulated: a profile's routes, steps, upstreams and arrivals.
 
-use super::at::{At, MOST, MOST_MS, MOST_PLACES};
+use super::at::{At, MOST, MOST_MS, MOST_PLACES, MOST_TIMES};
 use super::Read;
 use crate::simulate::law::Law;
 use crate::simulate::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
@@ -186,7 +186,8 @@ fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
     Ok(Arrivals::Recorded { came, once })
 }
 
-/// `[ms, number of its route]`, and behind it, if it is known, that of the route's sequence.
+/// `[ms, number of its route]`; behind it, if they are known, the number of the route's sequence, or null, and how many
+/// times the sequence's CPU it took.
 fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
     let route = at.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
     let number = at.at(2);
@@ -197,7 +198,9 @@ fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
             Some(number.count(0.0, known - 1.0, 0)?)
         }
     };
+    let cpu = at.at(3).number_or(0.001, MOST_TIMES, 1.0)?;
     Ok(Came {
+        cpu_permille: (cpu * f64::from(Came::AS_MODELLED)).round() as u32,
         at_ns: (at.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64,
         route,
         sequence,
