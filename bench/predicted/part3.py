@@ -28,7 +28,7 @@ from greenlane.lab.part3.run import Run, run
 from greenlane.lab.part3.run import expected_s as run_expected_s
 from greenlane.lab.part3.runtimes import RUNTIMES, Runtime
 from greenlane.lab.part3.shape import Shape
-from greenlane.plan.costs_here import costs_of
+from greenlane.plan.costs_here import costs_of, unserved
 from greenlane.plan.profile import Profile
 from greenlane.plan.set_up import PERMITS_SWITCH_MS, SWITCH_MS, SetUp
 from greenlane.plan.simulation import Simulated, rules, simulate
@@ -150,8 +150,6 @@ def _simulated(profile: Profile, contender: str, places: int, cpu: float) -> Sim
             ]
     interval_ms = PERMITS_SWITCH_MS if host == "permits" else SWITCH_MS
     # Its threads sleep: nothing is sent, and the GIL is given away once. There is no server to hand anything over.
-    costs = replace(
-        costs_of(profile, host, front=False), dispatch_us=0.0, turns_per_request=0, releases_per_call=0
-    )  # fmt: skip
+    costs = unserved(costs_of(profile, host, front=False))
     served = SetUp(host, 1, 1, limit=0, switch_interval_ms=interval_ms, costs=costs).to_json()
     return simulate(json.dumps(table).encode(), {"rules": _PINNED, **served}, jobs=_JOBS)

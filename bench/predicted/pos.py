@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
-from greenlane.plan.costs_here import costs_of
+from greenlane.plan.costs_here import costs_of, unserved
 from greenlane.plan.profile import Profile
 from greenlane.plan.set_up import PERMITS_SWITCH_MS, SWITCH_MS, SetUp
 from greenlane.plan.sources import opened
@@ -122,9 +122,7 @@ def _row(profile: Profile, name: str, load: float, runs: Sequence[_Run]) -> Row:
     host, limit, interval_ms = _HOSTS[name]
     # What gunicorn's threads cost says nothing of Celery's. Its clients keep their connections: they send and receive.
     releases = _RELEASES if host != "gevent" else 0
-    costs = replace(
-        costs_of(profile, host, front=False), dispatch_us=0.0, turns_per_request=0, releases_per_call=releases
-    )  # fmt: skip
+    costs = replace(unserved(costs_of(profile, host, front=False)), releases_per_call=releases)
     set_up = SetUp(host, 1, max(1, profile.cores), limit=limit, switch_interval_ms=interval_ms, costs=costs)
     came, begins_ms = [], 0.0
     for one in runs:

@@ -7,12 +7,12 @@ difference. Nothing is taken off: a host that is cheaper than the present one is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from greenlane.plan.profile import Profile
+from greenlane.plan.profile import LOOPS, Profile
 
-__all__ = ["FRONT_MS_OF_CPU", "SOURCES", "Costs", "costs_of"]
+__all__ = ["FRONT_MS_OF_CPU", "SOURCES", "Costs", "costs_of", "unserved"]
 
 #: CPU of a request that does nothing, us: gunicorn's gevent worker 4,479 a second, its threads 2,847 (a hand-over from
 #: the poller to a pool, and back).
@@ -22,24 +22,39 @@ FRONT_US: Final = 150.0
 FRONT_MS_OF_CPU: Final = 0.033
 #: From one thread to the next: a futex, a wake-up, a cold cache.
 SWITCH_US: Final = 5.0
-#: The one thread that accepts, in gunicorn's thread worker: it tells the arbiter that it lives, polls, accepts; when a
-#: request is over it polls, reads its own pipe, closes. Each is a call, after which it needs the GIL again.
-TURNS_PER_REQUEST: Final = 6
-#: A call of an upstream by http.client beside its wait: look up, connect, twice send, receive, close.
-RELEASES_PER_CALL: Final = 7
-#: After a call of 7 to 25 us beside three threads that compute, on two cores: mean of four kinds. After 100 us: never.
-KEPT_FRAC: Final = 0.85
+#: The one thread that accepts, in gunicorn's thread worker: it tells the arbiter that it lives, polls, accepts, sets the
+#: socket's mode twice. Each is a call, after which it needs the GIL again.
+TURNS_PER_REQUEST: Final = 5
+#: When a request is over: it polls, reads its own pipe, sets the mode, shuts down, polls and reads what is left, closes.
+TURNS_PER_ANSWER: Final = 7
+#: The request's thread: makes a poll, adds the socket, polls, closes it, sets the mode twice, reads.
+RELEASES_PER_REQUEST: Final = 7
+#: It sends the answer's head, then its body; with the latter the client has all.
+RELEASES_PER_ANSWER: Final = 1
+#: A call of an upstream by http.client beside its wait: look up, make a socket, set its mode, connect, poll, poll, send;
+#: then receive, close.
+RELEASES_PER_CALL: Final = 9
+#: Where another core is idle whoever was woken is there within such a call: kept in 0.55 to 0.75 of the calls of a
+#: series, 0.8 of single ones. Where the other cores are busy: 0.93 to 0.99.
+KEPT_FRAC: Final = 0.7
+#: An upstream on the same machine computes meanwhile. With one elsewhere: 0.45.
+KEPT_IN_CALL_FRAC: Final = 0.95
 RACE_US: Final = 50.0
-#: Beside two threads that compute a third one waits for 2.8 switches between them.
-ASKER_FRAC: Final = 0.7
+#: Beside two threads that compute a third one waits for 3.5 switches between them.
+ASKER_FRAC: Final = 0.8
 #: Timers of threads have a slack of 50 us, and somebody has to wake up.
 TIMER_US: Final = 100.0
 SOURCES: Final[Mapping[str, str]] = {
     "dispatch_us": "an empty answer by gunicorn 27 on one core: gevent 4,479 a second, 64 threads 2,847; uvicorn",
     "front_us": "HAProxy 2.6 on loopback, docs/design/0017-serve.md: 33 us of its CPU; the rest estimated",
     "switch_us": "two threads that hand the GIL to each other; estimated",
-    "turns_per_request": "system calls of the thread that accepts, gunicorn 27's gthread, by its source",
-    "kept_frac": "python -m bench.gil, two busy cores: utime 0.93, send 0.80, poll and receive 0.73, connect 0.93",
+    "turns_per_request": "strace of gunicorn 27's gthread under the pricing scenario: calls of the thread that accepts",
+    "turns_per_answer": "the same, after a request",
+    "releases_per_request": "the same, of a request's thread before the application is called",
+    "releases_per_answer": "the same, behind it",
+    "releases_per_call": "the same, of http.client",
+    "kept_frac": "python -m bench.gil, one core idle: a request's begin 0.67 a call, an accept 0.7",
+    "kept_in_call_frac": "python -m bench.gil, no core idle",
     "race_us": "python -m bench.gil: a call of 25 us keeps the GIL, one of 100 us does not",
     "asker_frac": "python -m bench.gil: switches between two threads while a third one waits",
     "timer_us": "python -m bench.gil: turns of 5.15 ms at an interval of 5",
@@ -58,8 +73,12 @@ class Costs:
     front_us: float = 0.0
     #: Of a GIL: see `greenlane.plan.simulation`.
     turns_per_request: int = 0
+    turns_per_answer: int = 0
+    releases_per_request: int = 0
+    releases_per_answer: int = 0
     releases_per_call: int = 0
     kept_frac: float = 0.0
+    kept_in_call_frac: float = 0.0
     race_us: float = 0.0
     asker_frac: float = 0.0
     timer_us: float = 0.0
@@ -70,16 +89,29 @@ def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
     dispatch_us = (
         max(0.0, DISPATCH_US.get(host, 0.0) - DISPATCH_US.get(profile.host, 0.0)) if host != profile.host else 0.0
     )
-    loops = host in ("gevent", "asyncio")
+    loops = host in LOOPS
+    served = host in ("threads", "permits")
     return Costs(
         switch_us=0.0 if loops else SWITCH_US,
         dispatch_us=dispatch_us,
         front_us=FRONT_US if front else 0.0,
-        turns_per_request=TURNS_PER_REQUEST if host in ("threads", "permits") else 0,
+        turns_per_request=TURNS_PER_REQUEST if served else 0,
+        turns_per_answer=TURNS_PER_ANSWER if served else 0,
+        releases_per_request=RELEASES_PER_REQUEST if served else 0,
+        releases_per_answer=RELEASES_PER_ANSWER if served and profile.host in LOOPS else 0,
         # A loop's recording does not show that a thread gives the GIL away to send and to wait.
-        releases_per_call=RELEASES_PER_CALL if not loops and profile.host in ("gevent", "asyncio") else 0,
+        releases_per_call=RELEASES_PER_CALL if not loops and profile.host in LOOPS else 0,
         kept_frac=KEPT_FRAC,
+        kept_in_call_frac=KEPT_IN_CALL_FRAC,
         race_us=RACE_US,
         asker_frac=ASKER_FRAC,
         timer_us=TIMER_US,
     )
+
+
+def unserved(costs: Costs) -> Costs:
+    """The same without a server that hands requests to threads, and without calls: what runs has its own loop."""
+    return replace(
+        costs, dispatch_us=0.0, turns_per_request=0, turns_per_answer=0, releases_per_request=0, releases_per_answer=0,
+        releases_per_call=0,
+    )  # fmt: skip

@@ -8,14 +8,17 @@ use super::tally::Cause;
 use super::world::{Event, World};
 
 impl World<'_> {
-    /// A thread has had the GIL for a moment, and needs it as often as it must: then its request begins, or waits for its
-    /// upstream.
+    /// A thread has had the GIL for a moment, and needs it as often as it must: then its request goes on with what is
+    /// between.
     pub(super) fn release(&mut self, id: u32) {
         if !self.has_passed(id) {
             return;
         }
         match self.jobs[id].between.take() {
             Some(Between::Calling) => self.call(id),
+            Some(Between::Reading) => self.goes_on(id),
+            Some(Between::Answering) => self.ends(id),
+            Some(Between::Closing) => self.closed(id),
             _ => {
                 let process = self.jobs[id].process as usize;
                 self.let_in(id);
@@ -41,8 +44,18 @@ impl World<'_> {
     /// Whether a thread that gives the GIL away for a moment loses it to one that waits.
     fn gives_away(&mut self, process: usize, id: u32) -> bool {
         let one = &self.processes[process];
-        let has_it = one.last == Some(id) || self.jobs[id].between == Some(Between::Starting);
-        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process)
+        let accepts = matches!(
+            self.jobs[id].between,
+            Some(Between::Starting | Between::Closing)
+        );
+        let costs = &self.set_up.costs;
+        let kept_frac = if self.jobs[id].between == Some(Between::Calling) {
+            costs.kept_in_call_frac
+        } else {
+            costs.kept_frac
+        };
+        let has_it = accepts || one.last == Some(id);
+        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process, kept_frac)
     }
 
     /// A request begins to wait for its upstream.
@@ -96,7 +109,7 @@ impl World<'_> {
             && one.turning
             && one.last == Some(id)
             && !one.line.is_empty();
-        if !races || !self.keeps_gil(process) {
+        if !races || !self.keeps_gil(process, self.set_up.costs.kept_in_call_frac) {
             return false;
         }
         let job = &mut self.jobs[id];

@@ -197,26 +197,64 @@ impl World<'_> {
                 return;
             };
             let job = &mut self.jobs[id];
-            job.between = Some(Between::Starting);
-            job.releases = self.set_up.costs.turns_per_request;
+            let closes = job.between == Some(Between::Closing);
+            job.releases = if closes {
+                self.set_up.costs.turns_per_answer
+            } else {
+                job.between = Some(Between::Starting);
+                self.set_up.costs.turns_per_request
+            };
             if !has_gil && !idles {
                 job.releases -= 1;
+                job.wants_ns = self.now_ns;
                 return self.want_cpu(process, id);
             }
             if !self.has_passed(id) {
                 return;
             }
             self.jobs[id].between = None;
-            self.let_in(id);
+            if closes {
+                self.jobs.remove(id);
+            } else {
+                self.let_in(id);
+            }
             has_gil = self.processes[process].turning;
         }
     }
 
+    /// The thread that accepts is told to close what an answered request has opened.
+    pub(super) fn close(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        job.between = Some(Between::Closing);
+        (job.burst_ns, job.left_ns, job.wait) = (0, 0, 0);
+        let process = job.process as usize;
+        self.processes[process].door.push_back(id);
+        if !self.processes[process].door_busy {
+            self.take_in(process, false);
+        }
+    }
+
+    /// The thread that accepts has closed what an answered request had opened.
+    pub(super) fn closed(&mut self, id: u32) {
+        let process = self.jobs[id].process as usize;
+        self.jobs.remove(id);
+        self.take_in(process, true);
+    }
+
     /// A thread begins a request, unless it refuses it.
     pub(super) fn let_in(&mut self, id: u32) {
-        if self.pick_up(id) {
-            self.advance(id);
+        if !self.pick_up(id) {
+            return;
         }
+        let releases = self.set_up.costs.releases_per_request;
+        if releases == 0 {
+            return self.advance(id);
+        }
+        let job = &mut self.jobs[id];
+        (job.between, job.releases) = (Some(Between::Reading), releases);
+        job.burst_ns = job.left_ns;
+        let process = job.process as usize;
+        self.want_cpu(process, id);
     }
 
     /// A process begins a request. False: it has refused it.

@@ -19,10 +19,16 @@ pub enum Origin {
 pub enum Between {
     /// The thread that accepts hands it to the one that runs it.
     Starting,
+    /// Its thread has it, and reads it.
+    Reading,
     /// It gives the GIL away for a moment before it waits for an upstream.
     Calling,
     /// It is in a call that is over before somebody else has the GIL.
     Kept,
+    /// Its answer is sent.
+    Answering,
+    /// It is over; the thread that accepts closes what it has opened.
+    Closing,
 }
 
 /// One request.

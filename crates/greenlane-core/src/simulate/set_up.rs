@@ -128,9 +128,17 @@ pub struct Costs {
     pub releases_per_call: u32,
     /// How often the one thread that accepts needs the GIL for a request, before a thread begins it.
     pub turns_per_request: u32,
+    /// The same after its answer, to close what it has opened.
+    pub turns_per_answer: u32,
+    /// How often a thread gives the GIL away for a moment before its request computes: it waits for its bytes, reads them.
+    pub releases_per_request: u32,
+    /// The same before the last byte of the answer has left.
+    pub releases_per_answer: u32,
     /// Share of these moments, and of calls up to `race_ns`, after which a thread has the GIL again before the one that
     /// it has woken, 0 to 1.
     pub kept_frac: f64,
+    /// The same of the moments of a call to an upstream.
+    pub kept_in_call_frac: f64,
     /// Calls up to this long are over before somebody else has woken up, in the share above, ns.
     pub race_ns: u64,
     /// Share of the switches that somebody asked for in which he gets the GIL before the one that was woken, 0 to 1.

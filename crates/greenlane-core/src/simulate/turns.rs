@@ -65,8 +65,8 @@ impl World<'_> {
     }
 
     /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
-    pub(super) fn keeps_gil(&mut self, process: usize) -> bool {
-        let keeps = self.wins(self.set_up.costs.kept_frac);
+    pub(super) fn keeps_gil(&mut self, process: usize, frac: f64) -> bool {
+        let keeps = self.wins(frac);
         if keeps {
             let slice_ns = self.slice_ns(process);
             let line = &mut self.processes[process].line;
@@ -103,7 +103,7 @@ impl World<'_> {
         let burst_ns = std::mem::take(&mut job.burst_ns);
         match job.between {
             // Its wait is told with that for its process.
-            Some(Between::Starting) => return self.release(id),
+            Some(Between::Starting | Between::Closing) => return self.release(id),
             Some(Between::Kept) => {
                 job.between = None;
                 return self.goes_on(id);
@@ -127,7 +127,7 @@ impl World<'_> {
     }
 
     /// A call is over for which its thread has kept the GIL: it has it still if it computes now.
-    fn goes_on(&mut self, id: u32) {
+    pub(super) fn goes_on(&mut self, id: u32) {
         let job = &self.jobs[id];
         let process = job.process as usize;
         let computes = job.step != job.end && self.model.steps[job.step as usize].work == Work::Cpu;

@@ -327,12 +327,12 @@ impl<'a> World<'a> {
     pub(super) fn advance(&mut self, id: u32) {
         let job = &mut self.jobs[id];
         if job.step == job.end {
-            let outcome = if job.failed {
-                Outcome::Failed
-            } else {
-                Outcome::Done
-            };
-            return self.finish(id, outcome);
+            let releases = self.set_up.costs.releases_per_answer;
+            if releases > 0 && !self.set_up.host.loops() {
+                (job.between, job.releases) = (Some(Between::Answering), releases);
+                return self.release(id);
+            }
+            return self.ends(id);
         }
         let step = &self.model.steps[job.step as usize];
         match step.work {
@@ -360,6 +360,16 @@ impl<'a> World<'a> {
                 }
             }
         }
+    }
+
+    /// The last byte of a request's answer has left.
+    pub(super) fn ends(&mut self, id: u32) {
+        let outcome = if self.jobs[id].failed {
+            Outcome::Failed
+        } else {
+            Outcome::Done
+        };
+        self.finish(id, outcome);
     }
 
     /// A burst of CPU begins: all steps of CPU up to the next of another kind.
@@ -395,7 +405,10 @@ impl<'a> World<'a> {
         if job.ordered {
             self.order_over(id, outcome);
         }
-        self.jobs.remove(id);
+        let closes = self.set_up.costs.turns_per_answer > 0 && !self.set_up.host.loops();
+        if !closes {
+            self.jobs.remove(id);
+        }
         let took_ns = self.now_ns - job.arrival_ns + self.set_up.costs.front_ns;
         let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
         let late = job.due_ns != 0 && took_ns > span_ns;
@@ -419,6 +432,9 @@ impl<'a> World<'a> {
         }
         if job.ordered {
             self.begin_orders();
+        }
+        if closes {
+            self.close(id);
         }
     }
 

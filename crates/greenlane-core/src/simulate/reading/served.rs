@@ -175,13 +175,18 @@ fn keep_alive(at: &At<'_>) -> Read<Option<KeepAlive>> {
 
 fn costs(at: &At<'_>) -> Read<Costs> {
     let us = |name: &str| -> Read<u64> { Ok((at.of(name).number_or(0.0, 1e9, 0.0)? * 1e3) as u64) };
+    let kept_frac = at.of("kept_frac").number_or(0.0, 1.0, 0.0)?;
     Ok(Costs {
         switch_ns: us("switch_us")?,
         dispatch_ns: us("dispatch_us")?,
         front_ns: us("front_us")?,
         releases_per_call: at.of("releases_per_call").count(0.0, 100.0, 0)?,
         turns_per_request: at.of("turns_per_request").count(0.0, 100.0, 0)?,
-        kept_frac: at.of("kept_frac").number_or(0.0, 1.0, 0.0)?,
+        turns_per_answer: at.of("turns_per_answer").count(0.0, 100.0, 0)?,
+        releases_per_request: at.of("releases_per_request").count(0.0, 100.0, 0)?,
+        releases_per_answer: at.of("releases_per_answer").count(0.0, 100.0, 0)?,
+        kept_in_call_frac: at.of("kept_in_call_frac").number_or(0.0, 1.0, kept_frac)?,
+        kept_frac,
         race_ns: us("race_us")?,
         asker_frac: at.of("asker_frac").number_or(0.0, 1.0, 0.0)?,
         timer_ns: us("timer_us")?,
