@@ -32,17 +32,14 @@ struct Waiter {
 impl Waiter {
     /// Waits that have run out by then, from this one on.
     fn over(&self, at_ns: u64, interval_ns: u64) -> u64 {
-        match at_ns.checked_sub(self.until_ns) {
-            None => 0,
-            Some(past_ns) => past_ns / interval_ns + 1,
-        }
+        (at_ns + interval_ns).saturating_sub(self.until_ns) / interval_ns
     }
 
     /// When its present wait began.
     fn present_ns(&self, now_ns: u64, interval_ns: u64) -> u64 {
-        match now_ns.checked_sub(self.until_ns) {
-            None => self.since_ns,
-            Some(past_ns) => now_ns - past_ns % interval_ns,
+        match self.over(now_ns, interval_ns) {
+            0 => self.since_ns,
+            over => self.until_ns + (over - 1) * interval_ns,
         }
     }
 }
@@ -54,6 +51,8 @@ pub struct Waiters {
     waiting: VecDeque<Waiter>,
     switched_ns: u64,
     interval_ns: u64,
+    /// Until then some may be in a wait that began with another interval.
+    uneven_until_ns: u64,
     /// Waits that have run out, and threads that were woken for nothing, by then; None = not counted.
     wakes: Option<u64>,
     counted_ns: u64,
@@ -66,6 +65,7 @@ impl Waiters {
             waiting: VecDeque::new(),
             switched_ns: 0,
             interval_ns,
+            uneven_until_ns: 0,
             wakes: counts.then_some(0),
             counted_ns: 0,
         }
@@ -90,6 +90,7 @@ impl Waiters {
                 one.since_ns = since_ns - 1;
             }
         }
+        self.uneven_until_ns = now_ns + self.interval_ns;
         self.interval_ns = interval_ns;
     }
 
@@ -167,7 +168,12 @@ impl Waiters {
 
     /// Of those alike, who came first: in truth it runs out first, by what a turn is longer than an interval.
     fn first(&self, now_ns: u64) -> Option<usize> {
-        self.least(|one| one.present_ns(now_ns, self.interval_ns))
+        let interval_ns = self.interval_ns;
+        if now_ns < self.uneven_until_ns {
+            return self.least(|one| one.present_ns(now_ns, interval_ns));
+        }
+        // The same where all waits are alike, without a branch for each.
+        self.least(|one| interval_ns - (now_ns + interval_ns - one.until_ns) % interval_ns)
     }
 
     fn asker(&self) -> Option<usize> {

@@ -1,8 +1,11 @@
 //! The switch interval of a process with permits: short while one is held, longer where many want the GIL.
 //!
 //! How long it is, and when that is looked at, is production's rule ([`crate::stretch`]). Production derives how many wait
-//! from the voluntary switches of all threads; here the waits that have run out are counted, which is what it looks for
-//! in them. What it takes off for the phases that ended and for other threads' switches is right on average, and 0 here.
+//! from the voluntary switches of all threads, less a few for each phase that ended; here the waits that have run out are
+//! counted, which is what is looked for in them, and phases bring none. As there, the interval changes only when somebody
+//! gets a permit, when a phase ends and when nobody has a permit any more, and waits that have begun keep theirs.
+//!
+//! Left out: the CPU that wakes take, for which production lengthens the interval in the first place.
 
 use super::line::Line;
 use super::world::World;
