@@ -20,7 +20,7 @@ from greenlane.lab.scenario.adapted import adapted
 from greenlane.lab.scenario.scenario import Scenario
 from greenlane.plan.costs_here import costs_of
 from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import CONNECTIONS, PERMITS_SWITCH_MS, SWITCH_MS, SetUp
+from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
 from greenlane.plan.sources import opened
 from greenlane.plan.verify.named import matched
 from greenlane.plan.verify.reasons import around
@@ -34,7 +34,7 @@ _HOSTS: Final = {
     "gevent": ("gevent", CONNECTIONS, SWITCH_MS),
     "gthread-64": ("threads", 64, SWITCH_MS),
     "gthread-64-0.5ms": ("threads", 64, 0.5),
-    "greenlane": ("permits", 64, PERMITS_SWITCH_MS),
+    "greenlane": ("permits", 64, SWITCH_MS),
 }
 _CALIBRATED_S: Final = 1.5
 #: Start, calibration, warm-up, drain; of each run the generator's start and the drain.

@@ -27,6 +27,10 @@ SWITCH_US: Final = 5.0
 TURNS_PER_REQUEST: Final = 6
 #: A call of an upstream by http.client beside its wait: look up, connect, twice send, receive, close.
 RELEASES_PER_CALL: Final = 7
+#: Of these, not with permits. A GET is one `sendall`, for which a socket with a timeout is asked for room, then sends:
+#: both let go of the GIL. What a job sends under permits (up to 16 kB) is tried first with the GIL kept, which does
+#: neither. Left out: a body (one more `sendall`), a socket without a timeout (not asked for room).
+KEPT_PER_CALL: Final = 2
 #: After a call of 7 to 25 us beside three threads that compute, on two cores: mean of four kinds. After 100 us: never.
 KEPT_FRAC: Final = 0.85
 RACE_US: Final = 50.0
@@ -76,10 +80,16 @@ def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
         dispatch_us=dispatch_us,
         front_us=FRONT_US if front else 0.0,
         turns_per_request=TURNS_PER_REQUEST if host in ("threads", "permits") else 0,
-        # A loop's recording does not show that a thread gives the GIL away to send and to wait.
-        releases_per_call=RELEASES_PER_CALL if not loops and profile.host in ("gevent", "asyncio") else 0,
+        releases_per_call=_releases(profile, host),
         kept_frac=KEPT_FRAC,
         race_us=RACE_US,
         asker_frac=ASKER_FRAC,
         timer_us=TIMER_US,
     )
+
+
+def _releases(profile: Profile, host: str) -> int:
+    """A loop's recording does not show that a thread gives the GIL away to send and to wait; one of threads does."""
+    if host in ("gevent", "asyncio") or profile.host not in ("gevent", "asyncio"):
+        return 0
+    return RELEASES_PER_CALL - (KEPT_PER_CALL if host == "permits" else 0)
