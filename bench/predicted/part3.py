@@ -30,7 +30,7 @@ from greenlane.lab.part3.runtimes import RUNTIMES, Runtime
 from greenlane.lab.part3.shape import Shape
 from greenlane.plan.costs_here import costs_of, unserved
 from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import PERMITS_SWITCH_MS, SWITCH_MS, SetUp
+from greenlane.plan.set_up import SetUp
 from greenlane.plan.simulation import Simulated, rules, simulate
 from greenlane.plan.sources import opened
 from greenlane.plan.verify.reasons import Around
@@ -148,8 +148,7 @@ def _simulated(profile: Profile, contender: str, places: int, cpu: float) -> Sim
             sequence["steps"] = [
                 [kind, ms * cpu, *rest] if kind == "cpu" else [kind, ms, *rest] for kind, ms, *rest in sequence["steps"]
             ]
-    interval_ms = PERMITS_SWITCH_MS if host == "permits" else SWITCH_MS
     # Its threads sleep: nothing is sent, and the GIL is given away once. There is no server to hand anything over.
     costs = unserved(costs_of(profile, host, front=False))
-    served = SetUp(host, 1, 1, limit=0, switch_interval_ms=interval_ms, costs=costs).to_json()
+    served = SetUp(host, 1, 1, limit=0, costs=costs).to_json()
     return simulate(json.dumps(table).encode(), {"rules": _PINNED, **served}, jobs=_JOBS)

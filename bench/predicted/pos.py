@@ -19,7 +19,7 @@ import numpy as np
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
 from greenlane.plan.costs_here import costs_of, unserved
 from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import PERMITS_SWITCH_MS, SWITCH_MS, SetUp
+from greenlane.plan.set_up import SetUp
 from greenlane.plan.sources import opened
 from greenlane.plan.verify.reasons import Around
 from greenlane.plan.verify.replay import Came, Replay, replayed
@@ -32,13 +32,11 @@ RECORDING: Final = "pos.glr"
 FULL_PER_S: Final = 180.0
 #: The name of the gevent pool under the recorder.
 RECORDED: Final = "recorded"
-_HOSTS: Final = {
-    "gevent-200": ("gevent", 200, SWITCH_MS),
-    "threads-100": ("threads", 100, SWITCH_MS),
-    "greenlane": ("permits", 200, PERMITS_SWITCH_MS),
-}
+_HOSTS: Final = {"gevent-200": ("gevent", 200), "threads-100": ("threads", 100), "greenlane": ("permits", 200)}
 _CALL_MS, _WORK_MS = 300.0, 3.0
-_RELEASES: Final = 2
+#: What gunicorn's threads cost says nothing of Celery's. Its clients keep their connections: they send and receive;
+#: with permits they send with the GIL kept.
+_RELEASES: Final = {"gevent": 0, "threads": 2, "permits": 1}
 _SETTLE_S: Final = 2.0
 #: The first orders of a run meet a worker that has just started.
 _SKIP_S: Final = 2.0
@@ -119,11 +117,9 @@ def _one(site: Any, name: str, load: float, seconds: float, prefix: str, asked: 
 
 def _row(profile: Profile, name: str, load: float, runs: Sequence[_Run]) -> Row:
     route = profile.routes[0].route
-    host, limit, interval_ms = _HOSTS[name]
-    # What gunicorn's threads cost says nothing of Celery's. Its clients keep their connections: they send and receive.
-    releases = _RELEASES if host != "gevent" else 0
-    costs = replace(unserved(costs_of(profile, host, front=False)), releases_per_call=releases)
-    set_up = SetUp(host, 1, max(1, profile.cores), limit=limit, switch_interval_ms=interval_ms, costs=costs)
+    host, limit = _HOSTS[name]
+    costs = replace(unserved(costs_of(profile, host, front=False)), releases_per_call=_RELEASES[host])
+    set_up = SetUp(host, 1, max(1, profile.cores), limit=limit, costs=costs)
     came, begins_ms = [], 0.0
     for one in runs:
         came += [Came(begins_ms + due_ms, route, None) for due_ms in one.due_ms]

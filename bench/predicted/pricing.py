@@ -26,7 +26,7 @@ from greenlane.lab.scenario.scenario import Scenario
 from greenlane.plan.costs_here import costs_of
 from greenlane.plan.profile import Profile
 from greenlane.plan.recorded import profile_of_recording
-from greenlane.plan.set_up import CONNECTIONS, PERMITS_SWITCH_MS, SWITCH_MS, SetUp
+from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
 from greenlane.plan.verify.named import matched
 from greenlane.plan.verify.reasons import around
 from greenlane.plan.verify.replay import Replay, by_work, came_of, replayed
@@ -39,7 +39,7 @@ _HOSTS: Final = {
     "gevent": ("gevent", CONNECTIONS, SWITCH_MS),
     "gthread-64": ("threads", 64, SWITCH_MS),
     "gthread-64-0.5ms": ("threads", 64, 0.5),
-    "greenlane": ("permits", 64, PERMITS_SWITCH_MS),
+    "greenlane": ("permits", 64, SWITCH_MS),
 }
 _PROGRAM: Final = Path(__file__).with_name("metered_pricing.py")
 _CALIBRATED_S: Final = 1.5

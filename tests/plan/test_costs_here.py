@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenlane.plan.costs_here import KEPT_FRAC, RELEASES_PER_CALL, TURNS_PER_REQUEST, costs_of
+from greenlane.plan.costs_here import KEPT_FRAC, KEPT_PER_CALL, RELEASES_PER_CALL, TURNS_PER_REQUEST, costs_of
 from greenlane.plan.model_file import profile_of_model
 
 _MODEL = """
@@ -34,6 +34,13 @@ def test_only_a_loops_profile_lacks_the_short_calls_of_threads(recorded):
     assert costs_of(_profile(recorded), "threads", front=False).releases_per_call == RELEASES_PER_CALL
     assert costs_of(_profile("threads"), "threads", front=False).releases_per_call == 0
     assert costs_of(_profile(recorded), recorded, front=False).releases_per_call == 0
+
+
+@pytest.mark.parametrize("recorded", ["gevent", "asyncio"])
+def test_what_permits_send_with_the_gil_kept_is_no_race(recorded):
+    costs = costs_of(_profile(recorded), "permits", front=False)
+    assert costs.releases_per_call == RELEASES_PER_CALL - KEPT_PER_CALL == 5
+    assert costs_of(_profile("threads"), "permits", front=False).releases_per_call == 0
 
 
 def test_a_loop_takes_its_requests_in_itself():

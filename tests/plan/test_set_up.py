@@ -28,6 +28,16 @@ def test_the_present_one_is_the_profiles() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "recorded_ms", "found_ms"),
+    [("permits", None, 5), ("permits", 0.5, 5), ("permits", 8, 8), ("threads", 0.5, 0.5), ("threads", None, 5)],
+)
+def test_the_present_interval_is_the_process_own_and_not_that_of_a_permit(
+    host: str, recorded_ms: float | None, found_ms: float
+) -> None:
+    assert present(replace(pricing(), host=host, switch_interval_ms=recorded_ms)).switch_interval_ms == found_ms
+
+
+@pytest.mark.parametrize(
     ("field", "value", "said"),
     [
         ("host", "twisted", "host='twisted', expected one of gevent, threads, permits, asyncio, celery"),

@@ -65,6 +65,24 @@ def test_shares_and_percentiles_are_read_off_the_same_histogram():
     assert run.percentile_ms(0.5) == pytest.approx(100 * math.log(2), rel=0.03)
 
 
+def test_many_who_want_the_gil_lengthen_the_turns_of_who_holds_a_permit():
+    # 250 times a second three calls around four short bursts; 60 ms of CPU five times a second.
+    light = [["cpu", 0.4], *[["io", 20], ["cpu", 0.4]] * 3]
+    profile = _profile(*light, per_s=250.0)
+    profile["routes"].append({"route": "b", "rate_per_s": 5, "sequences": [{"steps": [["cpu", 60]]}]})
+    costs = {"turns_per_request": 6, "releases_per_call": 5, "switch_us": 5}
+
+    def ran(own_ms):
+        run = simulate(profile, {"host": "permits", "costs": costs, "switch_interval_ms": own_ms}, jobs=40_000)
+        return run.route("a"), run.route("b")
+
+    # At the permit's own it cannot grow.
+    (light_before, heavy_before), (light_grown, heavy_grown) = ran(0.5), ran(5)
+    assert heavy_grown.mean_ms < 0.95 * heavy_before.mean_ms
+    assert light_before.percentile_ms(0.99) < light_grown.percentile_ms(0.99)
+    assert light_grown.percentile_ms(0.5) < 1.3 * light_before.percentile_ms(0.5)
+
+
 @pytest.mark.parametrize(
     ("profile", "set_up", "name"),
     [

@@ -17,6 +17,11 @@ const BORNE_PER_S: f64 = 4_000.0;
 const NEWEST: f64 = 0.2;
 /// What is shorter says nothing: one switch would be thousands a second.
 const ENOUGH_S: f64 = 0.004;
+/// A change by less than this part is not worth making.
+const NEAR: f64 = 0.2;
+
+/// Between two looks at the process while a permit is held; one is taken when a phase ends.
+pub const LOOK_NS: u64 = 5_000_000;
 
 /// What is known of the process at one instant.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,29 @@ pub struct Look {
     pub switches: u64,
     /// Phases ended so far.
     pub phases: u64,
+}
+
+/// An interval in force for a permit; times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forced {
+    /// The process' own, to go back to.
+    pub own_s: f64,
+    pub ours_s: f64,
+}
+
+impl Forced {
+    /// What to put in force when somebody gets a permit.
+    pub fn first(stretch: &Stretch, own_s: f64) -> Self {
+        let ours_s = stretch.interval_s().min(own_s);
+        Self { own_s, ours_s }
+    }
+
+    /// What to put in its place after a look. None: not worth a change.
+    pub fn next(self, stretch: &Stretch) -> Option<Self> {
+        let wanted = Self::first(stretch, self.own_s);
+        let near = (wanted.ours_s - self.ours_s).abs() <= NEAR * self.ours_s;
+        (!near).then_some(wanted)
+    }
 }
 
 /// The interval as it should be; times in seconds.
@@ -195,6 +223,30 @@ mod tests {
             process.lives_for(0.001, 0.0, 0.0, 0, None);
         }
         assert_eq!(process.stretch.interval_s(), 0.0005);
+    }
+
+    #[test]
+    fn what_is_in_force_is_never_longer_than_the_process_own() {
+        let mut process = Process::new();
+        let own_s = 0.002;
+        let first = Forced::first(&process.stretch, own_s);
+        assert_eq!(first.ours_s, 0.0005);
+        assert_eq!(first.next(&process.stretch), None);
+        process.lives(12.0, 0.0, 5, true);
+        let ours_s = own_s;
+        assert_eq!(first.next(&process.stretch), Some(Forced { own_s, ours_s }));
+    }
+
+    #[test]
+    fn a_change_by_a_fifth_is_not_worth_it() {
+        let mut process = Process::new();
+        let forced = |ours_s| Forced {
+            own_s: 0.005,
+            ours_s,
+        };
+        process.lives(12.0, 0.0, 5, true);
+        assert_eq!(forced(0.0026).next(&process.stretch), None);
+        assert!(forced(0.0024).next(&process.stretch).is_some());
     }
 
     #[test]

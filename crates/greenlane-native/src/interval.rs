@@ -6,18 +6,14 @@
 
 use crate::clock;
 use crate::counters::{add, Counters};
-use greenlane_core::stretch::{Look, Stretch};
+use greenlane_core::stretch::{Forced, Look, Stretch, LOOK_NS};
 use pyo3::prelude::*;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Between two looks at the process, which take some 2 us each.
-const LOOK_NS: u64 = 5_000_000;
 /// Two intervals are the same within this: the interpreter keeps whole microseconds.
 const SAME_S: f64 = 2e-6;
-/// Not worth a change.
-const NEAR: f64 = 0.2;
 /// The interval that permits of this process have put in force, us; 0 = none. Another [`Interval`] (a process may have
 /// two: the service's, and those that `greenlane.run` made before it) must not take it for the process' own.
 static OURS_US: AtomicU64 = AtomicU64::new(0);
@@ -34,14 +30,6 @@ pub struct Interval {
 struct State {
     stretch: Stretch,
     forced: Option<Forced>,
-}
-
-/// Ours is in force.
-#[derive(Clone, Copy)]
-struct Forced {
-    /// The value to go back to.
-    original_s: f64,
-    ours_s: f64,
 }
 
 impl Interval {
@@ -69,18 +57,18 @@ impl Interval {
         if state.forced.is_some() {
             return None;
         }
-        let original_s = self.present(py)?;
-        if original_s <= state.stretch.short_s() || is_some_ones(original_s) {
+        let own_s = self.present(py)?;
+        if own_s <= state.stretch.short_s() || is_some_ones(own_s) {
             return None;
         }
         self.look(&mut state, clock::monotonic_ns(), counters);
-        let ours_s = state.stretch.interval_s().min(original_s);
-        if !self.put(py, ours_s, counters) {
+        let forced = Forced::first(&state.stretch, own_s);
+        if !self.put(py, forced.ours_s, counters) {
             return None;
         }
-        OURS_US.store(micros(ours_s), Ordering::Relaxed);
-        state.forced = Some(Forced { original_s, ours_s });
-        Some(ours_s)
+        OURS_US.store(micros(forced.ours_s), Ordering::Relaxed);
+        state.forced = Some(forced);
+        Some(forced.ours_s)
     }
 
     /// Looks how many wait for the GIL, if that is due, and changes the interval that is in force accordingly; gives
@@ -92,17 +80,13 @@ impl Interval {
         let mut state = self.unless_busy()?;
         self.look(&mut state, now_ns, counters);
         let forced = state.forced?;
-        let wanted_s = state.stretch.interval_s().min(forced.original_s);
-        let near = (wanted_s - forced.ours_s).abs() <= NEAR * forced.ours_s;
-        if near || !self.is_present(py, forced.ours_s) || !self.put(py, wanted_s, counters) {
+        let wanted = forced.next(&state.stretch)?;
+        if !self.is_present(py, forced.ours_s) || !self.put(py, wanted.ours_s, counters) {
             return None;
         }
-        OURS_US.store(micros(wanted_s), Ordering::Relaxed);
-        state.forced = Some(Forced {
-            ours_s: wanted_s,
-            ..forced
-        });
-        Some(wanted_s)
+        OURS_US.store(micros(wanted.ours_s), Ordering::Relaxed);
+        state.forced = Some(wanted);
+        Some(wanted.ours_s)
     }
 
     /// Goes back to the interval found, unless somebody else has changed it meanwhile: then theirs stays.
@@ -117,11 +101,11 @@ impl Interval {
         state.forced = None;
         OURS_US.store(0, Ordering::Relaxed);
         if self.is_present(py, forced.ours_s) {
-            self.put(py, forced.original_s, counters);
+            self.put(py, forced.own_s, counters);
         }
     }
 
-    /// Before each change, so that one interval was in force between two looks.
+    /// Before each change, so that one interval was in force between two looks. Takes some 2 us.
     fn look(&self, state: &mut State, now_ns: u64, counters: &Counters) {
         self.due_ns.store(now_ns + LOOK_NS, Ordering::Relaxed);
         let look = Look {
@@ -130,7 +114,7 @@ impl Interval {
             phases: counters.phases.load(Ordering::Relaxed),
         };
         let (ran_s, long_s) = match state.forced {
-            Some(forced) => (Some(forced.ours_s), forced.original_s),
+            Some(forced) => (Some(forced.ours_s), forced.own_s),
             None => (None, f64::MAX),
         };
         state.stretch.look(look, ran_s, long_s);

@@ -20,7 +20,6 @@ from greenlane.plan.option import Candidate
 from greenlane.plan.profile import LOOPS, Profile, Route, weighted
 from greenlane.plan.set_up import (
     CONNECTIONS,
-    PERMITS_SWITCH_MS,
     SWITCH_MS,
     THREADS,
     Lane,
@@ -218,7 +217,7 @@ class _Search:
     def _permits(self, processes: int) -> Iterator[Candidate]:
         plain = self._served("permits", processes, THREADS)
         due = any(route.deadline_ms for route in self._profile.routes)
-        plain = replace(plain, switch_interval_ms=PERMITS_SWITCH_MS, shed=due)
+        plain = replace(plain, shed=due)
         said = f"{_processes(processes)} of Greenlane's worker: threads with CPU permits"
         yield self._made(f"permits x{processes}", plain, said, effort=2)
         if processes == 1:

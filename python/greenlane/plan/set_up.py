@@ -20,9 +20,8 @@ __all__ = ["KINDS", "PLACES", "QUEUES", "KeepAlive", "Lane", "SetUp", "present"]
 QUEUES: Final = ("accept", "reuse-port", "central")
 KINDS: Final = ("soft", "hard")
 PLACES: Final = ("inline", "thread", "process")
-#: The interpreter's own turn, and Greenlane's while a permit is held.
+#: The interpreter's own turn. Greenlane's while a permit is held is a rule of production: `greenlane.plan.simulation`.
 SWITCH_MS: Final = 5.0
-PERMITS_SWITCH_MS: Final = 0.5
 #: What servers have when nobody says a number: gunicorn's gevent worker, and its threads; Greenlane's worker.
 CONNECTIONS: Final = 1000
 THREADS: Final = 64
@@ -59,6 +58,7 @@ class SetUp:
     processes: int
     cores: int
     queue: str = "accept"
+    #: Of the interpreter; with permits, while none is held.
     switch_interval_ms: float = SWITCH_MS
     #: CPU permits of a process; host "permits" only; 0 = as production chooses (one under the GIL).
     permits: int = 0
@@ -122,17 +122,22 @@ class SetUp:
 def present(profile: Profile) -> SetUp:
     """How the profile's service is served now, as far as the profile knows."""
     limit = profile.slots or {"gevent": CONNECTIONS, "threads": _STOCK_THREADS, "permits": THREADS}.get(profile.host, 0)
-    usual = PERMITS_SWITCH_MS if profile.host == "permits" else SWITCH_MS
     return SetUp(
         host=profile.host,
         processes=profile.processes,
         cores=max(profile.cores, 1),
-        switch_interval_ms=profile.switch_interval_ms or usual,
+        switch_interval_ms=_own_switch_ms(profile),
         limit=limit,
         # Only what has a deadline is ever refused.
         shed=profile.host == "permits" and any(route.deadline_ms for route in profile.routes),
         costs=costs_of(profile, profile.host, front=False),
     )
+
+
+def _own_switch_ms(profile: Profile) -> float:
+    """The process' own. A permit may have been held when the recording looked: what is shorter may be that one's."""
+    recorded_ms = profile.switch_interval_ms or SWITCH_MS
+    return max(recorded_ms, SWITCH_MS) if profile.host == "permits" else recorded_ms
 
 
 def _lane(table: Mapping[str, Any]) -> Lane:

@@ -14,7 +14,8 @@ The set-up is a mapping with these keys; only `host` must be there:
     processes, cores        1; 0 = as many as wanted
     limit, max_accept       requests in progress in a process, 0 = any; connections that gevent takes at one wake-up
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
-    switch_interval_ms      5
+    switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
+                            `interval_ms` of the settings, longer where many want the GIL, and never beyond this
     permits                 0 = as many as the rule says
     keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
     shed, breakers          true = by the production's rules (`breakers`: host celery)

@@ -126,8 +126,6 @@ def _keys(set_up: SetUp) -> Iterator[str]:
     if set_up.host == "permits":
         if set_up.permits and set_up.permits != usual.permits:
             yield f"permits = {set_up.permits}"
-        if set_up.switch_interval_ms != usual.interval_ms:
-            yield f"interval_ms = {set_up.switch_interval_ms:g}"
         if set_up.limit and set_up.limit != usual.threads:
             yield f"threads = {set_up.limit}"
     if set_up.queue == "central":

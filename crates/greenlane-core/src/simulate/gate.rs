@@ -1,6 +1,7 @@
 //! CPU permits of one process: the production's rules (`weight`, `burst`, `queue`, `bounds`), and the waits around them.
 
 use super::heap::Class;
+use super::interval::Interval;
 use super::set_up::PermitRule;
 use super::tally::Cause;
 use super::world::{Event, World};
@@ -26,28 +27,20 @@ pub struct Gate {
     holders: Vec<Holder>,
     /// Somebody will look whether a hold lasts too long.
     watched: bool,
+    pub interval: Interval,
 }
 
 impl Gate {
-    /// Nothing is known of any phase.
-    pub fn new(rule: PermitRule, routes: usize) -> Self {
+    /// Nothing is known of any phase. `own_ns`: the process' switch interval.
+    pub fn new(rule: PermitRule, routes: usize, own_ns: u64) -> Self {
         Self {
             queue: PermitQueue::new(rule.permits, rule.discipline, rule.ageing_ns),
             profiles: vec![Vec::new(); routes],
             holders: Vec::new(),
             watched: false,
+            interval: Interval::new(own_ns, rule.interval_ns),
             rule,
         }
-    }
-
-    /// Whether anybody holds a permit.
-    pub fn held(&self) -> bool {
-        !self.holders.is_empty()
-    }
-
-    /// Switch interval while a permit is held, ns.
-    pub fn interval_ns(&self) -> u64 {
-        self.rule.interval_ns
     }
 
     fn profile(&mut self, route: u32, phase: u32) -> &mut PhaseProfile {
@@ -89,6 +82,7 @@ impl World<'_> {
         if gate.queue.request(self.now_ns, id.into(), claim) {
             job.holds = true;
             gate.hold(id, self.now_ns, claim.expected_ns);
+            self.shorten(process);
             return true;
         }
         self.waits = self.waits.wrapping_add(1).max(1);
@@ -117,8 +111,13 @@ impl World<'_> {
         if std::mem::take(&mut job.holds) {
             gate.holders.retain(|holder| holder.id != id);
             let granted = gate.queue.release(self.now_ns, id.into());
+            let nobody = gate.holders.is_empty() && granted.is_empty();
             self.granted(process, &granted);
+            if nobody {
+                self.restore(process);
+            }
         }
+        self.tend(process);
     }
 
     /// A wait for a permit has lasted for as long as it may: the phase runs without.
@@ -167,6 +166,7 @@ impl World<'_> {
             if let Some(gate) = &mut self.processes[process].gate {
                 gate.hold(id, self.now_ns, expected_ns);
             }
+            self.shorten(process);
             self.want_cpu(process, id);
         }
     }

@@ -24,22 +24,96 @@ const TOLD_APART: usize = 64;
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     who: u32,
+    /// A wait of its: when it began, and when it runs out. From then on it waits for one interval at a time.
     since_ns: u64,
+    until_ns: u64,
 }
 
-/// See the module. An interval is more than 0 and the same for all.
-#[derive(Clone, Debug, Default)]
+impl Waiter {
+    /// Waits that have run out by then, from this one on.
+    fn over(&self, at_ns: u64, interval_ns: u64) -> u64 {
+        (at_ns + interval_ns).saturating_sub(self.until_ns) / interval_ns
+    }
+
+    /// When its present wait began.
+    fn present_ns(&self, now_ns: u64, interval_ns: u64) -> u64 {
+        match self.over(now_ns, interval_ns) {
+            0 => self.since_ns,
+            over => self.until_ns + (over - 1) * interval_ns,
+        }
+    }
+}
+
+/// See the module. One interval is in force for all, but a wait that has begun keeps the one that it began with.
+#[derive(Clone, Debug)]
 pub struct Waiters {
     /// By when they came.
     waiting: VecDeque<Waiter>,
     switched_ns: u64,
+    interval_ns: u64,
+    /// Until then some may be in a wait that began with another interval.
+    uneven_until_ns: u64,
+    /// Waits that have run out, and threads that were woken for nothing, by then; None = not counted.
+    wakes: Option<u64>,
+    counted_ns: u64,
 }
 
 impl Waiters {
+    /// `interval_ns`: more than 0. `counts`: [`Waiters::wakes`] is asked for.
+    pub fn new(interval_ns: u64, counts: bool) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            switched_ns: 0,
+            interval_ns,
+            uneven_until_ns: 0,
+            wakes: counts.then_some(0),
+            counted_ns: 0,
+        }
+    }
+
+    /// For how long one waits before it asks, ns.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    /// Another interval is in force. Of very many, those who are not told apart yet have waited by it all along.
+    pub fn set_interval(&mut self, now_ns: u64, interval_ns: u64) {
+        if interval_ns == self.interval_ns {
+            return;
+        }
+        self.wakes(now_ns);
+        for one in self.waiting.iter_mut().take(TOLD_APART) {
+            if one.until_ns <= now_ns {
+                let since_ns = one.present_ns(now_ns, self.interval_ns);
+                one.until_ns = since_ns + self.interval_ns;
+                // Before a switch at that instant: turns are a little longer than intervals.
+                one.since_ns = since_ns - 1;
+            }
+        }
+        self.uneven_until_ns = now_ns + self.interval_ns;
+        self.interval_ns = interval_ns;
+    }
+
+    /// How often threads have woken and not got the GIL so far, which is what they switch for beside their work. Those
+    /// who are not told apart yet do not count: so many are too many in any case.
+    pub fn wakes(&mut self, now_ns: u64) -> u64 {
+        let Some(before) = self.wakes else { return 0 };
+        let told_apart = self.waiting.iter().take(TOLD_APART);
+        let wakes = before
+            + told_apart
+                .map(|one| self.since_counted(one, now_ns))
+                .sum::<u64>();
+        (self.wakes, self.counted_ns) = (Some(wakes), now_ns);
+        wakes
+    }
+
     /// One more begins to wait.
     pub fn push(&mut self, who: u32, now_ns: u64) {
-        let since_ns = now_ns;
-        self.waiting.push_back(Waiter { who, since_ns });
+        self.waiting.push_back(Waiter {
+            who,
+            since_ns: now_ns,
+            until_ns: now_ns + self.interval_ns,
+        });
     }
 
     /// How many wait.
@@ -53,40 +127,57 @@ impl Waiters {
     }
 
     /// When somebody asks for the GIL if it does not change hands before; None = nobody waits.
-    pub fn asked_ns(&self, interval_ns: u64) -> Option<u64> {
-        let asker = self.asker(interval_ns)?;
-        Some(self.whole_ns(self.waiting[asker], interval_ns) + interval_ns)
+    pub fn asked_ns(&self) -> Option<u64> {
+        Some(self.asks_ns(self.waiting[self.asker()?]))
     }
 
     /// Takes out whom a signal wakes: whose present wait began first.
-    pub fn pop(&mut self, now_ns: u64, interval_ns: u64) -> Option<u32> {
-        self.remove(self.first(now_ns, interval_ns)?)
+    pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
+        self.remove(self.first(now_ns)?, now_ns)
     }
 
     /// Takes out who has asked.
-    pub fn pop_asker(&mut self, interval_ns: u64) -> Option<u32> {
-        self.remove(self.asker(interval_ns)?)
+    pub fn pop_asker(&mut self, now_ns: u64) -> Option<u32> {
+        self.remove(self.asker()?, now_ns)
     }
 
     /// Whom a signal has woken found the GIL taken, and waits anew.
-    pub fn missed(&mut self, now_ns: u64, interval_ns: u64) {
-        if let Some(first) = self.first(now_ns, interval_ns) {
-            self.waiting[first].since_ns = now_ns;
+    pub fn missed(&mut self, now_ns: u64) {
+        if let Some(first) = self.first(now_ns) {
+            self.count(first, now_ns, 1);
+            let one = &mut self.waiting[first];
+            (one.since_ns, one.until_ns) = (now_ns, now_ns + self.interval_ns);
         }
     }
 
-    fn remove(&mut self, index: usize) -> Option<u32> {
+    fn remove(&mut self, index: usize, now_ns: u64) -> Option<u32> {
+        self.count(index, now_ns, 0);
         self.waiting.remove(index).map(|one| one.who)
     }
 
-    /// Of those alike, who came first: in truth it runs out first, by what a turn is longer than an interval.
-    fn first(&self, now_ns: u64, interval_ns: u64) -> Option<usize> {
-        let present_ns = |one: Waiter| (now_ns - one.since_ns) % interval_ns;
-        self.least(|one| interval_ns - present_ns(one))
+    fn count(&mut self, index: usize, now_ns: u64, more: u64) {
+        if let Some(wakes) = self.wakes {
+            let own = self.since_counted(&self.waiting[index], now_ns);
+            self.wakes = Some(wakes + own + more);
+        }
     }
 
-    fn asker(&self, interval_ns: u64) -> Option<usize> {
-        self.least(|one| self.whole_ns(one, interval_ns))
+    fn since_counted(&self, one: &Waiter, now_ns: u64) -> u64 {
+        one.over(now_ns, self.interval_ns) - one.over(self.counted_ns, self.interval_ns)
+    }
+
+    /// Of those alike, who came first: in truth it runs out first, by what a turn is longer than an interval.
+    fn first(&self, now_ns: u64) -> Option<usize> {
+        let interval_ns = self.interval_ns;
+        if now_ns < self.uneven_until_ns {
+            return self.least(|one| one.present_ns(now_ns, interval_ns));
+        }
+        // The same where all waits are alike, without a branch for each.
+        self.least(|one| interval_ns - (now_ns + interval_ns - one.until_ns) % interval_ns)
+    }
+
+    fn asker(&self) -> Option<usize> {
+        self.least(|one| self.asks_ns(one))
     }
 
     fn least(&self, of: impl Fn(Waiter) -> u64) -> Option<usize> {
@@ -97,14 +188,14 @@ impl Waiters {
         }
     }
 
-    /// When its first wait begins that does not reach back to before the last switch. A wait that begins anew just then
+    /// When its first wait runs out that does not reach back to before the last switch. A wait that begins anew just then
     /// does reach back: turns are a little longer than intervals.
-    fn whole_ns(&self, one: Waiter, interval_ns: u64) -> u64 {
+    fn asks_ns(&self, one: Waiter) -> u64 {
         if one.since_ns >= self.switched_ns {
-            return one.since_ns;
+            return one.until_ns;
         }
-        let waited_ns = self.switched_ns - one.since_ns;
-        one.since_ns + (waited_ns / interval_ns + 1) * interval_ns
+        let reaching_back = one.over(self.switched_ns, self.interval_ns);
+        one.until_ns + (reaching_back + 1) * self.interval_ns
     }
 }
 
@@ -120,10 +211,10 @@ mod tests {
     fn turns(waiters: &mut Waiters, mut holder: u32, until: u32) -> Vec<(u32, u64)> {
         let (mut found, mut began_ns) = (Vec::new(), 0);
         while holder != until {
-            let at_ns = waiters.asked_ns(INTERVAL).unwrap_or(u64::MAX);
+            let at_ns = waiters.asked_ns().unwrap_or(u64::MAX);
             found.push((holder, (at_ns - began_ns) / MS));
             waiters.push(holder, at_ns);
-            holder = waiters.pop(at_ns, INTERVAL).unwrap_or(until);
+            holder = waiters.pop(at_ns).unwrap_or(until);
             waiters.switched(at_ns);
             began_ns = at_ns;
         }
@@ -131,7 +222,7 @@ mod tests {
     }
 
     fn waiting(since_ms: &[u64]) -> Waiters {
-        let mut waiters = Waiters::default();
+        let mut waiters = Waiters::new(INTERVAL, true);
         for (who, &ms) in since_ms.iter().enumerate() {
             waiters.push(who as u32, ms * MS);
         }
@@ -140,13 +231,10 @@ mod tests {
 
     #[test]
     fn nobody_asks_where_nobody_waits() {
-        let mut waiters = Waiters::default();
-        assert_eq!(waiters.asked_ns(INTERVAL), None);
-        assert_eq!(
-            (waiters.pop(7, INTERVAL), waiters.pop_asker(INTERVAL)),
-            (None, None)
-        );
-        waiters.missed(7, INTERVAL);
+        let mut waiters = Waiters::new(INTERVAL, true);
+        assert_eq!(waiters.asked_ns(), None);
+        assert_eq!((waiters.pop(7), waiters.pop_asker(7)), (None, None));
+        waiters.missed(7);
         assert_eq!(waiters.len(), 0);
     }
 
@@ -184,29 +272,76 @@ mod tests {
         let mut waiters = waiting(&[1]);
         // It runs out at 6 and 11 ms. A switch at 4 is inside the first.
         waiters.switched(4 * MS);
-        assert_eq!(waiters.asked_ns(INTERVAL), Some(11 * MS));
+        assert_eq!(waiters.asked_ns(), Some(11 * MS));
         // One that comes after the switch asks sooner, whoever waits for longer; the older one is next.
         waiters.push(8, 5 * MS);
-        assert_eq!(waiters.asked_ns(INTERVAL), Some(10 * MS));
+        assert_eq!(waiters.asked_ns(), Some(10 * MS));
         let mut other = waiters.clone();
-        assert_eq!(waiters.pop(10 * MS, INTERVAL), Some(0));
-        assert_eq!(other.pop_asker(INTERVAL), Some(8));
+        assert_eq!(waiters.pop(10 * MS), Some(0));
+        assert_eq!(other.pop_asker(10 * MS), Some(8));
     }
 
     #[test]
     fn who_was_woken_for_nothing_waits_anew() {
         let mut waiters = waiting(&[0, 1]);
-        waiters.missed(3 * MS, INTERVAL);
-        assert_eq!(waiters.asked_ns(INTERVAL), Some(6 * MS));
-        assert_eq!(waiters.pop(4 * MS, INTERVAL), Some(1));
-        assert_eq!(waiters.pop(4 * MS, INTERVAL), Some(0));
+        waiters.missed(3 * MS);
+        assert_eq!(waiters.asked_ns(), Some(6 * MS));
+        assert_eq!(waiters.pop(4 * MS), Some(1));
+        assert_eq!(waiters.pop(4 * MS), Some(0));
+    }
+
+    #[test]
+    fn a_wait_that_has_begun_keeps_its_interval() {
+        let mut waiters = waiting(&[0]);
+        waiters.set_interval(2 * MS, MS);
+        assert_eq!(waiters.asked_ns(), Some(5 * MS));
+        waiters.push(9, 2 * MS);
+        assert_eq!(waiters.asked_ns(), Some(3 * MS));
+        assert_eq!(waiters.pop_asker(3 * MS), Some(9));
+        // Its wait to 5 ms is not whole, the one behind it is, and is short.
+        waiters.switched(4 * MS);
+        assert_eq!(waiters.asked_ns(), Some(6 * MS));
+    }
+
+    #[test]
+    fn a_change_finds_those_who_wait_in_their_present_wait() {
+        let mut waiters = waiting(&[0, 1, 3]);
+        waiters.switched(11 * MS);
+        let mut same = waiters.clone();
+        // They have begun anew at 10, 11 and 8 ms.
+        waiters.set_interval(12 * MS, MS);
+        assert_eq!(waiters.asked_ns(), Some(14 * MS));
+        waiters.set_interval(12 * MS + 1, INTERVAL);
+        assert_eq!(waiters.asked_ns(), same.asked_ns());
+        for who in [2, 0, 1] {
+            assert_eq!(waiters.pop(12 * MS + 2), Some(who));
+            assert_eq!(same.pop(12 * MS + 2), Some(who));
+        }
+    }
+
+    #[test]
+    fn each_wait_that_runs_out_is_counted_once() {
+        let mut waiters = waiting(&[0, 0, 1]);
+        assert_eq!(waiters.wakes(4 * MS), 0);
+        assert_eq!(waiters.wakes(12 * MS), 6);
+        waiters.set_interval(12 * MS, MS);
+        assert_eq!(waiters.wakes(14 * MS), 6);
+        assert_eq!(waiters.wakes(16 * MS), 6 + 2 + 2 + 1);
+        // Who leaves has been woken for something, who was woken for nothing counts.
+        assert_eq!(waiters.pop(18 * MS + MS / 2), Some(0));
+        assert_eq!(waiters.wakes(18 * MS + MS / 2), 11 + 6);
+        waiters.missed(18 * MS + MS / 2);
+        assert_eq!(waiters.wakes(18 * MS + MS / 2), 18);
+        let mut uncounted = Waiters::new(INTERVAL, false);
+        uncounted.push(0, 0);
+        assert_eq!(uncounted.wakes(99 * MS), 0);
     }
 
     #[test]
     fn of_very_many_the_first_are_told_apart() {
         let mut waiters = waiting(&[0; 1000]);
         waiters.push(2000, MS);
-        assert_eq!(waiters.pop(5 * MS, INTERVAL), Some(0));
+        assert_eq!(waiters.pop(5 * MS), Some(0));
         assert_eq!(waiters.len(), 1000);
     }
 }

@@ -26,12 +26,12 @@ pub enum Line {
 }
 
 impl Line {
-    /// Nobody wants it yet.
-    pub fn new(order: Order) -> Self {
+    /// Nobody wants it yet. Of a GIL: its interval, and whether wakes are counted.
+    pub fn new(order: Order, interval_ns: u64, counts: bool) -> Self {
         match order {
             Order::Turns => Self::Turns(VecDeque::new()),
             Order::Oldest | Order::First => Self::Keyed(BinaryHeap::new()),
-            Order::Gil => Self::Gil(Waiters::default()),
+            Order::Gil => Self::Gil(Waiters::new(interval_ns, counts)),
         }
     }
 
@@ -44,22 +44,20 @@ impl Line {
         }
     }
 
-    /// Who is next. `slice_ns`: of a GIL, its interval.
-    pub fn pop(&mut self, taker: Taker, now_ns: u64, slice_ns: u64) -> Option<u32> {
+    /// Who is next.
+    pub fn pop(&mut self, taker: Taker, now_ns: u64) -> Option<u32> {
         match self {
             Self::Turns(queue) => queue.pop_front(),
             Self::Keyed(heap) => heap.pop().map(|Reverse((_, who))| who),
-            Self::Gil(waiters) if taker == Taker::Asker => waiters.pop_asker(slice_ns),
-            Self::Gil(waiters) => waiters.pop(now_ns, slice_ns),
+            Self::Gil(waiters) if taker == Taker::Asker => waiters.pop_asker(now_ns),
+            Self::Gil(waiters) => waiters.pop(now_ns),
         }
     }
 
-    /// How long who gets it now may keep it, ns; None = as long as it wants.
+    /// How long who gets it now may keep it, ns; None = as long as it wants. `slice_ns`: unless it is a GIL.
     pub fn room_ns(&self, now_ns: u64, slice_ns: u64) -> Option<u64> {
         match self {
-            Self::Gil(waiters) => waiters
-                .asked_ns(slice_ns)
-                .map(|at_ns| at_ns.saturating_sub(now_ns)),
+            Self::Gil(waiters) => waiters.asked_ns().map(|at_ns| at_ns.saturating_sub(now_ns)),
             _ if slice_ns == 0 || self.is_empty() => None,
             _ => Some(slice_ns),
         }
@@ -73,9 +71,9 @@ impl Line {
     }
 
     /// Who was next has found it taken.
-    pub fn missed(&mut self, now_ns: u64, slice_ns: u64) {
+    pub fn missed(&mut self, now_ns: u64) {
         if let Self::Gil(waiters) = self {
-            waiters.missed(now_ns, slice_ns);
+            waiters.missed(now_ns);
         }
     }
 

@@ -2,15 +2,15 @@
 //!
 //! Discrete events: a clock that jumps. A process is one CPU whose order is its host's (threads under a GIL with its
 //! switch interval, with permits or without; gevent's loop; asyncio's; ideal orders to compare with). What decides in
-//! production decides here, the same code: [`crate::weight`], [`crate::queue`], [`crate::bounds`], [`crate::shed`],
-//! [`crate::at_once`], [`crate::upstream`].
+//! production decides here, the same code: [`crate::weight`], [`crate::queue`], [`crate::bounds`], [`crate::stretch`],
+//! [`crate::shed`], [`crate::at_once`], [`crate::upstream`].
 //!
 //! | module | is |
 //! |---|---|
 //! | [`model`], [`set_up`], [`reading`] | what is simulated, how it is served, both from JSON |
 //! | [`random`], [`law`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
 //! | [`heap`], [`cores`], [`world`] | time |
-//! | [`process`], [`line`], [`gil`], [`turns`], [`gate`], [`looped`], [`loops`] | one process's CPU |
+//! | [`process`], [`line`], [`gil`], [`turns`], [`gate`], [`interval`], [`looped`], [`loops`] | one process's CPU |
 //! | [`front`], [`connections`] | which process gets a request |
 //! | [`calls`], [`bulkheads`] | upstreams, and work placed elsewhere |
 //! | [`histogram`], [`tally`], [`report`] | what came of it |
@@ -29,6 +29,7 @@ mod gate;
 mod gil;
 mod heap;
 mod histogram;
+mod interval;
 mod jobs;
 mod law;
 mod line;

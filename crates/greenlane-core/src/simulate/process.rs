@@ -3,7 +3,6 @@
 use super::gate::Gate;
 use super::line::Line;
 use super::looped::Looped;
-use super::set_up::Order;
 use crate::shed::Shed;
 use std::collections::VecDeque;
 
@@ -60,9 +59,9 @@ pub struct Process {
 
 impl Process {
     /// It idles.
-    pub fn new(order: Order) -> Self {
+    pub fn new(line: Line) -> Self {
         Self {
-            line: Line::new(order),
+            line,
             running: None,
             turning: false,
             last: None,

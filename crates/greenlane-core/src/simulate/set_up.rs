@@ -50,7 +50,7 @@ pub struct PermitRule {
     pub ageing_ns: u64,
     pub weight: WeightRule,
     pub bounds: Bounds,
-    /// Switch interval while a permit is held, ns.
+    /// Switch interval while a permit is held and at most two threads want the GIL, ns.
     pub interval_ns: u64,
     /// Phases of a route that are told apart.
     pub phases: usize,
@@ -156,7 +156,7 @@ pub struct SetUp {
     pub processes: usize,
     /// 0 = as many as wanted.
     pub cores: usize,
-    /// Of the interpreter, ns.
+    /// Of the interpreter, ns; with permits, while none is held.
     pub switch_interval_ns: u64,
     /// Requests in progress in a process; others wait before it. 0 = any number.
     pub limit: u32,
@@ -183,5 +183,10 @@ impl SetUp {
             Host::Ideal { order, slice_ns } => (order, slice_ns),
             _ => (Order::Gil, self.switch_interval_ns),
         }
+    }
+
+    /// What a waiter waits before it asks for the GIL where this interval is in force: more than 0.
+    pub fn asked_after_ns(&self, interval_ns: u64) -> u64 {
+        (interval_ns + self.costs.timer_ns).max(1)
     }
 }

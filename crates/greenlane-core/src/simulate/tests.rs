@@ -1,5 +1,6 @@
 //! What theory and the rules demand of whole runs. Laws and tables at full length: `greenlane plan selftest`.
 
+use super::world::World;
 use super::*;
 use serde_json::{json, Value};
 
@@ -15,14 +16,18 @@ fn rules() -> Value {
     serde_json::from_str(RULES).unwrap_or_default()
 }
 
+fn read(profile: &Value, set_up: Value) -> (Model, SetUp) {
+    let (profile, set_up) = (profile.to_string(), set_up.to_string());
+    let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
+    read.unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
 fn ran_at(profile: &Value, set_up: Value, jobs: u64, seed: u64, load: f64) -> Report {
     let mut set_up = set_up;
     if set_up["rules"].is_null() {
         set_up["rules"] = rules();
     }
-    let (profile, set_up) = (profile.to_string(), set_up.to_string());
-    let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
-    let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let (model, set_up) = read(profile, set_up);
     let report = simulate(&model, &set_up, &Run { jobs, seed, load }, &mut |_| true);
     report.unwrap_or_else(|| panic!("nobody stops it"))
 }
@@ -205,6 +210,68 @@ fn a_hold_that_lasts_too_long_admits_one_more() {
     // Eight times what was expected, from when the long one began.
     assert!((waited_ms - 75.0).abs() < 5.0, "{waited_ms}");
     assert!((80.0..115.0).contains(&latency_ms), "{latency_ms}");
+}
+
+/// (since which ms of the run, us) of each switch interval that is in force in the process, one after the other.
+fn intervals(profile: &Value, set_up: Value) -> Vec<(u64, u64)> {
+    let (model, set_up) = read(profile, set_up);
+    let mut world = World::new(&model, &set_up, 0, 1_000_000, 1, 1.0);
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    world.begin();
+    while world.step() {
+        let gate = world.processes[0].gate.as_ref();
+        let us = gate.map_or(0, |gate| gate.interval.ns() / 1_000);
+        if found.last().is_none_or(|last| last.1 != us) {
+            found.push((world.now_ns / 1_000_000, us));
+        }
+    }
+    found
+}
+
+/// A phase that computes for 4 s holds a permit from 1 s on. From 2 s on `lights` threads call an upstream 400 times and
+/// compute for 0.05 ms in between. A light request comes every 20 ms.
+fn beside_a_long_phase(lights: usize) -> Value {
+    let mut recorded: Vec<Value> = (0..10).map(|at| json!([at * 50, 0, 0])).collect();
+    recorded.push(json!([1000, 0, 1]));
+    recorded.extend((0..lights).map(|_| json!([2000, 1, 0])));
+    recorded.extend((50..400).map(|at| json!([at * 20 + 7, 2, 0])));
+    recorded.sort_by_key(|one| one[0].as_u64());
+    let calls: Vec<Value> = (0..400)
+        .flat_map(|_| [json!(["io", 0.5]), json!(["cpu", 0.05])])
+        .collect();
+    json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "heavy", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 10]]}, {"steps": [["cpu", 4000]]}]},
+        {"route": "light", "rate_per_s": 1, "sequences": [{"steps": calls}]},
+        {"route": "tick", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 0.05]]}]},
+    ]})
+}
+
+#[test]
+fn while_a_permit_is_held_the_interval_grows_with_those_who_wait_and_comes_back() {
+    let ran = |lights, own_ms: f64| {
+        let set_up = json!({"host": "permits", "rules": rules(), "switch_interval_ms": own_ms});
+        let mut found = intervals(&beside_a_long_phase(lights), set_up);
+        found.retain(|&(since_ms, _)| since_ms >= 1000);
+        found
+    };
+    let found = ran(30, 5.0);
+    // Alone with the ticks, then those who wait, and when they have gone it comes back by halves; at last the process' own.
+    let ours: Vec<u64> = found.iter().map(|one| one.1).collect();
+    assert_eq!(found[0], (1000, 500));
+    assert!((2000..2010).contains(&found[1].0), "{found:?}");
+    assert!(
+        ours.iter().any(|us| (3_500..=5_000).contains(us)),
+        "{ours:?}"
+    );
+    let back = ours.len() - 2;
+    assert_eq!(ours[back..], [500, 5000]);
+    let halves = ours[back - 2..=back].windows(2);
+    assert!(halves.clone().all(|two| two[1] >= two[0] / 2), "{ours:?}");
+    // Never longer than the process' own, and two who wait leave it as it is.
+    let most = |found: Vec<(u64, u64)>| found.iter().map(|one| one.1).max();
+    assert_eq!(most(ran(30, 2.0)), Some(2000));
+    let few: Vec<u64> = ran(2, 5.0).iter().map(|one| one.1).collect();
+    assert_eq!(few, [500, 5000]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::cores::Stretch;
 use super::jobs::Between;
-use super::line::{Key, Taker};
+use super::line::{Key, Line, Taker};
 use super::model::Work;
 use super::process::LOOP;
 use super::set_up::Order;
@@ -54,23 +54,20 @@ impl World<'_> {
 
     /// Who gets the CPU. `asked`: it was taken from somebody who wanted more.
     fn next_of_line(&mut self, process: usize, asked: bool) -> Option<u32> {
-        let slice_ns = self.slice_ns(process);
         let taker = if asked && self.wins(self.set_up.costs.asker_frac) {
             Taker::Asker
         } else {
             Taker::Woken
         };
         let line = &mut self.processes[process].line;
-        line.pop(taker, self.now_ns, slice_ns)
+        line.pop(taker, self.now_ns)
     }
 
     /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
     pub(super) fn keeps_gil(&mut self, process: usize, frac: f64) -> bool {
         let keeps = self.wins(frac);
         if keeps {
-            let slice_ns = self.slice_ns(process);
-            let line = &mut self.processes[process].line;
-            line.missed(self.now_ns, slice_ns);
+            self.processes[process].line.missed(self.now_ns);
         }
         keeps
     }
@@ -139,7 +136,6 @@ impl World<'_> {
     fn give(&mut self, process: usize, who: u32) {
         let id = self.job_of(process, who);
         let left_ns = self.jobs[id].left_ns;
-        let slice_ns = self.slice_ns(process);
         let began_cpu_ns = self.cores.cpu_ns(self.now_ns);
         let switch_ns = self.set_up.costs.switch_ns;
         let one = &mut self.processes[process];
@@ -149,7 +145,7 @@ impl World<'_> {
             one.line.switched(self.now_ns);
             switch_ns
         };
-        let room_ns = one.line.room_ns(self.now_ns, slice_ns);
+        let room_ns = one.line.room_ns(self.now_ns, self.slice_ns);
         let slice_ns = room_ns.map_or(left_ns, |room_ns| left_ns.min(room_ns));
         one.running = Some(who);
         one.turn = one.turn.wrapping_add(1);
@@ -192,14 +188,9 @@ impl World<'_> {
     /// How long who computes may do so while others wait, ns; 0 = as long as it wants. Of a GIL, what a waiter waits
     /// before it asks: more than 0.
     fn slice_ns(&self, process: usize) -> u64 {
-        let slice_ns = match &self.processes[process].gate {
-            Some(gate) if gate.held() => gate.interval_ns().min(self.slice_ns),
+        match &self.processes[process].line {
+            Line::Gil(waiters) => waiters.interval_ns(),
             _ => self.slice_ns,
-        };
-        if self.order == Order::Gil {
-            (slice_ns + self.set_up.costs.timer_ns).max(1)
-        } else {
-            slice_ns
         }
     }
 

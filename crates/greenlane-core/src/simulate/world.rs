@@ -7,6 +7,7 @@ use super::front::{at_once, Front};
 use super::gate::Gate;
 use super::heap::{Class, Heap};
 use super::jobs::{Between, Job, Jobs, Origin};
+use super::line::Line;
 use super::looped::Looped;
 use super::model::{Arrivals, Came, Model, Work};
 use super::process::{Calls, Process};
@@ -98,7 +99,7 @@ impl<'a> World<'a> {
             .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
-        let process = |index: usize| process(model, set_up, order, numbers[index]);
+        let process = |index: usize| process(model, set_up, numbers[index]);
         let connections = set_up
             .keep_alive
             .map_or(0, |keep_alive| keep_alive.connections.max(1));
@@ -132,29 +133,37 @@ impl<'a> World<'a> {
     /// when it gives false the run stops, and so does this.
     pub fn run(&mut self, jobs: u64, tick: &mut dyn FnMut(f64) -> bool) -> bool {
         self.begin();
-        while !self.tally.complete() {
-            let (cpu_ns, timer_ns) = (self.cores.next_at(), self.timers.next_at());
-            let cpu_first = cpu_ns < timer_ns || cpu_ns == timer_ns && self.cpu_first;
-            if cpu_first && cpu_ns < u64::MAX {
-                self.now_ns = self.now_ns.max(cpu_ns);
-                match self.cores.pop() {
-                    Some(Stretch::Process { process, turn }) => {
-                        self.turn_over(process as usize, turn);
-                    }
-                    Some(Stretch::Beside(id)) => self.beside_over(id),
-                    None => {}
-                }
-            } else if let Some(event) = self.timers.pop() {
-                self.now_ns = self.now_ns.max(timer_ns);
-                self.happens(event);
-            } else {
-                break;
-            }
-            self.events += 1;
+        while self.step() {
             if self.events % LOOK == 0 && !tick(self.tally.ended() as f64 / jobs as f64) {
                 return false;
             }
         }
+        true
+    }
+
+    /// To the next event; false: there is none, or all counted requests have ended.
+    pub(super) fn step(&mut self) -> bool {
+        if self.tally.complete() {
+            return false;
+        }
+        let (cpu_ns, timer_ns) = (self.cores.next_at(), self.timers.next_at());
+        let cpu_first = cpu_ns < timer_ns || cpu_ns == timer_ns && self.cpu_first;
+        if cpu_first && cpu_ns < u64::MAX {
+            self.now_ns = self.now_ns.max(cpu_ns);
+            match self.cores.pop() {
+                Some(Stretch::Process { process, turn }) => {
+                    self.turn_over(process as usize, turn);
+                }
+                Some(Stretch::Beside(id)) => self.beside_over(id),
+                None => {}
+            }
+        } else if let Some(event) = self.timers.pop() {
+            self.now_ns = self.now_ns.max(timer_ns);
+            self.happens(event);
+        } else {
+            return false;
+        }
+        self.events += 1;
         true
     }
 
@@ -192,7 +201,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn begin(&mut self) {
+    /// Before the first event.
+    pub(super) fn begin(&mut self) {
         match &self.model.arrivals {
             Arrivals::Open { .. } => {
                 for route in 0..self.model.routes.len() {
@@ -465,15 +475,20 @@ impl<'a> World<'a> {
     }
 }
 
-fn process(model: &Model, set_up: &SetUp, order: Order, at_once: u32) -> Process {
-    let mut one = Process::new(order);
+fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
+    let (order, own_ns) = set_up.turns();
+    let permits = matches!(set_up.host, Host::Permits(_));
+    let line = Line::new(order, set_up.asked_after_ns(own_ns), permits);
+    let mut one = Process::new(line);
     one.at_once = at_once;
     one.calls = vec![Calls::default(); model.upstreams.len()];
     if let Some(rule) = set_up.shed {
         one.sheds = vec![Shed::new(rule); set_up.lanes.len()];
     }
     match &set_up.host {
-        Host::Permits(rule) => one.gate = Some(Gate::new(*rule, model.routes.len())),
+        Host::Permits(rule) => {
+            one.gate = Some(Gate::new(*rule, model.routes.len(), own_ns));
+        }
         host if host.loops() => one.looped = Some(Looped::default()),
         _ => {}
     }
