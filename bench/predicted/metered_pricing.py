@@ -1,7 +1,7 @@
 """The pricing service, unchanged, that notes how fast its core was: what each `burn` took of its thread's CPU clock.
 
-`METERED_FILE` gets rows of three int64 (when it ended by the monotonic clock, CPU ns, iterations), zeros behind them. They
-are written to mapped memory: nothing blocks, and the GIL is not given away. About 1 us a burn.
+`METERED_FILE` gets rows of three int64 (when it ended by the monotonic clock, CPU ns, iterations), zeros behind them.
+They are written to mapped memory: nothing blocks, and the GIL is not given away. About 1 us a burn.
 """
 
 import itertools

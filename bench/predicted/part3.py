@@ -1,7 +1,8 @@
 """The article's closed loop: its gevent program is recorded once, with as many places as the knee; then everybody runs.
 
 5 ms of CPU around 55 ms of network (2.5, 55, 2.5), N places, each taken again at once. N says the load: 5, 12 (the
-knee) and 50. `--loads` and `--record-at` have no meaning here.
+knee) and 50. The CPU is by each thread's clock, not counted: a core's speed changes between the recording and a run.
+`--loads` and `--record-at` have no meaning here.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def measured(asked: Asked) -> list[Row]:
             for runtime in [*runtimes[at:], *runtimes[:at]]:
                 checkpoint()
                 asked.talk.progress(f"part3: {runtime.name}, {places} places")
-                one = run(runtime, SHAPE, places, _requests(asked, places))
+                one = run(runtime, SHAPE, places, _requests(asked, places), by_clock=True)
                 found.setdefault((runtime.name, places), []).append(one)
     asked.talk.progress("")
     return [_row(profile, name, places, runs) for (name, places), runs in found.items()]
@@ -95,7 +96,7 @@ def _recorded(asked: Asked) -> Profile:
         old.unlink()
     runtime = replace(RUNTIMES["gevent"], name="gevent, recorded", module=recorded_pool.__name__)
     requests = round(_RECORD_TIMES * _requests(asked, _RECORDED_PLACES))
-    run(_Recorder(folder, runtime), SHAPE, _RECORDED_PLACES, requests)
+    run(_Recorder(folder, runtime), SHAPE, _RECORDED_PLACES, requests, by_clock=True)
     if not any(folder.iterdir()):
         raise GreenlaneError("record the benchmark's program", name="folder", value=str(folder), rule="a recording")
     profile = replace(opened(str(folder)), host="gevent")

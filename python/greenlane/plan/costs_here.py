@@ -22,10 +22,10 @@ FRONT_US: Final = 150.0
 FRONT_MS_OF_CPU: Final = 0.033
 #: From one thread to the next: a futex, a wake-up, a cold cache.
 SWITCH_US: Final = 5.0
-#: The one thread that accepts, in gunicorn's thread worker: it tells the arbiter that it lives, polls, accepts, sets the
-#: socket's mode twice. Each is a call, after which it needs the GIL again.
+#: The one thread that accepts, in gunicorn's thread worker: it tells the arbiter that it lives, polls, accepts, sets
+#: the socket's mode twice. Each is a call, after which it needs the GIL again.
 TURNS_PER_REQUEST: Final = 5
-#: When a request is over: it polls, reads its own pipe, sets the mode, shuts down, polls and reads what is left, closes.
+#: When a request is over: it polls, reads its pipe, sets the mode, shuts down, polls and reads what is left, closes.
 TURNS_PER_ANSWER: Final = 7
 #: The request's thread: makes a poll, adds the socket, polls, closes it, sets the mode twice, reads.
 RELEASES_PER_REQUEST: Final = 7

@@ -1,10 +1,11 @@
 """What the programs share: the job they are given, the requests they keep, the file they leave.
 
 The job is JSON in the first argument: {"bursts_ms", "waits_ms", "together", "green_threads", "requests", "yields",
-"result"}. The file `result` gets {"runtime", "iterations_per_ms", "began_ns", "ended_ns", "cpu_ns", "yield_ns",
-"requests": [[arrival_ns, spawn_ns, mark_ns, ...], ...]}, requests numbered in the order of their spawn. Marks of a
-request are when its bursts begin and end, in turns: the first is its handler's first instruction, the last its end.
-Times are of the monotonic clock; `cpu_ns` is the process's CPU time between `began_ns` and `ended_ns`.
+"result", "by_clock": bursts last for so much CPU time, whatever they get done in it}. The file `result` gets
+{"runtime", "iterations_per_ms", "began_ns", "ended_ns", "cpu_ns", "yield_ns", "requests": [[arrival_ns, spawn_ns,
+mark_ns, ...], ...]}, requests numbered in the order of their spawn. Marks of a request are when its bursts begin and
+end, in turns: the first is its handler's first instruction, the last its end. Times are of the monotonic clock;
+`cpu_ns` is the process's CPU time between `began_ns` and `ended_ns`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane.lab.part3.programs.work import burn, iterations_per_ms
+from greenlane.lab.part3.programs.work import burn, burn_ns, iterations_per_ms
 
 __all__ = ["Job", "Places", "main", "now_ns"]
 
@@ -28,7 +29,7 @@ now_ns: Final = time.monotonic_ns
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done, with the CPU in iterations."""
+    """What is to be done. `bursts` are what `work` takes: iterations, or ns of CPU."""
 
     bursts: tuple[int, ...]
     waits_s: tuple[float, ...]
@@ -36,16 +37,17 @@ class Job:
     together: int
     green_threads: int
     requests: int
+    work: Callable[[int], None]
 
     def serve(self, marks: list[int], sleep: Callable[[float], object]) -> None:
         """One request of a program whose waits are plain calls; notes its marks."""
         marks.append(now_ns())
-        burn(self.bursts[0])
-        for wait_s, iterations in zip(self.waits_s, self.bursts[1:], strict=True):
+        self.work(self.bursts[0])
+        for wait_s, burst in zip(self.waits_s, self.bursts[1:], strict=True):
             marks.append(now_ns())
             sleep(wait_s)
             marks.append(now_ns())
-            burn(iterations)
+            self.work(burst)
         marks.append(now_ns())
 
 
@@ -90,8 +92,9 @@ def main(runtime: str, run: Callable[[Job, Places], None], yields: Callable[[int
     given = json.loads(sys.argv[1])
     per_ms = iterations_per_ms()
     waits_s = tuple(wait / 1000 for wait in given["waits_ms"])
-    bursts = tuple(round(burst * per_ms) for burst in given["bursts_ms"])
-    job = Job(bursts, waits_s, given["together"], given["green_threads"], given["requests"])
+    unit, work = (1e6, burn_ns) if given.get("by_clock") else (per_ms, burn)
+    bursts = tuple(round(burst * unit) for burst in given["bursts_ms"])
+    job = Job(bursts, waits_s, given["together"], given["green_threads"], given["requests"], work)
     places = Places(job)
     run(job, places)
     ended_ns = now_ns()

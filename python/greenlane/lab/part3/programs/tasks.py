@@ -13,21 +13,20 @@ import sys
 from importlib import metadata
 
 from greenlane.lab.part3.programs.program import Job, Places, main, now_ns
-from greenlane.lab.part3.programs.work import burn
 
 
 async def _request(job: Job, places: Places, record: list[int], room: asyncio.Semaphore) -> None:
     # The same as Job.serve; a coroutine's waits must be awaited.
     record.append(now_ns())
-    burn(job.bursts[0])
-    for wait_s, iterations in zip(job.waits_s, job.bursts[1:], strict=True):
+    job.work(job.bursts[0])
+    for wait_s, burst in zip(job.waits_s, job.bursts[1:], strict=True):
         record.append(now_ns())
         if job.together:
             await asyncio.gather(*(asyncio.sleep(wait_s) for _ in range(job.together)))
         else:
             await asyncio.sleep(wait_s)
         record.append(now_ns())
-        burn(iterations)
+        job.work(burst)
     record.append(now_ns())
     places.ended(record)
     room.release()

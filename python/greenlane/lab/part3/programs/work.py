@@ -11,17 +11,26 @@ import statistics
 import time
 from typing import Final
 
-__all__ = ["burn", "iterations_per_ms"]
+__all__ = ["burn", "burn_ns", "iterations_per_ms"]
 
 # About 2 ms each: long against the clock, short enough that most rounds see no other process.
 _ROUND: Final = 100_000
 _ROUNDS: Final = 61
+# Some 20 us: how often `burn_ns` looks at the clock.
+_PIECE: Final = 1_000
 
 
 def burn(iterations: int) -> None:
     """Compute. Keeps the GIL as Python code does: it can be taken away at each turn of the loop."""
     while iterations > 0:
         iterations -= 1
+
+
+def burn_ns(cpu_ns: int) -> None:
+    """Compute for so much of this thread's CPU time, to some 20 us: less work where the core is slower."""
+    until_ns = time.thread_time_ns() + cpu_ns
+    while time.thread_time_ns() < until_ns:
+        burn(_PIECE)
 
 
 def iterations_per_ms() -> float:
