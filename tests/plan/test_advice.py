@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from greenlane.errors import PlanError
+from greenlane.page.quantities import milliseconds
 from greenlane.plan import stock, words, written
-from greenlane.plan.advice import Advice, Verdict, _Choice, advised
+from greenlane.plan.advice import EDGE_TIMES, Advice, Verdict, _Choice, advised
 from greenlane.plan.candidates import Room, candidates
+from greenlane.plan.cliff import with_curves
 from greenlane.plan.goal import goals
-from greenlane.plan.option import Candidate, Predicted, Standing
+from greenlane.plan.option import Candidate, Option, Predicted, Standing
 from greenlane.plan.page import page
 from greenlane.plan.profile import Profile
 from greenlane.plan.runs import Runs
-from greenlane.plan.set_up import present
+from greenlane.plan.set_up import SetUp, present
+from greenlane.plan.simulation import Estimate
 from greenlane.settings import Settings
 from tests.page_tags import tags, what_it_fetches
 from tests.plan.models import ORDERS, model, pricing
@@ -127,16 +130,16 @@ def test_a_goal_that_breaks_at_each_load_or_at_none_is_said_to(found: Advice) ->
     lowest = min(run.load for run in chosen.curve)
     nothing = replace(found, verdict=Verdict.NOTHING)
 
-    def said(breaks: float) -> list[str]:
-        option = replace(chosen, breaks=breaks)
+    def said(holds: float, breaks: float) -> list[str]:
+        option = replace(chosen, holds=holds, breaks=breaks)
         return words.answers(replace(nothing, present=option, recommended=option))
 
     at_each = f"{lowest:.2f}× today's load"
-    assert said(0.0)[0].endswith(f"as it is served now, but not at {at_each}, the lowest that was looked at.")
-    assert f"The goal breaks: recommended, at {at_each} already, the lowest that was looked at." in said(0.0)
-    assert words.breaks_said(found, replace(chosen, breaks=0.0)) == f"≤ {at_each}"
-    assert said(math.inf)[0].endswith("as it is served now, at every load that was looked at.")
-    assert "The goal breaks: recommended, at no load that was looked at." in said(math.inf)
+    assert said(0.0, lowest)[0].endswith(f"as it is served now, but not at {at_each}, the lowest that was looked at.")
+    assert f"The goal breaks: recommended, at {at_each} already, the lowest that was looked at." in said(0.0, lowest)
+    assert words.breaks_said(found, replace(chosen, holds=0.0, breaks=lowest)) == f"≤ {at_each}"
+    assert said(math.inf, math.inf)[0].endswith("as it is served now, at every load that was looked at.")
+    assert "The goal breaks: recommended, at no load that was looked at." in said(math.inf, math.inf)
 
 
 def test_with_a_what_if_the_present_option_is_not_now_and_the_load_is_the_planned_one(found: Advice) -> None:
@@ -203,24 +206,70 @@ def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
     assert enough.recommended.set_up.processes in (3, 4)
 
 
-class _Harder(Runs):
-    """What runs at length meets 1.2 times the load: as if short runs had been lucky."""
+@dataclass(frozen=True)
+class _Otherwise(Runs):
+    """Runs that meet another load than they are asked for: as if chance had been kind to them, or unkind."""
 
-    def at(self, candidates: Sequence[Candidate], said: str, *, quick: bool) -> list[Predicted]:
-        load = 1.0 if quick else 1.2
-        return self.cells([(each.set_up, self.profile, load) for each in candidates], said, quick=quick)
+    short_times: float = 1.0
+    long_times: float = 1.0
+
+    def cells(self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True) -> list[Predicted]:
+        times = self.short_times if quick else self.long_times
+        found = super().cells([(set_up, profile, load * times) for set_up, profile, load in cells], said, quick=quick)
+        return [replace(run, load=load) for run, (_, _, load) in zip(found, cells, strict=True)]
+
+
+def _choice(profile: Profile, **times: float) -> Advice:
+    wanted = goals(["bikes p99 <= 400ms"], profile)
+    tried = candidates(profile, wanted, present(profile), Room(2, 2))
+    return _Choice(_Otherwise(profile, wanted, jobs=_JOBS, **times), "cores", ()).made(tried)
 
 
 def test_what_only_a_short_run_meets_is_not_recommended() -> None:
-    profile = pricing()
-    wanted = goals(["bikes p99 <= 400ms"], profile)
-    tried = candidates(profile, wanted, present(profile), Room(2, 2))
-    lucky = _Choice(Runs(profile, wanted, jobs=_JOBS), "cores", ()).made(tried)
+    lucky = _choice(pricing())
     assert lucky.recommended is not None and lucky.recommended.cost == 1
-    sure = _Choice(_Harder(profile, wanted, jobs=_JOBS), "cores", ()).made(tried)
+    sure = _choice(pricing(), long_times=1.2)
     assert sure.verdict is Verdict.CHANGE
     assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
     assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
+
+
+def test_what_is_at_the_edge_for_a_short_run_alone_is_recommended_if_it_holds_at_length() -> None:
+    unlucky = _choice(pricing(), short_times=1.06)
+    chosen = unlucky.recommended
+    assert chosen is not None and chosen.cost == 1 and chosen.sure
+    assert (chosen.holds or 0) >= EDGE_TIMES
+    short = max(run.load for run in chosen.curve if run.reached)
+    assert short < EDGE_TIMES
+
+
+def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: Advice) -> None:
+    chosen = found.recommended
+    assert chosen is not None and chosen.sure and chosen.holds and chosen.breaks
+    runs = Runs(found.profile, found.goals, jobs=_JOBS)
+    cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds, chosen.breaks)]
+    holds, breaks = runs.cells(cells, "", quick=False)
+    assert holds.reached and not breaks.reached
+    assert f"recommended, at {chosen.breaks:.2f}× today's load (" in " ".join(words.answers(found))
+
+
+def test_at_more_cores_what_lasts_longest_is_recommended_and_what_fewer_would_give_is_said() -> None:
+    edge = _advised(pricing(times=1.06), "bikes p99 <= 400ms")
+    chosen, cheaper = edge.recommended, edge.runner_up
+    assert chosen is not None and (chosen.cost, chosen.set_up.host) == (2, "permits")
+    assert chosen.holds is not None and chosen.holds > 1.5
+    assert cheaper is not None and cheaper.candidate.name == "permits x1"
+    assert cheaper.at.reached and 1 < (cheaper.breaks or 0) <= EDGE_TIMES
+    said = " ".join(words.answers(edge))
+    assert "; 1 core instead of 2). It takes less and meets the goal, but is at the edge: " in said
+    assert "must hold at 1.05× today's load too." in said
+
+
+def test_a_lane_of_a_stock_server_is_called_one(found: Advice) -> None:
+    lane = next(option for option in found.options if option.candidate.name == "gevent x2 apart1")
+    said = words.answers(replace(found, recommended=lane, wrong=()))[0]
+    lane_said = "one of them as a hard lane: a second deployment for GET /bikes alone"
+    assert said == f"Serve it with 2 processes of stock gevent, {lane_said}."
 
 
 def test_of_too_few_requests_nothing_is_recommended() -> None:
@@ -237,18 +286,88 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert orders.verdict is Verdict.CHANGE
     held = [option for option in orders.options if option.set_up.upstream_limits]
     assert held
-    assert orders.recommended in held
+    assert orders.recommended is not None
+    assert orders.recommended.candidate.name in {option.candidate.name for option in held}
     assert orders.recommended is not None and orders.recommended.at.reached
     option = written.writable(orders)
     assert option is not None
     text = written.settings_of(orders, option)
     (limit,) = set(option.set_up.upstream_limits.values())
     opened = re.sub("^# (task_[a-z]+ = )", r"\1", text, flags=re.MULTILINE)
-    assert written.checked(opened).task_limit == math.ceil(limit / option.set_up.processes) > 0
+    assert written.checked(opened).task_limit == limit / option.set_up.processes > 0
     assert written.checked(opened).task_key
     # As it is written all orders go on as without a bulkhead.
     assert written.checked(text).task_limit == Settings().task_limit
     assert '# task_key = "kwargs.merchant"' in text.splitlines()
+
+
+def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
+    """The present option of orders and one with a bulkhead; each reaches the goals at length up to such a load, and in
+    short runs in any case."""
+    profile = model(ORDERS)
+    wanted = goals(["p99 <= 30s"], profile)
+    plain = SetUp("celery", 4, 2, limit=3)
+    held = replace(plain, limit=6, upstream_limits={"taco": 8, "sushi": 8}, breakers=True)
+    names = {"present": (plain, now), "bulkhead8": (held, safe)}
+
+    @dataclass(frozen=True)
+    class Told(Runs):
+        def cells(
+            self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True
+        ) -> list[Predicted]:
+            found = super().cells([(set_up, profile, 0.2) for set_up, profile, _ in cells], said, quick=quick)
+            most = {bool(set_up.upstream_limits): load for set_up, load in names.values()}
+            judged = []
+            for run, (set_up, _, load) in zip(found, cells, strict=True):
+                late = tuple(replace(each, within=Estimate(0.5, 0.5, 0.5)) for each in run.goals)
+                holds = quick or load <= most[bool(set_up.upstream_limits)]
+                judged.append(replace(run, load=load, goals=run.goals if holds else late))
+            return judged
+
+    runs = Told(profile, wanted, jobs=_JOBS)
+    cells = runs.cells([(set_up, profile, 1.0) for set_up, _ in names.values()], "")
+    options = [
+        Option(Candidate(name, set_up, name, number, number == 0), at, 1.0)
+        for number, ((name, (set_up, _)), at) in enumerate(zip(names.items(), cells, strict=True))
+    ]
+    return _Choice(runs, "cores", ()), with_curves(runs, options)
+
+
+@pytest.mark.parametrize(
+    ("now", "safe", "verdict", "name"),
+    [
+        # Both hold: that with which the others' orders go on.
+        (9.0, 9.0, Verdict.CHANGE, "bulkhead8"),
+        # The present one reaches the goals in short runs alone.
+        (0.5, 9.0, Verdict.CHANGE, "bulkhead8"),
+        # Nothing that goes on reaches them: the goals come first.
+        (9.0, 0.5, Verdict.NOTHING, "present"),
+        # At length nothing reaches them.
+        (0.5, 0.5, Verdict.OUT_OF_REACH, None),
+    ],
+)
+def test_where_the_present_one_would_stop_with_an_upstream(
+    now: float, safe: float, verdict: Verdict, name: str | None
+) -> None:
+    choice, close = _orders_choice(now=now, safe=safe)
+    found, chosen, _ = choice._confirmed(close, {"bulkhead8"})
+    assert found is verdict
+    assert chosen.jobs and chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH)
+    assert name in (None, chosen.candidate.name)
+
+
+def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
+    profile = replace(pricing(), host="threads", slots=64)
+    advice = _advised(profile, "bikes p99 <= 400ms")
+    present_one = replace(advice, stock=None)
+    staying = stock.stock_of(present_one)
+    assert staying is not None and staying.option.set_up.host == "threads"
+    (here,) = (text for text in staying.warnings if text.startswith("Here, p99 with "))
+    found = re.fullmatch(r"Here, p99 with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here)
+    assert found
+    by_name = {option.candidate.name: option for option in advice.options}
+    run = by_name[f"threads-{found[1]} x1"].at.run
+    assert found[2] == milliseconds(run.route("GET /bikes").percentile_ms(0.99))
 
 
 def test_a_cost_that_there_is_not_is_refused() -> None:

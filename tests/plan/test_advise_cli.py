@@ -114,6 +114,7 @@ def test_split_adds_processes_beside_those_there_are(run: Run) -> None:
     [
         (("--goal", "bikes p99"), "read the goal: --goal='bikes p99', expected"),
         (("--goal", "cars p99 <= 1s"), "expected a route of the profile"),
+        (("--goal", "bike p99 <= 1s"), "did you mean 'bikes'?"),
         (("--cost", "money"), "invalid choice"),
         (("--jobs", "5"), "expected a whole number from 10,000"),
         (("--split", "nobody"), "--split"),

@@ -84,6 +84,22 @@ def test_slots_of_a_task_system_follow_littles_law_and_come_with_a_bulkhead() ->
     assert all(set(each.set_up.upstream_limits) == {"taco", "sushi"} and each.set_up.breakers for each in held)
 
 
+def test_a_bulkhead_is_what_each_process_can_have_a_share_of() -> None:
+    found = _of(model(ORDERS), Goal("send taco", 0.99, 30_000)).values()
+    held = [(each.set_up.processes, set(each.set_up.upstream_limits.values())) for each in found]
+    held = [(processes, limits) for processes, limits in held if limits]
+    assert any(processes > 1 for processes, _ in held)
+    assert all(limit % processes == 0 for processes, limits in held for limit in limits)
+
+
+def test_threads_are_tried_with_fewer_of_them_where_threads_serve_now() -> None:
+    def numbers(profile: Profile) -> set[int]:
+        return {each.set_up.limit for each in _of(profile).values() if each.set_up.host == "threads"}
+
+    assert numbers(pricing()) == {64}
+    assert min(numbers(replace(pricing(), host="threads", slots=64))) < 30
+
+
 def test_heavy_work_beside_an_asyncio_loop_is_placed() -> None:
     profile = replace(pricing(), host="asyncio")
     names = set(_of(profile))

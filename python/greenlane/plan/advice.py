@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.page.quantities import amount, milliseconds
 from greenlane.plan.candidates import Room, candidates, needed_processes
+from greenlane.plan.cliff import at_length, guessed, told, unsure, with_curves
 from greenlane.plan.goal import Goal, carried_goal
 from greenlane.plan.option import Candidate, Option, Predicted
 from greenlane.plan.profile import Profile, Route
@@ -25,12 +27,12 @@ from greenlane.plan.runs import JOBS, Runs, Told
 from greenlane.plan.sensitivity import Wrong, hanging, wrongs
 from greenlane.plan.set_up import SetUp, present
 
-__all__ = ["COSTS", "Advice", "Verdict", "advised", "open_loop"]
+__all__ = ["COSTS", "EDGE_TIMES", "Advice", "Verdict", "advised", "open_loop"]
 
 #: What may be spared.
 COSTS: Final = ("cores", "memory", "processes", "changes")
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
-_EDGE_TIMES: Final = 1.05
+EDGE_TIMES: Final = 1.05
 #: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
 #: the same cost is better.
 _ROOM_TIMES: Final = 1.2
@@ -41,6 +43,9 @@ _SAME_FRAC: Final = 0.05
 #: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
 _FAR_TIMES: Final = 2.0
 _FEW: Final = 5
+#: Times that a choice is borne out at length before what there is must do.
+_ROUNDS: Final = 3
+_AT_LENGTH: Final = "looking at the best at length"
 _STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
 
 
@@ -145,24 +150,25 @@ def advised(
 class _Choice:
     def __init__(self, runs: Runs, cost: str, notes: tuple[str, ...]) -> None:
         self._runs, self._cost, self._notes = runs, cost, notes
+        #: The tail of whoever waits least.
+        self._least = 0.0
 
     def made(self, tried: Sequence[Candidate]) -> Advice:
         found = self._runs.at(tried, f"trying {len(tried)} ways to serve it", quick=True)
         options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
-        first = options[0]
-        close = self._runs.with_curves(_unique([first, *self._finalists(options)]))
-        kept, stays = self._hanging(close)
-        verdict, chosen, long = self._confirmed(kept, stays=stays)
-        close = [long.get(option.candidate.name, option) for option in close]
-        notes = self._notes if stays else (*self._notes, _STOPS)
+        self._least = min(option.at.tail for option in options)
+        close = with_curves(self._runs, _unique([options[0], *self._finalists(options)]))
+        safe = self._going_on(close)
+        verdict, chosen, close = self._confirmed(close, safe)
+        notes = self._notes if close[0].candidate.name in safe else (*self._notes, _STOPS)
         following = self._following(close, options, chosen)
-        stock = _best_stock(close, options)
+        stock = self._best_stock(close, options)
         named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
         by_name = {option.candidate.name: option for option in [*options, *close, *named]}
         short = [by_name[name] for name in dict.fromkeys(each.candidate.name for each in named[:3])]
         return Advice(
             self._runs.profile, tuple(self._runs.goals), verdict, self._cost, notes,
-            present=by_name[first.candidate.name],
+            present=by_name[options[0].candidate.name],
             recommended=by_name[chosen.candidate.name],
             runner_up=by_name[following.candidate.name] if following else None,
             stock=by_name[stock.candidate.name] if stock else None,
@@ -176,8 +182,8 @@ class _Choice:
         return Option(candidate, at, candidate.cost(self._cost, self._runs.profile.memory_mb))
 
     def _finalists(self, options: Sequence[Option]) -> list[Option]:
-        """Those that reach the goals at the least cost: the smallest change, then the shortest tails; if none does, the
-        shortest tails of all."""
+        """Those that reach the goals at the least cost: the smallest change, what lasts longest by theory, the shortest
+        tails; and of the next dearer what lasts longest. If none does, the shortest tails of all."""
         reached = [option for option in options if option.at.reached]
         if not reached:
             return sorted(options, key=lambda each: each.at.tail)[:_FINALISTS]
@@ -186,63 +192,100 @@ class _Choice:
         smallest = min(cheapest, key=lambda each: (each.candidate.effort, each.at.tail))
         # Some that hold an upstream back: whether they are needed shows when one hangs.
         held = [each for each in cheapest if each.set_up.upstream_limits][:2]
-        dearer = sorted((each for each in reached if each.cost > least), key=lambda each: (each.cost, each.at.tail))
-        return [*_unique([smallest, *held, *cheapest])[: _FINALISTS - 1], *dearer[:1]]
+        more = min((each.cost for each in reached if each.cost > least), default=least)
+        dearer = [each for each in reached if each.cost == more > least]
+        beyond = [min(dearer, key=self._lasting)] if dearer else []
+        return [*_unique([smallest, min(cheapest, key=self._lasting), *held, *cheapest])[: _FINALISTS - 1], *beyond]
 
-    def _hanging(self, close: Sequence[Option]) -> tuple[Sequence[Option], bool]:
-        """Where calls hold slots: the present option, then those with which the others' orders go on when the busiest
-        upstream hangs; and whether the present one is such. All of them if none is."""
+    def _lasting(self, option: Option) -> tuple[float, float]:
+        """What lasts longest comes first, by theory where nobody looked; then the shortest tail."""
+        lasts = guessed(self._runs.profile, option, self._least) if option.holds is None else option.holds
+        return -lasts, option.at.tail
+
+    def _going_on(self, close: Sequence[Option]) -> set[str]:
+        """Names of the options with which the others' orders go on when the busiest upstream hangs, where calls hold
+        slots; of all if that is none."""
+        everyone = {option.candidate.name for option in close}
         hung = hanging(self._runs.profile)
         if hung is None or close[0].set_up.host != "celery":
-            return close, True
+            return everyone
         profile, spared = hung
         found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
-        holds = [option for option, run in zip(close, found, strict=True) if run.only(spared).goals_reached]
-        if not holds:
-            return close, True
-        stays = any(option is close[0] for option in holds)
-        return [close[0], *(option for option in holds if option is not close[0])], stays
+        holds = {
+            option.candidate.name for option, run in zip(close, found, strict=True) if run.only(spared).goals_reached
+        }
+        return holds or everyone
 
-    def _confirmed(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option, Mapping[str, Option]]:
-        """The choice that its run at length bears out, and all that were run at length for it, by name: what was chosen
-        for a short run alone is judged again."""
-        long: dict[str, Option] = {}
+    def _confirmed(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option, list[Option]]:
+        """The choice that runs at length bear out, and all options with these: what was chosen for short runs alone is
+        judged again."""
+        found = list(close)
+        rounds: Counter[str] = Counter()
         while True:
-            verdict, chosen = self._chosen([long.get(each.candidate.name, each) for each in close], stays=stays)
-            if chosen.jobs:
-                return verdict, chosen, long
-            (chosen,) = self._at_length([chosen])
-            long[chosen.candidate.name] = chosen
-            if chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH):
-                return verdict, chosen, long
+            verdict, chosen = self._chosen(found, safe)
+            name = chosen.candidate.name
+            loads = {found[0].candidate.name: _missing(found[0], 1.0)}
+            cheaper = self._at_the_edge(found, chosen, safe)
+            if cheaper is not None:
+                loads[cheaper.candidate.name] = _missing(cheaper, 1.0, EDGE_TIMES)
+            else:
+                loads[name] = _missing(chosen, 1.0)
+                if verdict is not Verdict.OUT_OF_REACH and rounds[name] < _ROUNDS:
+                    loads[name] += unsure(self._runs, chosen)
+                rounds[name] += 1
+            if not any(loads.values()):
+                return verdict, chosen, found
+            found = at_length(self._runs, found, loads, _AT_LENGTH)
 
-    def _chosen(self, close: Sequence[Option], *, stays: bool) -> tuple[Verdict, Option]:
+    def _chosen(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option]:
         now = close[0]
-        reached = [option for option in close if option.at.reached and (stays or option is not now)]
+        reached = [option for option in close if option.at.reached]
+        # A goal that is reached comes before what happens when an upstream hangs.
+        reached = [option for option in reached if option.candidate.name in safe] or reached
         if not reached:
             return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
-        sure = [option for option in reached if _breaks(option) >= _EDGE_TIMES] or reached
+        sure = [option for option in reached if _holds(option) >= EDGE_TIMES] or reached
         least = min(option.cost for option in sure)
         cheapest = [option for option in sure if option.cost == least]
-        if now in cheapest and _breaks(now) >= _ROOM_TIMES:
+        if now in cheapest and _holds(now) >= _ROOM_TIMES:
             return Verdict.NOTHING, now
-        most = max(_breaks(option) for option in cheapest)
-        alike = [option for option in cheapest if _breaks(option) >= most * (1 - _SAME_FRAC)]
+        most = max(_holds(option) for option in cheapest)
+        alike = [option for option in cheapest if _holds(option) >= most * (1 - _SAME_FRAC)]
         best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
         return (Verdict.NOTHING if best is now else Verdict.CHANGE), best
+
+    def _at_the_edge(self, close: Sequence[Option], chosen: Option, safe: Collection[str]) -> Option | None:
+        """What costs less than what was chosen, reaches the goals and was left since it is at the edge: the one that
+        lasts longest. That it is must not follow from a short run alone."""
+        found = [
+            option for option in close
+            if option.at.reached and option.cost < chosen.cost and option.candidate.name in safe
+        ]  # fmt: skip
+        known = any(told(option, EDGE_TIMES) for option in found)
+        return max(found, key=_holds) if found and chosen.at.reached and not known else None
 
     def _following(self, close: Sequence[Option], options: Sequence[Option], chosen: Option) -> Option | None:
         others = [each for each in _unique([*close, *options]) if each.candidate.name != chosen.candidate.name]
         others = [each for each in others if each.candidate.name != close[0].candidate.name or each.at.reached]
-        found = min(others, key=_next_best, default=None)
-        return found if found is None or found.breaks is not None else self._runs.with_curves([found])[0]
+        found = min(others, key=self._next_best, default=None)
+        return found if found is None or found.breaks is not None else with_curves(self._runs, [found])[0]
+
+    def _best_stock(self, close: Sequence[Option], options: Sequence[Option]) -> Option | None:
+        every = _unique([*close, *options])
+        found = [each for each in every if each.candidate.stock and each.candidate.name != "present"]
+        return min(found, key=self._next_best, default=None)
+
+    def _next_best(self, option: Option) -> tuple[bool, float, bool, float, float]:
+        """What reaches the goals comes first: the cheapest, what was looked at closely, then what lasts longest; of the
+        others the nearest."""
+        if not option.at.reached:
+            return True, 0.0, False, 0.0, option.at.tail
+        return False, option.cost, option.holds is None, *self._lasting(option)
 
     def _at_length(self, options: Sequence[Option]) -> list[Option]:
         """The same, run at length where they are not yet."""
-        said = "looking at the best at length"
-        runs = iter(self._runs.at([each.candidate for each in options if not each.jobs], said, quick=False))
-        size = self._runs.size(quick=False)
-        return [option if option.jobs else replace(option, at=next(runs), jobs=size) for option in options]
+        wanted = {option.candidate.name: _missing(option, 1.0) for option in options}
+        return at_length(self._runs, options, wanted, _AT_LENGTH)
 
 
 def open_loop(profile: Profile) -> tuple[Profile, list[str]]:
@@ -264,8 +307,9 @@ def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
         own, beyond = _own(route, goal.limit_ms)
         if 1 - own > _FAR_TIMES * (1 - goal.share) and beyond >= min(_FEW, len(route.sequences)):
             mean = route.demand
+            few = f"only {100 * own:.2f} %" if own > 0 else "none"
             said.append(
-                f"{goal.said()}: only {own:.2%} of its requests would take so little with nobody to wait for (mean "
+                f"{goal.said()}: {few} of its requests would take so little with nobody to wait for (mean "
                 f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, "
                 f"{milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
                 "set-up changes that, its code or its upstreams must."
@@ -280,11 +324,6 @@ def _own(route: Route, limit_ms: float) -> tuple[float, int]:
     return 1 - math.fsum(each.weight for each in late) / whole if whole else 1.0, len(late)
 
 
-def _best_stock(close: Sequence[Option], options: Sequence[Option]) -> Option | None:
-    found = [each for each in _unique([*close, *options]) if each.candidate.stock and each.candidate.name != "present"]
-    return min(found, key=_next_best, default=None)
-
-
 def _unique(options: Sequence[Option]) -> list[Option]:
     found: dict[str, Option] = {}
     for option in options:
@@ -292,15 +331,14 @@ def _unique(options: Sequence[Option]) -> list[Option]:
     return list(found.values())
 
 
-def _next_best(option: Option) -> tuple[bool, float, float, float]:
-    """What reaches the goals comes first: the cheapest, then what lasts longest; of the others the nearest."""
-    reached = option.at.reached
-    return not reached, option.cost if reached else 0.0, -_breaks(option), option.at.tail
-
-
 def _by_cost(option: Option) -> tuple[float, float]:
     return option.cost, option.at.tail
 
 
-def _breaks(option: Option) -> float:
-    return option.breaks or 0.0
+def _holds(option: Option) -> float:
+    return option.holds or 0.0
+
+
+def _missing(option: Option, *loads: float) -> tuple[float, ...]:
+    """Of these loads those at which it was not run at length."""
+    return tuple(load for load in loads if all(run.load != load for run in option.long))

@@ -160,7 +160,7 @@ class _Search:
             number = max(1, math.ceil(wanted.needed.value / processes))
             plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
             law = f"Little's law: {wanted.busy.value:.3g} busy on average"
-            said = f"{_processes(processes)} with {number} slots each ({law})"
+            said = f"{_processes(processes)} with {number} slots{_each(processes)} ({law})"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
             yield from self._held(plain, said, stay_ms)
 
@@ -181,32 +181,40 @@ class _Search:
         most = busiest(rates)
         own = slots.slots(rates[most], stay_ms).needed.value
         others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed.value
-        wide = max(number, math.ceil((own + others) / processes))
         tight = slots.stuck(processes * number, rates, stay_ms, most, HANG_MS).bulkhead
-        limit = max(1, math.ceil(own))
+        # Each process has its own limit: what is simulated is what can be shared out among them.
+        limit = _shared_out(math.ceil(own), processes, math.ceil)
+        tight = _shared_out(tight, processes, math.floor)
+        wide = max(number, math.ceil((max(own, limit) + others) / processes))
         # Production shares slots out fairly: with k upstreams that all want more each has 1/(k + 1) of them.
         fair = max(wide, math.ceil(limit * (len(rates) + 1) / processes))
         for each, most_of_one in dict.fromkeys(((number, tight), (wide, limit), (fair, limit))):
             held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, most_of_one), breakers=True)
-            more = "" if each == number else f" and {each - number} more, so that the others keep theirs when one hangs"
+            spare = f" and {each - number} more{_each(processes)}, so that the others keep theirs when one hangs"
+            more = "" if each == number else spare
             words = f"{said}{more}, at most {most_of_one} for one upstream"
             yield self._made(f"bulkhead{most_of_one} {processes}x{each}", held, words, effort=2)
 
     def _stock(self, host: str, processes: int, places: int) -> Iterator[Candidate]:
         same = host == self._base.host
         limit = max(self._base.limit, places) if same else places
-        name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{limit}", f"threads ({limit} each)")
+        name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{limit}", _threads(limit, processes))
         plain = self._served(host, processes, limit)
         if not self._holds(plain):
             return
         effort = 1 if same else 2
         said = f"{_processes(processes)} of stock {word}"
         yield self._made(f"{name} x{processes}", plain, said, stock=True, effort=effort)
-        if host == "gevent":
+        if host == "gevent" or same:
             for number in self._limits(processes):
                 limited = replace(plain, limit=number)
-                with_limit = f"{said}, {number} connections each"
-                yield self._made(f"{name} x{processes} limit {number}", limited, with_limit, stock=True, effort=effort)
+                if host == "gevent":
+                    short, with_limit = f"{name} x{processes} limit {number}", f"{said}, {number} connections"
+                    with_limit += _each(processes)
+                else:
+                    short = f"threads-{number} x{processes}"
+                    with_limit = f"{_processes(processes)} of stock {_threads(number, processes)}"
+                yield self._made(short, limited, with_limit, stock=True, effort=effort)
         if processes > 1:
             ports = replace(plain, queue="reuse-port")
             yield self._made(
@@ -229,11 +237,13 @@ class _Search:
         if self._lane:
             lane = Lane("kept", self._lane, "soft", processes=1, priority=10)
             soft = replace(serve, lanes=(lane,))
-            words = f"{said}; a lane for {_listed(self._lane)}: it goes first, and one worker's places are kept for it"
+            words = (
+                f"{said}; a soft lane for {_listed(self._lane)}: it goes first, and one worker's places are kept for it"
+            )
             yield self._made(f"serve-soft x{processes}", soft, words, effort=2)
             for own in self._own(processes):
                 hard = replace(serve, lanes=(replace(lane, kind="hard", processes=own),))
-                words = f"{said}; {_processes(own)} of them for {_listed(self._lane)} alone"
+                words = f"{said}; {_of_them(own)} as a hard lane for {_listed(self._lane)} alone"
                 yield self._made(f"serve-hard{own} x{processes}", hard, words, effort=2)
 
     def _apart(self, name: str, plain: SetUp, said: str) -> Iterator[Candidate]:
@@ -243,7 +253,7 @@ class _Search:
         for own in self._own(plain.processes):
             lane = Lane("apart", self._lane, "hard", processes=own)
             apart = replace(plain, lanes=(lane,))
-            words = f"{said}; {own} of these for {_listed(self._lane)} alone, as a second deployment"
+            words = f"{said}, {_of_them(own)} as a hard lane: a second deployment for {_listed(self._lane)} alone"
             yield self._made(f"{name} apart{own}", apart, words, stock=True, effort=3)
 
     def _own(self, processes: int) -> Iterator[int]:
@@ -291,6 +301,11 @@ class _Search:
         return Candidate(name, set_up, said, effort, stock)
 
 
+def _shared_out(limit: int, processes: int, rounded: Callable[[float], int]) -> int:
+    """A limit of which each process has as much, one at least."""
+    return processes * max(1, rounded(limit / processes))
+
+
 def _share(profile: Profile, routes: Sequence[str]) -> float:
     """Of all CPU, that of these routes."""
     whole = _cpu_per_s(profile, profile.routes)
@@ -320,6 +335,18 @@ def _mean(profile: Profile, of: Callable[[Route], float]) -> float:
 
 def _processes(number: int) -> str:
     return "one process" if number == 1 else f"{number} processes"
+
+
+def _of_them(number: int) -> str:
+    return "one of them" if number == 1 else f"{number} of them"
+
+
+def _each(processes: int) -> str:
+    return "" if processes == 1 else " each"
+
+
+def _threads(number: int, processes: int) -> str:
+    return f"threads ({number}{_each(processes)})"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -103,7 +103,10 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
     due = [route for route in profile.routes if route.deadline_ms]
     if due:
         chosen = tuple(Goal(route.route, _USUAL_SHARE, float(route.deadline_ms or 0)) for route in due)
-        return chosen, f"No goal was given: taken is that {_USUAL_SHARE:.0%} of the requests meet their deadlines."
+        return (
+            chosen,
+            f"No goal was given: taken is that {100 * _USUAL_SHARE:.0f} % of the requests meet their deadlines.",
+        )
     taken = tuple(Goal(route.route, _USUAL_SHARE, _twice_ms(route)) for route in profile.routes)
     text = (
         f"No goal was given and no deadline is known: taken is that {level_said(_USUAL_SHARE)} of each route stays "
@@ -202,15 +205,20 @@ def _named(text: str, who: str, profile: Profile) -> Sequence[Route]:
             raise _error(text, f"a lane of the profile: {', '.join(lanes) or 'it has none'}", nearest(lane, lanes))
         return found
     found = [route for route in profile.routes if route.route == who] or [
-        route for route in profile.routes if who.lower() in re.split(r"[^\w-]+", route.route.lower())
+        route for route in profile.routes if who.lower() in _words(route.route)
     ]
     names = [route.route for route in profile.routes]
     if len(found) > 1:
         rule = f"one route; {who} is in {', '.join(route.route for route in found[:5])}"
         raise _error(text, rule, "write the whole name, or give each its own goal")
     if not found:
-        raise _error(text, f"a route of the profile: {', '.join(names[:8])}", nearest(who, names))
+        words = [word for name in names for word in _words(name)]
+        raise _error(text, f"a route of the profile: {', '.join(names[:8])}", nearest(who, [*names, *words]))
     return found
+
+
+def _words(route: str) -> list[str]:
+    return re.split(r"[^\w-]+", route.lower())
 
 
 def _twice_ms(route: Route) -> float:

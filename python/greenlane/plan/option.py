@@ -136,15 +136,23 @@ class Option:
 
     Args:
         at: at the load of the profile.
-        curve: at other loads, ascending, `at` among them.
-        breaks: factor of the load at which a goal breaks; None = not looked for, inf = not within what was looked at.
+        curve: short runs at other loads, ascending, that of the profile's among them.
+        long: runs at length, `at` among them once it is one.
+        holds: highest factor of the load that reaches the goals, and none below misses one; None = not looked for,
+            0 = there is none, inf = all that were looked at do.
+        breaks: lowest factor of the load that misses a goal; None = not looked for, inf = there is none.
+        sure: runs at length say so on both sides; else it is about there.
+        jobs: requests of `at` where it is a run at length; 0 = it is a short one.
     """
 
     candidate: Candidate
     at: Predicted
     cost: float
     curve: tuple[Predicted, ...] = ()
+    long: tuple[Predicted, ...] = ()
+    holds: float | None = None
     breaks: float | None = None
+    sure: bool = False
     jobs: int = field(default=0, compare=False)
 
     @property

@@ -84,7 +84,9 @@ def _cards(advice: Advice) -> Html:
         aside = f"{worst.goal.route} {level_said(worst.goal.share)}, wanted {milliseconds(worst.goal.limit_ms)}"
         found.append(Card(name, value, aside, "bad" if late else "good"))
         if option.breaks is not None and (far := breaks_said(advice, option)):
-            found.append(Card(f"{name}: the goal breaks at", far, _rate(advice, option.breaks)))
+            found.append(
+                Card(f"{name}: the goal breaks at", far, _rate(advice, option.breaks if option.holds else 0.0))
+            )
     return cards(found)
 
 
@@ -109,7 +111,7 @@ def _against_load(advice: Advice, goal: Goal) -> Html:
     marks += [
         Mark(option.breaks, f"{_name(advice, option)} breaks", late=True)
         for option in order[:2]
-        if option.breaks and math.isfinite(option.breaks)
+        if option.holds and option.breaks is not None and math.isfinite(option.breaks)
     ]
     drawing = curves(
         series, f"{goal.route} {level} against load", x, y, upright=marks,

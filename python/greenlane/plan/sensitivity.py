@@ -107,11 +107,11 @@ def _hung(route: Route, name: str, ms: float) -> tuple[Sampled, ...]:
 
 def _ways(profile: Profile, wanted: set[str]) -> list[_Way]:
     ways = [
-        _Way("cpu", f"requests need {_CPU - 1:.0%} more CPU than was seen", _cpu),
-        _Way("rate", f"{_RATE - 1:.0%} more requests come", _same, load=_RATE),
+        _Way("cpu", f"requests need {100 * (_CPU - 1):.0f} % more CPU than was seen", _cpu),
+        _Way("rate", f"{100 * (_RATE - 1):.0f} % more requests come", _same, load=_RATE),
     ]
     if any(route.demand.io_ms for route in profile.routes):
-        ways.append(_Way("io", f"upstreams take {_IO - 1:.0%} longer", _io))
+        ways.append(_Way("io", f"upstreams take {100 * (_IO - 1):.0f} % longer", _io))
     hung = hanging(profile)
     if hung is not None and profile.host == "celery" and not wanted.isdisjoint(hung[1]):
         stuck, spared = hung

@@ -23,6 +23,8 @@ NO_SHEDDING: Final = (
     "socket, where it is not, and what one route wins there others pay. It is worth it where another process has room, "
     "or what is over is refused at once."
 )
+#: What a limit counts, by the host that has one.
+_PLACES: Final = {"gevent": "places", "threads": "threads"}
 _P99: Final = 0.99
 #: Routes that are named.
 _MOST: Final = 5
@@ -83,9 +85,9 @@ def _command(set_up: SetUp, processes: int) -> str:
 def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
     if set_up.host == "gevent":
         yield KEEP_ALIVE
-    if set_up.host in ("gevent", "threads") and any("limit" in option.candidate.name for option in advice.options):
+    if set_up.host in _PLACES and any(_beside(option, plain) for option, plain in _pairs(advice, set_up.host)):
         yield NO_SHEDDING
-        yield from _limits(advice)
+        yield from _limits(advice, set_up.host)
     if set_up.queue == "reuse-port":
         yield "`--reuse-port` shares requests out by chance, and needs gunicorn 24 or later to do anything at all."
     if set_up.host == "asyncio":
@@ -98,29 +100,37 @@ def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
         yield "`worker_prefetch_multiplier = 1`, `task_acks_late`: else a worker sits on orders that others could do."
 
 
-def _limits(advice: Advice) -> Iterator[str]:
+def _limits(advice: Advice, host: str) -> Iterator[str]:
     """What the simulation said of a limit, of the first where it can be told: the sentence's proof."""
-    for option in advice.options:
-        for one, other in _beside(advice, option):
+    for option, plain in _pairs(advice, host):
+        for one, other in _beside(option, plain):
             wanted = dict.fromkeys(goal.route for goal in advice.goals)
             names = [*wanted, *(route.route for route in one.run.routes if route.route not in wanted)]
-            pairs = [(name, _p99(one, name), _p99(other, name)) for name in names[:_MOST]]
-            told = "; ".join(f"{name} {with_limit}, without {without}" for name, with_limit, without in pairs)
-            yield f"Here, p99 with {option.set_up.limit} places: {told}."
+            told = "; ".join(f"{name} {_p99(one, name)} instead of {_p99(other, name)}" for name in names[:_MOST])
+            number = option.set_up.processes
+            where = f" in each of {number} processes" if number > 1 else ""
+            least, most = option.set_up.limit, plain.set_up.limit
+            yield f"Here, p99 with {least} {_PLACES[host]}{where} instead of {most:,}: {told}."
             return
 
 
-def _beside(advice: Advice, option: Option) -> Iterator[tuple[Predicted, Predicted]]:
-    """The option's run and that of the same with no limit of its own; both settle and are as long."""
-    if " limit " not in option.candidate.name:
-        return
-    for plain in advice.options:
-        alike = replace(plain.set_up, limit=option.set_up.limit) == option.set_up
-        if alike and plain.set_up.limit > option.set_up.limit and " limit " not in plain.candidate.name:
-            for one in _runs(option):
-                for other in _runs(plain):
-                    if one.settled and other.settled and one.run.jobs == other.run.jobs:
-                        yield one, other
+def _pairs(advice: Advice, host: str) -> list[tuple[Option, Option]]:
+    """Options of this host, each beside the same with a wider limit; the cheaper and the wider ones first."""
+    stock = [option for option in advice.options if option.candidate.stock and option.set_up.host == host]
+    wide = sorted(stock, key=lambda each: -each.set_up.limit)
+    return [
+        (option, plain) for option in stock for plain in wide
+        if 0 < option.set_up.limit < plain.set_up.limit
+        and replace(plain.set_up, limit=option.set_up.limit) == option.set_up
+    ]  # fmt: skip
+
+
+def _beside(option: Option, plain: Option) -> list[tuple[Predicted, Predicted]]:
+    """Runs of both that settle and are as long."""
+    return [
+        (one, other) for one in _runs(option) for other in _runs(plain)
+        if one.settled and other.settled and one.run.jobs == other.run.jobs
+    ]  # fmt: skip
 
 
 def _runs(option: Option) -> tuple[Predicted, ...]:

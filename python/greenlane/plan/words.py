@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from greenlane.page.quantities import amount, milliseconds
-from greenlane.plan.advice import Advice, Verdict
+from greenlane.plan.advice import EDGE_TIMES, Advice, Verdict
+from greenlane.plan.cliff import full_load
 from greenlane.plan.goal import level_said
 from greenlane.plan.measured import LEVELS, carried
 from greenlane.plan.option import Judged, Option, Predicted, Standing
-from greenlane.plan.runs import full_load
 from greenlane.plan.sensitivity import HANG, Wrong
 from greenlane.plan.simulation import Estimate
 
@@ -21,7 +21,11 @@ Row = dict[str, object]
 
 #: Of the table for people.
 COLUMNS: Final = ("way", "cost", "goals", "worst", "breaks at", "what it is")
-_UNITS: Final = {"cores": "cores", "memory": "MB", "processes": "processes", "changes": "effort"}
+#: One, and several.
+_UNITS: Final = {
+    "cores": ("core", "cores"), "memory": ("MB", "MB"), "processes": ("process", "processes"),
+    "changes": ("of effort", "of effort"),
+}  # fmt: skip
 _CAUSES: Final = {
     "queue": "for a process", "cpu": "for the CPU (GIL, loop)", "permit": "for a permit",
     "upstream": "for a busy upstream", "placed": "for where its work is placed",
@@ -43,7 +47,7 @@ def table_of(advice: Advice) -> list[Row]:
     return [
         {
             "way": option.candidate.name + _mark(advice, option),
-            "cost": f"{amount(option.cost)} {_UNITS[advice.cost]}" if option.candidate.name else "",
+            "cost": _cost(advice, option),
             "goals": _STANDING[option.at.standing],
             "worst": _short(option.at.worst) if option.at.settled else "never settles",
             "breaks at": breaks_said(advice, option),
@@ -107,9 +111,9 @@ def breaks_said(advice: Advice, option: Option) -> str | None:
     """The load at which a goal breaks; None = not looked for."""
     if option.breaks is None:
         return None
-    if option.breaks == 0:
-        return f"≤ {_load(advice, _lowest(option))}"
-    return _load(advice, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
+    if not option.holds:
+        return f"≤ {_load(advice, option.breaks)}"
+    return _where(advice, option, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
 
 
 def _verdict(advice: Advice) -> Iterator[str]:
@@ -151,20 +155,25 @@ def _load(advice: Advice, times: float) -> str:
     return f"{times:.2f}× {whose} load"
 
 
-def _lowest(option: Option) -> float:
-    """Of the loads that were looked at."""
-    return min((run.load for run in option.curve), default=1.0)
+def _where(advice: Advice, option: Option, times: float) -> str:
+    """A load near which the goal breaks, and whether that is known by short runs alone."""
+    return f"{'' if option.sure else 'about '}{_load(advice, times)}"
+
+
+def _cost(advice: Advice, option: Option) -> str:
+    one, several = _UNITS[advice.cost]
+    return f"{amount(option.cost)} {one if option.cost == 1 else several}"
 
 
 def _how_far(advice: Advice, option: Option) -> str:
     """Up to which load what is met stays so."""
-    if option.breaks is None:
+    if option.holds is None or option.breaks is None:
         return ""
-    if option.breaks == 0:
-        return f", but not at {_load(advice, _lowest(option))}, the lowest that was looked at"
+    if not option.holds:
+        return f", but not at {_load(advice, option.breaks)}, the lowest that was looked at"
     if not math.isfinite(option.breaks):
         return ", at every load that was looked at"
-    return f", up to {_load(advice, option.breaks)}"
+    return f", up to {_where(advice, option, option.holds)}"
 
 
 def _why_nothing(advice: Advice, now: Option) -> str:
@@ -230,7 +239,8 @@ def _price(advice: Advice) -> Iterator[str]:
 
 def _cliff(advice: Advice) -> Iterator[str]:
     """On-call question 16."""
-    shown = [("recommended", advice.recommended)]
+    nearest = advice.verdict is Verdict.OUT_OF_REACH
+    shown = [("the nearest" if nearest else "recommended", advice.recommended)]
     if advice.present is not advice.recommended:
         shown.append((_now(advice), advice.present))
     parts = [
@@ -239,18 +249,25 @@ def _cliff(advice: Advice) -> Iterator[str]:
         if option is not None and option.breaks is not None
     ]
     if parts:
-        yield f"The goal breaks: {'. And '.join(parts)}."
+        first = "The goal breaks" if len(advice.goals) == 1 else "The first of the goals breaks"
+        yield f"{first}: {'. And '.join(parts)}."
 
 
 def _breaks_at(advice: Advice, option: Option) -> str:
     breaks = option.breaks or 0.0
-    if not breaks:
-        return f"at {_load(advice, _lowest(option))} already, the lowest that was looked at"
+    if not option.holds:
+        return f"at {_load(advice, breaks)} already, the lowest that was looked at"
     if not math.isfinite(breaks):
         return "at no load that was looked at"
-    where = f"at {_load(advice, breaks)} ({amount(breaks * advice.profile.arrivals.rate_per_s)} requests a second)"
+    rate = amount(breaks * advice.profile.arrivals.rate_per_s)
+    where = f"at {_where(advice, option, breaks)} ({rate} requests a second)"
     full = full_load(advice.profile, option.set_up)
-    return f"{where}; its processes are full at {full:.2f}×" if math.isfinite(full) else where
+    whose = "the first of its processes are" if option.set_up.hard else _whose(option)
+    return f"{where}; {whose} full at {full:.2f}×" if math.isfinite(full) else where
+
+
+def _whose(option: Option) -> str:
+    return "its process is" if option.set_up.processes == 1 else "its processes are"
 
 
 def _wrong(advice: Advice) -> Iterator[str]:
@@ -280,15 +297,25 @@ def _beside(advice: Advice) -> Iterator[str]:
     follows, chosen = advice.runner_up, advice.recommended
     if follows is not None and chosen is not None:
         far = "" if follows.breaks is None else f", breaks at {breaks_said(advice, follows)}"
+        instead = " too" if follows.cost == chosen.cost else f" instead of {amount(chosen.cost)}"
         yield (
             f"Runner-up: {way_said(advice, follows)} "
             f"({_STANDING[follows.at.standing]}: {_short(follows.at.worst)}{far}; "
-            f"{amount(follows.cost)} {_UNITS[advice.cost]} instead of {amount(chosen.cost)})."
+            f"{_cost(advice, follows)}{instead}).{_why_not(advice, follows, chosen)}"
         )
     stock = advice.stock
     if stock is not None and chosen is not None and stock.candidate.name != chosen.candidate.name:
         stands = f"{_STANDING[stock.at.standing]}: {_short(stock.at.worst)}"
         yield f"If it is to stay on stock servers: {stock.candidate.said} ({stands})."
+
+
+def _why_not(advice: Advice, follows: Option, chosen: Option) -> str:
+    """Why what costs less is not recommended."""
+    if not follows.at.reached or follows.cost >= chosen.cost or (follows.holds or 0.0) >= EDGE_TIMES:
+        return ""
+    met = "the goal" if len(advice.goals) == 1 else "the goals"
+    must = f"what is recommended must hold at {_load(advice, EDGE_TIMES)} too"
+    return f" It takes less and meets {met}, but is at the edge: {must}."
 
 
 def _waits(run: Predicted) -> str:
@@ -334,7 +361,9 @@ def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
             "within_deadline_frac": _finite(judged.within.at),
             "within_deadline_low_frac": _finite(judged.within.low),
             "within_deadline_high_frac": _finite(judged.within.high),
+            "holds_at_load": _finite(option.holds),
             "breaks_at_load": _finite(option.breaks),
+            "breaks_at_length": option.sure,
             "cpu_frac": option.at.run.cpu_frac,
             "settled": option.at.settled,
         }

@@ -91,12 +91,13 @@ def _above(advice: Advice, option: Option) -> Iterator[str]:
     if chosen is not None and chosen.candidate.name != option.candidate.name:
         best = "" if option is advice.present else ": the best with Greenlane"
         yield from _comment(f"Not the recommendation, which is {chosen.candidate.said}{best}.")
-    far = ""
-    if option.breaks and math.isfinite(option.breaks):
-        far = f"; the goal breaks at {option.breaks:.2f} times the load that was planned for"
     for judged in option.at.goals:
         goal = judged.goal
-        yield from _comment(f"Predicted: {goal.route} {judged.within.at:.3%} within {goal.limit_ms:g} ms{far}.")
+        yield from _comment(f"Predicted: {goal.route} {100 * judged.within.at:.3f} % within {goal.limit_ms:g} ms.")
+    if option.holds and option.breaks is not None and math.isfinite(option.breaks):
+        which = "The goal" if len(option.at.goals) == 1 else "The first of the goals"
+        about = "" if option.sure else "about "
+        yield from _comment(f"{which} breaks at {about}{option.breaks:.2f} times the load that was planned for.")
     if option.set_up.shed:
         yield from _comment(_deadlines(advice))
 
@@ -150,8 +151,20 @@ def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
             "key task_limit holds for all orders together."
         )
         yield '# task_key = "kwargs.merchant"'
-        # Simulated is one bulkhead over all processes; each process has its own.
-        yield f"# task_limit = {max(1, math.ceil(max(set_up.upstream_limits.values()) / set_up.processes))}"
+        wanted = max(set_up.upstream_limits.values())
+        each = max(1, wanted // set_up.processes)
+        if set_up.processes > 1:
+            yield from _comment(_shared_out(wanted, each, set_up.processes))
+        yield f"# task_limit = {each}"
+
+
+def _shared_out(wanted: int, each: int, processes: int) -> str:
+    """Simulated is one bulkhead over all processes; each process has its own."""
+    text = f"Each of the {processes} processes has a task_limit of its own, {each * processes} calls together"
+    if each * processes == wanted:
+        return f"{text}."
+    why = "a process cannot have less than one" if each * processes > wanted else "what is left over is nobody's"
+    return f"{text}; simulated was one limit of {wanted} over all of them: {why}."
 
 
 def _lanes(set_up: SetUp) -> Iterator[str]:
