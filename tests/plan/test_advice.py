@@ -40,10 +40,15 @@ def _plain(settings: str) -> str:
     return " ".join(settings.replace("#", " ").split())
 
 
+def _roomy() -> Profile:
+    """A load at which one process with permits is not at the edge."""
+    return pricing(times=0.94)
+
+
 @pytest.fixture(scope="module")
 def found() -> Advice:
     """For a stock gevent worker whose light requests come late."""
-    return _advised(pricing(), "bikes p99 <= 400ms")
+    return _advised(_roomy(), "bikes p99 <= 400ms")
 
 
 def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores(found: Advice) -> None:
@@ -82,7 +87,7 @@ def test_the_words_name_what_to_set_what_comes_of_it_and_what_if_it_is_wrong(fou
 
 
 def test_the_same_again_gives_the_same(found: Advice) -> None:
-    assert words.rows_of(_advised(pricing(), "bikes p99 <= 400ms")) == words.rows_of(found)
+    assert words.rows_of(_advised(_roomy(), "bikes p99 <= 400ms")) == words.rows_of(found)
 
 
 def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> None:
@@ -226,16 +231,16 @@ def _choice(profile: Profile, **times: float) -> Advice:
 
 
 def test_what_only_a_short_run_meets_is_not_recommended() -> None:
-    lucky = _choice(pricing())
+    lucky = _choice(_roomy())
     assert lucky.recommended is not None and lucky.recommended.cost == 1
-    sure = _choice(pricing(), long_times=1.2)
+    sure = _choice(_roomy(), long_times=1.25)
     assert sure.verdict is Verdict.CHANGE
     assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
     assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
 
 
 def test_what_is_at_the_edge_for_a_short_run_alone_is_recommended_if_it_holds_at_length() -> None:
-    unlucky = _choice(pricing(), short_times=1.06)
+    unlucky = _choice(_roomy(), short_times=1.1)
     chosen = unlucky.recommended
     assert chosen is not None and chosen.cost == 1 and chosen.sure
     assert (chosen.holds or 0) >= EDGE_TIMES
@@ -254,7 +259,7 @@ def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: 
 
 
 def test_at_more_cores_what_lasts_longest_is_recommended_and_what_fewer_would_give_is_said() -> None:
-    edge = _advised(pricing(times=1.06), "bikes p99 <= 400ms")
+    edge = _advised(pricing(), "bikes p99 <= 400ms")
     chosen, cheaper = edge.recommended, edge.runner_up
     assert chosen is not None and (chosen.cost, chosen.set_up.host) == (2, "permits")
     assert chosen.holds is not None and chosen.holds > 1.5
@@ -262,7 +267,7 @@ def test_at_more_cores_what_lasts_longest_is_recommended_and_what_fewer_would_gi
     assert cheaper.at.reached and 1 < (cheaper.breaks or 0) <= EDGE_TIMES
     said = " ".join(words.answers(edge))
     assert "; 1 core instead of 2). It takes less and meets the goal, but is at the edge: " in said
-    assert "must hold at 1.05× today's load too." in said
+    assert "must hold at 1.10× today's load too." in said
 
 
 def test_a_lane_of_a_stock_server_is_called_one(found: Advice) -> None:
@@ -362,8 +367,8 @@ def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
     present_one = replace(advice, stock=None)
     staying = stock.stock_of(present_one)
     assert staying is not None and staying.option.set_up.host == "threads"
-    (here,) = (text for text in staying.warnings if text.startswith("Here, p99 with "))
-    found = re.fullmatch(r"Here, p99 with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here)
+    (here,) = (text for text in staying.warnings if text.startswith("Here, p99 on threads with "))
+    found = re.fullmatch(r"Here, p99 on threads with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here)
     assert found
     by_name = {option.candidate.name: option for option in advice.options}
     run = by_name[f"threads-{found[1]} x1"].at.run

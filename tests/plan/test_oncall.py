@@ -65,7 +65,7 @@ def test_7_what_a_limit_on_one_process_wins_others_pay_and_what_helps_is_said(as
     *_, no_help, here = _view(rows, "stock")[0]["warnings"]
     assert no_help.startswith("A limit without shedding makes no process faster")
     number = next(word for word in here.split() if word.isdecimal())
-    assert here.startswith(f"Here, p99 with {number} places instead of 1,000: GET /bikes ") and "; GET /quote " in here
+    assert here.startswith(f"Here, p99 on gevent with {number} places instead of 1,000: GET /bikes ") and "; GET /quote " in here
     profile = opened(PRICING)
     base = present(profile)
     limited, plain = simulate_cells(

@@ -32,7 +32,7 @@ __all__ = ["COSTS", "EDGE_TIMES", "Advice", "Verdict", "advised", "open_loop"]
 #: What may be spared.
 COSTS: Final = ("cores", "memory", "processes", "changes")
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
-EDGE_TIMES: Final = 1.05
+EDGE_TIMES: Final = 1.1
 #: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
 #: the same cost is better.
 _ROOM_TIMES: Final = 1.2

@@ -83,11 +83,12 @@ def _command(set_up: SetUp, processes: int) -> str:
 
 
 def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
-    if set_up.host == "gevent":
+    limited = _limited_host(advice, set_up)
+    if "gevent" in (set_up.host, limited):
         yield KEEP_ALIVE
-    if set_up.host in _PLACES and any(_beside(option, plain) for option, plain in _pairs(advice, set_up.host)):
+    if limited:
         yield NO_SHEDDING
-        yield from _limits(advice, set_up.host)
+        yield from _limits(advice, limited)
     if set_up.queue == "reuse-port":
         yield "`--reuse-port` shares requests out by chance, and needs gunicorn 24 or later to do anything at all."
     if set_up.host == "asyncio":
@@ -100,6 +101,15 @@ def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
         yield "`worker_prefetch_multiplier = 1`, `task_acks_late`: else a worker sits on orders that others could do."
 
 
+def _limited_host(advice: Advice, set_up: SetUp) -> str:
+    """The host of which it was simulated what a limit does: that of the settings, or what serves now; "" = none."""
+    now = [advice.present.set_up.host] if advice.present is not None and advice.present.candidate.stock else []
+    for host in [set_up.host, *now]:
+        if host in _PLACES and any(_beside(option, plain) for option, plain in _pairs(advice, host)):
+            return host
+    return ""
+
+
 def _limits(advice: Advice, host: str) -> Iterator[str]:
     """What the simulation said of a limit, of the first where it can be told: the sentence's proof."""
     for option, plain in _pairs(advice, host):
@@ -110,7 +120,8 @@ def _limits(advice: Advice, host: str) -> Iterator[str]:
             number = option.set_up.processes
             where = f" in each of {number} processes" if number > 1 else ""
             least, most = option.set_up.limit, plain.set_up.limit
-            yield f"Here, p99 with {least} {_PLACES[host]}{where} instead of {most:,}: {told}."
+            here = f"Here, p99 on {host} with {least} {_PLACES[host]}{where}"
+            yield f"{here} instead of {most:,}: {told}."
             return
 
 
