@@ -128,7 +128,7 @@ class Profile:
         Args:
             host: that it is to run on; None = the same. `held` is CPU to the others of a loop, I/O beside threads; what
                 threads computed without the GIL keeps a loop as well. Of a loop's own profile `free` is what was moved
-                away from it.
+                away from it; what the loop itself was seen to compute without the GIL is `free` elsewhere only.
 
         How unevenly requests came counts only as far as so short a time can tell it from chance.
         """
@@ -137,9 +137,16 @@ class Profile:
         free: Kind = "cpu" if host in LOOPS and self.host not in LOOPS else "free"
         return replace(
             self,
-            routes=tuple(simulated_route(route, held, self.overhead_ms, free) for route in self.routes),
+            routes=tuple(
+                simulated_route(route, held, self.overhead_ms, free, unlocked=self.unlocks(host))
+                for route in self.routes
+            ),
             arrivals=replace(self.arrivals, dispersion=told_dispersion(self.arrivals.dispersion, self.seconds)),
         )
+
+    def unlocks(self, host: str) -> bool:
+        """Whether what its loop was seen to compute without the GIL would run beside others on that host."""
+        return self.host in LOOPS and host not in LOOPS
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Profile:
