@@ -154,6 +154,8 @@ def test_what_a_loop_computes_without_the_gil_is_free_on_threads_only() -> None:
             (kind, pytest.approx(ms)) for kind, ms in expected
         ]
         assert on_threads.unlocked_frac is None
+    placed = found.simulated(threaded=["GET /x", found.routes[0].route]).routes[0]
+    assert placed.demand.free_ms == pytest.approx(8) and placed.demand.cpu_ms == pytest.approx(2.1)
     recorded_there = replace(found, host="threads")
     assert recorded_there.simulated("permits").routes[0].demand.free_ms == 0
 

@@ -13,7 +13,7 @@
 //! itself has taken the GIL from, at once; if the GIL was free, nobody ran, and there is none.
 //!
 //! Each time it has slept for as long as it wanted to, it looks at who has the GIL, without taking it: a job's thread that
-//! runs and has it not computes without it ([`looks`]). A recording of a loop shows that in no other way.
+//! runs and has it not computes without it ([`Sampler::looks`]). A recording of a loop shows that in no other way.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
@@ -253,9 +253,10 @@ struct Sampler {
     /// Until the next look, at least.
     rest_ns: u64,
     alone_ns: u64,
-    /// Looks at who has the GIL, and waits for it to see where it is kept.
+    /// Whose hold of the GIL is looked at first, and how often it has asked for it only to see where it is kept.
     turn: usize,
     tries: u32,
+    /// See [`Sampler::chance`].
     chance: u64,
     /// Stacks by their hash.
     known: HashMap<u64, Text>,
@@ -358,8 +359,8 @@ impl Sampler {
         let runs = |ring: &&Arc<Ring>| {
             ring.from_ns.load(Ordering::Relaxed) != 0 && ring.job.load(Ordering::Relaxed) != NO_JOB
         };
-        let count = rings.iter().filter(runs).count();
-        if count == 0 {
+        let running: Vec<_> = rings.iter().filter(runs).collect();
+        if running.is_empty() {
             return false;
         }
         if gil::may_be_seen() {
@@ -368,10 +369,11 @@ impl Sampler {
         }
         // In turns, where there are many.
         self.turn = self.turn.wrapping_add(MOST_RUNNING);
-        let running = rings.iter().filter(runs).cycle().skip(self.turn % count);
-        let looked = count.min(MOST_RUNNING);
-        let weight_ns = slept_ns * count as u64 / looked as u64;
-        for ring in running.take(looked) {
+        let (count, looked) = (running.len(), running.len().min(MOST_RUNNING));
+        // After a long sleep one look would stand for more than many others.
+        let weight_ns = slept_ns.min(IDLE_NS) * count as u64 / looked as u64;
+        for number in 0..looked {
+            let ring = running[self.turn.wrapping_add(number) % count];
             if let Some(event) = look_at(ring, rings, weight_ns) {
                 self.ring.push(event);
             }
