@@ -526,6 +526,9 @@ class Recording:
     def stacks(self) -> list[tuple[str, str, int, int]]:
         """Give a Stack for each (culprit, stack), most ns first."""
 
+    def looks(self) -> list[tuple[int, int, int, int, int]]:
+        """Give a Look for each job that was looked at while it computed, by process and job."""
+
     def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int]]:
         """Give a Sample for each second of each process, by time."""
 

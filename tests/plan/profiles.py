@@ -84,6 +84,7 @@ def _route(chance: random.Random, name: str, seconds: float) -> Route:
         memory_mb=_perhaps(chance, float(chance.randint(1, 100))),
         requests=requests,
         threshold=threshold,
+        unlocked_frac=_perhaps(chance, chance.choice([0.0, round(chance.random(), 3)])),
     )
 
 

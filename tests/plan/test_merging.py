@@ -51,7 +51,8 @@ def alike(one: Profile, other: Profile) -> None:
 
 def numbers(route: Route) -> Many[float | None]:
     mean: Mean = route.demand
-    return (route.rate_per_s, route.bytes_in, route.bytes_out, mean.cpu_ms, mean.free_ms, mean.io_ms, mean.held_ms)
+    means = (mean.cpu_ms, mean.free_ms, mean.io_ms, mean.held_ms)
+    return (route.rate_per_s, route.bytes_in, route.bytes_out, *means, route.unlocked_frac)
 
 
 def ordered(profile: Profile) -> Profile:

@@ -140,6 +140,32 @@ def test_what_threads_compute_without_the_gil_keeps_a_loop() -> None:
     assert moved.simulated("asyncio").routes[0].demand.free_ms == 5
 
 
+def test_what_a_loop_computes_without_the_gil_is_free_on_threads_only() -> None:
+    steps = [["cpu", 10], ["io", 30, 0], ["cpu", 0.1]]
+    found = replace(route(sequences=[{"steps": steps}], unlocked_frac=0.8), host="gevent")
+    assert Profile.from_json(found.to_json()) == found
+    on_loop = found.simulated("asyncio").routes[0]
+    assert [(step.kind, step.ms) for step in on_loop.sequences[0].steps] == [("cpu", 10), ("io", 30), ("cpu", 0.1)]
+    for host in ("threads", "permits", "celery"):
+        on_threads = found.simulated(host).routes[0]
+        # With the GIL before, and after for the answer; a short stretch has it all along.
+        expected = [("cpu", 1), ("free", 8), ("cpu", 1), ("io", 30), ("cpu", 0.1)]
+        assert [(step.kind, step.ms) for step in on_threads.sequences[0].steps] == [
+            (kind, pytest.approx(ms)) for kind, ms in expected
+        ]
+        assert on_threads.unlocked_frac is None
+    placed = found.simulated(threaded=["GET /x", found.routes[0].route]).routes[0]
+    assert placed.demand.free_ms == pytest.approx(8) and placed.demand.cpu_ms == pytest.approx(2.1)
+    recorded_there = replace(found, host="threads")
+    assert recorded_there.simulated("permits").routes[0].demand.free_ms == 0
+
+
+@pytest.mark.parametrize("frac", [-0.1, 1.1, "most"])
+def test_a_share_of_cpu_without_the_gil_is_one(frac: object) -> None:
+    with pytest.raises(PlanError, match="unlocked_frac"):
+        route(unlocked_frac=frac)
+
+
 @pytest.mark.parametrize(("seconds", "told"), [(60.0, 1.0), (6000.0, 1.3), (0.0, 1.3)])
 def test_unevenness_that_so_short_a_time_cannot_tell_is_taken_for_chance(seconds: float, told: float) -> None:
     found = replace(route(), seconds=seconds, arrivals=replace(route().arrivals, dispersion=1.3))

@@ -72,6 +72,15 @@ def test_cpu_by_a_factor_more_or_instead() -> None:
     )
 
 
+def test_what_ran_without_the_gil_does_so_after_a_change_and_leaves_with_the_work_that_does() -> None:
+    found = replace(PROFILE, host="gevent", routes=(replace(QUOTE, unlocked_frac=0.7), BIKES))
+    for options in ({"cpu": ["quote=2x"]}, {"rate": ["2x"]}, {"upstream": ["zones=+5ms"]}):
+        changed, _ = applied(asked(found, **options), found, SET_UP)
+        assert changed.route(QUOTE.route).unlocked_frac == 0.7
+    moved, _ = applied(asked(found, move=["quote=process"]), found, SET_UP)
+    assert moved.route(QUOTE.route).unlocked_frac is None
+
+
 def test_unchanged_work_meets_the_very_same_arrivals() -> None:
     profile = replace(PROFILE, seconds=60.0, arrivals=replace(PROFILE.arrivals, dispersion=1.3))
     changes = asked(profile, cpu=["quote=1x", "bikes=1x"])

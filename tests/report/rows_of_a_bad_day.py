@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -49,6 +49,7 @@ class Made:
     calls: list[Call] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     unfinished: list[Unfinished] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)

@@ -217,6 +217,12 @@ impl Recording {
         Ok(list)
     }
 
+    fn looks(&self) -> Vec<(u32, u64, u64, u64, u64)> {
+        let rows = self.analysis.looks.iter();
+        rows.map(|row| (row.process, row.job, row.looks, row.ns, row.free_ns))
+            .collect()
+    }
+
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for (process, event) in &self.analysis.samples {

@@ -291,6 +291,13 @@ impl Fields<'_, '_> {
                 writer_ns: self.get("writer_ns")?,
                 sampler_ns: self.get("sampler_ns")?,
             },
+            "look" => Event::Look {
+                at_ns: self.get("at_ns")?,
+                unit: self.small("unit")?,
+                job: self.get("job")?,
+                weight_ns: self.get("weight_ns")?,
+                free: self.get("free")? != 0,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,

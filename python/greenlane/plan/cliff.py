@@ -117,7 +117,8 @@ def _work(profile: Profile, set_up: SetUp, routes: Sequence[Route]) -> tuple[flo
     locked = stay = 0.0
     for route in routes:
         mean, per_ms = route.demand, route.rate_per_s / 1000
-        locked += per_ms * (mean.cpu_ms + dispatch_ms + (mean.held_ms if held else 0.0))
+        unlocked_frac = (route.unlocked_frac or 0.0) if profile.unlocks(set_up.host) else 0.0
+        locked += per_ms * (mean.cpu_ms * (1 - unlocked_frac) + dispatch_ms + (mean.held_ms if held else 0.0))
         stay += per_ms * (mean.cpu_ms + mean.free_ms + mean.io_ms + mean.held_ms)
     return locked, stay
 

@@ -140,7 +140,14 @@ def _route(found: Sequence[tuple[Route, float]], when: When, total_s: float) -> 
             held_ms=_mean((each.demand.held_ms, weight) for each, weight in zip(routes, weights, strict=True)),
         ),
         threshold=threshold,
+        unlocked_frac=_unlocked(routes, weights),
     )
+
+
+def _unlocked(routes: Sequence[Route], weights: Sequence[float]) -> float | None:
+    """Of the CPU of all."""
+    cpu = [each.demand.cpu_ms * weight for each, weight in zip(routes, weights, strict=True)]
+    return _known_mean([each.unlocked_frac for each in routes], cpu)
 
 
 def _renamed(sequence: Sampled, before: tuple[str, ...], after: tuple[str, ...]) -> Sampled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ _WANTED: Final = ("p50_ms", "p95_ms", "p99_ms")
 #: Requests that they need, as `carried` has it.
 _LEAST: Final = {"p50": 20, "p95": 200, "p99": 1000}
 _MUCH: Final = 1000
+#: Of all CPU: a route with less is not worth a sentence on it.
+_MUCH_FRAC: Final = 0.05
 #: Sequences of which the variation is known.
 _FEW: Final = 10
 
@@ -61,16 +64,32 @@ def _shape(profile: Profile) -> list[str]:
         flat = [route for route in profile.routes if len(route.sequences) < _FEW]
         if flat and profile.source == "model":
             said.append(f"No variation is written for {_names(flat)}: the same work each time. Real tails are longer.")
-    if profile.host in LOOPS and not any(route.demand.free_ms for route in profile.routes):
-        said.append(
-            "What of the CPU could run without the GIL cannot be seen on one loop: all of it counts as with it."
-        )
+    said += _locked(profile)
     standing = standing_of(profile)
     if standing.headroom is not None and standing.headroom < 1:
         full = "each process's one core (the GIL, the loop)" if standing.bound == "process" else "the machine's cores"
         more = max(standing.busy_frac, standing.cores_frac)
         said.append(f"The requests need {amount(more)} times {full}: this cannot be served, or the rates are wrong.")
     return said
+
+
+def _locked(profile: Profile) -> list[str]:
+    """Of whose CPU it is not known whether it needs the GIL; on threads nothing of it would be asked."""
+    if profile.host not in LOOPS or any(route.demand.free_ms for route in profile.routes):
+        return []
+    unknown = [route for route in profile.routes if route.unlocked_frac is None]
+    if len(unknown) == len(profile.routes):
+        return [
+            "What of the CPU could run without the GIL is not known: all of it counts as with it. A recording with "
+            "stacks tells, of routes that compute for some seconds in it."
+        ]
+    whole = math.fsum(route.rate_per_s * route.demand.cpu_ms for route in profile.routes)
+    much = [route for route in unknown if route.rate_per_s * route.demand.cpu_ms >= _MUCH_FRAC * whole]
+    if not much:
+        return []
+    return [
+        f"Of {_names(much)} it is not known what of the CPU could run without the GIL: all of it counts as with it."
+    ]
 
 
 def _arrivals(profile: Profile) -> list[str]:

@@ -165,7 +165,8 @@ def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int
     """A run: the profile as the set-up's host meets it."""
     due = _due(profile, set_up, goals)
     routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
-    simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host)
+    threaded = [route for route, place in set_up.placement.items() if place == "thread"]
+    simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host, threaded=threaded)
     return Cell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
 
 

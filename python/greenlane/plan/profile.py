@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -122,13 +122,15 @@ class Profile:
         hint = nearest(name, names) or f"it has {', '.join(names[:5])}"
         raise PlanError("look up a route", name="route", value=name, rule="a route of the profile", hint=hint)
 
-    def simulated(self, host: str | None = None) -> Profile:
+    def simulated(self, host: str | None = None, *, threaded: Collection[str] = ()) -> Profile:
         """What a simulator takes: cpu, io and free only, sequences whose means are the exact ones, overhead in them.
 
         Args:
             host: that it is to run on; None = the same. `held` is CPU to the others of a loop, I/O beside threads; what
                 threads computed without the GIL keeps a loop as well. Of a loop's own profile `free` is what was moved
-                away from it.
+                away from it; what the loop itself was seen to compute without the GIL is `free` elsewhere only.
+
+            threaded: routes that compute on a thread beside the loop.
 
         How unevenly requests came counts only as far as so short a time can tell it from chance.
         """
@@ -137,9 +139,18 @@ class Profile:
         free: Kind = "cpu" if host in LOOPS and self.host not in LOOPS else "free"
         return replace(
             self,
-            routes=tuple(simulated_route(route, held, self.overhead_ms, free) for route in self.routes),
+            routes=tuple(
+                simulated_route(
+                    route, held, self.overhead_ms, free, unlocked=self.unlocks(host) or route.route in threaded
+                )
+                for route in self.routes
+            ),
             arrivals=replace(self.arrivals, dispersion=told_dispersion(self.arrivals.dispersion, self.seconds)),
         )
+
+    def unlocks(self, host: str) -> bool:
+        """Whether what its loop was seen to compute without the GIL would run beside others on that host."""
+        return self.host in LOOPS and host not in LOOPS
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Profile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Final
 
@@ -19,7 +20,7 @@ from greenlane.plan.sampling import MOST, emphasised, priority
 from greenlane.plan.steps import Kind, Step
 from greenlane.plan.steps import Sequence as Sampled
 from greenlane.plan.timeline import steps_of
-from greenlane.plan.unlocked import free_fracs
+from greenlane.plan.unlocked import free_fracs, unlocked_fracs
 from greenlane.plan.upstream_names import Upstreams
 from greenlane.plan.ways import host_of, slots_of
 from greenlane.record.rows import Job
@@ -64,10 +65,12 @@ def profile_of_recording(recording: Recording, name: str = "", *, skip_s: float 
     upstreams = Upstreams(recording.calls, recording.held)
     by_route = _by_route(jobs)
     free = free_fracs(recording, jobs) if host not in LOOPS else {}
-    found = [
+    unlocked = unlocked_fracs(recording.looks, by_route) if host in LOOPS else {}
+    made = (
         _Sampling(recording, route, of, upstreams, host, free.get(route, 0.0)).made(seconds)
         for route, of in by_route.items()
-    ]
+    )
+    found = [replace(each, unlocked_frac=unlocked.get(each.route)) for each in made]
     overhead = overhead_ms(recording, jobs)
     return Profile(
         name=name,

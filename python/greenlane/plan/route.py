@@ -13,6 +13,8 @@ from greenlane.plan.steps import KINDS, NOBODY, Kind, Sequence, Step, joined
 
 __all__ = ["Mean", "Route", "rounded", "route_json", "route_of", "simulated_route", "weighted"]
 
+#: A shorter stretch of CPU has the GIL all along: calls that release it for long are in the long ones.
+_LONG_MS: Final = 0.25
 #: Where all sequences are known their mean is the mean; else it may be so many times the exact one, or the other way
 #: round. And so much is rounding.
 _WHOLE_TIMES: Final = 1.02
@@ -57,6 +59,9 @@ class Route:
     mean: Mean | None = None
     #: See `greenlane.plan.sampling`.
     threshold: float = 0.0
+    #: Share of its CPU that ran without the GIL on a loop, where that makes no difference: its steps have it as CPU.
+    #: None = not known, or its steps have it.
+    unlocked_frac: float | None = None
 
     @property
     def demand(self) -> Mean:
@@ -114,6 +119,7 @@ def route_of(fields: Fields) -> Route:
         requests=fields.whole("requests", 0),
         mean=_mean(mean) if mean else None,
         threshold=fields.number("threshold", 0.0),
+        unlocked_frac=fields.perhaps("unlocked_frac", most=1.0),
     )
     fields.end()
     _check_mean(found, fields)
@@ -154,23 +160,37 @@ def _mean(fields: Fields) -> Mean:
     return found
 
 
-def simulated_route(route: Route, held: Kind, overhead_ms: float, free: Kind = "free") -> Route:
-    """With exact means, `held` and `free` as the kinds that they are where it is to run, overhead before all."""
+def simulated_route(
+    route: Route, held: Kind, overhead_ms: float, free: Kind = "free", *, unlocked: bool = False
+) -> Route:
+    """With exact means, `held` and `free` as the kinds that they are where it is to run, overhead before all.
+
+    Args:
+        unlocked: what of its CPU a loop was seen to compute without the GIL is `free`.
+    """
     exact = route.demand
     sampled = exact if route.mean is None else replace(route, mean=None).demand
     factors = {kind: exact.of(kind) / sampled.of(kind) if sampled.of(kind) > 0 else 1.0 for kind in KINDS}
-    sequences = tuple(_resolved(each, factors, {"held": held, "free": free}, overhead_ms) for each in route.sequences)
-    return replace(route, sequences=sequences, mean=None)
+    kinds: Mapping[Kind, Kind] = {"held": held, "free": free}
+    unlocked_frac = (route.unlocked_frac or 0.0) if unlocked else 0.0
+    sequences = tuple(_resolved(each, factors, kinds, overhead_ms, unlocked_frac) for each in route.sequences)
+    return replace(route, sequences=sequences, mean=None, unlocked_frac=None)
 
 
 def _resolved(
-    sequence: Sequence, factors: Mapping[Kind, float], kinds: Mapping[Kind, Kind], overhead_ms: float
+    sequence: Sequence, factors: Mapping[Kind, float], kinds: Mapping[Kind, Kind], overhead_ms: float, unlocked: float
 ) -> Sequence:
     steps = [Step("cpu", overhead_ms)] if overhead_ms else []
     for step in sequence.steps:
         kind = kinds.get(step.kind, step.kind)
         upstream = step.upstream if kind in ("io", "held") else NOBODY
-        steps.append(Step(kind, step.ms * factors[step.kind], upstream))
+        ms = step.ms * factors[step.kind]
+        if step.kind == "cpu" and unlocked and ms >= _LONG_MS:
+            # What it needs for its answer it computes afterwards, with the GIL again.
+            around = Step("cpu", ms * (1 - unlocked) / 2)
+            steps += [around, Step("free", ms * unlocked), around]
+        else:
+            steps.append(Step(kind, ms, upstream))
     return replace(sequence, steps=joined(steps))
 
 
@@ -189,6 +209,8 @@ def route_json(route: Route) -> dict[str, object]:
     }
     if route.mean is not None:
         table["mean"] = {f"{kind}_ms": route.mean.of(kind) for kind in KINDS}
+    if route.unlocked_frac is not None:
+        table["unlocked_frac"] = route.unlocked_frac
     if route.threshold:
         table["threshold"] = route.threshold
     table["sequences"] = [_sequence_json(each) for each in route.sequences]

@@ -8,7 +8,7 @@ from typing import Final
 from greenlane.page.quantities import amount, count, factor, milliseconds, share
 from greenlane.plan.measured import LEVELS, carried
 from greenlane.plan.missing import missing, unsaid
-from greenlane.plan.profile import Profile, Route
+from greenlane.plan.profile import LOOPS, Profile, Route
 from greenlane.plan.standing import RouteStanding, Standing, standing_of
 
 __all__ = ["COLUMNS", "rows_of", "sentences", "table_of"]
@@ -32,6 +32,8 @@ _FROM: Final[Mapping[str, str]] = {
     "model": "written by hand",
     "merged": "merged",
 }
+#: Routes that a sentence names.
+_MOST_NAMED: Final = 5
 #: Of a limit by the knee where work varies: the smallest that fills the CPU.
 _LIMIT_BY_KNEE: Final = 1.65
 
@@ -39,7 +41,7 @@ _LIMIT_BY_KNEE: Final = 1.65
 def sentences(profile: Profile) -> list[str]:
     """What it is, and how close the cliff is."""
     standing = standing_of(profile)
-    return [_is(profile), *_cliff(profile, standing)]
+    return [_is(profile), *_cliff(profile, standing), *_unlocked(profile)]
 
 
 def table_of(profile: Profile) -> list[Row]:
@@ -107,6 +109,14 @@ def _cliff(profile: Profile, standing: Standing) -> list[str]:
     return [f"{busy}; {full} ({rate} a second). Percentiles rise before.", knee]
 
 
+def _unlocked(profile: Profile) -> list[str]:
+    found = [(each.unlocked_frac, each.route) for each in profile.routes if each.unlocked_frac]
+    if not found or profile.host not in LOOPS:
+        return []
+    parts = ", ".join(f"{route} {share(frac)}" for frac, route in sorted(found, reverse=True)[:_MOST_NAMED])
+    return [f"Without the GIL, of its CPU: {parts}. The loop waits for that all the same; threads would run beside it."]
+
+
 def _told(profile: Profile, route: Route, at: RouteStanding) -> Row:
     measured = profile.measured.get(route.route)
     found: Row = {
@@ -141,6 +151,7 @@ def _row(profile: Profile, route: Route, at: RouteStanding) -> Row:
         "sequences": len(route.sequences),
         "cpu_ms_per_job": at.cpu_ms,
         "free_ms_per_job": mean.free_ms,
+        "unlocked_frac": route.unlocked_frac,
         "io_ms_per_job": mean.io_ms,
         "held_ms_per_job": mean.held_ms,
         "longest_cpu_ms": route.longest_ms,

@@ -1,22 +1,26 @@
-"""CPU that ran without the GIL: more of it in one process than one core gives cannot all have had the GIL.
+"""CPU that ran without the GIL.
 
-A recording of threads does not say when a C call released the GIL. But in a tenth of a second one process has the GIL
-for at most a tenth of a second: what its requests computed beyond that was free. Whose that was is estimated by
-expectation maximisation over all moments in which two requests or more had the process busy: routes that are there when
-it happens get it, routes that fill such a moment without it lose it. What was free while nobody else computed cannot be
-seen.
+Of a loop its recording tells: the recorder looks now and then who has the GIL, and a thread that computes and has it
+not does so without. On the loop itself that makes no difference; on threads others would run meanwhile.
+
+A recording of threads does not say when a C call released the GIL. But more CPU in one process than one core gives
+cannot all have had it: in a tenth of a second one process has the GIL for at most a tenth of a second: what its
+requests computed beyond that was free. Whose that was is estimated by expectation maximisation over all moments in
+which two requests or more had the process busy: routes that are there when it happens get it, routes that fill such a
+moment without it lose it. What was free while nobody else computed cannot be seen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from greenlane.record.rows import Job
+from greenlane.record.rows import Job, Look
 from greenlane.report.subject import Recording
 
-__all__ = ["free_fracs"]
+__all__ = ["free_fracs", "unlocked_fracs"]
 
 _BIN_NS: Final = 100_000_000
 #: Clocks and edges of slices account for so much.
@@ -28,6 +32,10 @@ _ROUNDS: Final = 20
 _LEAST_BINS: Final = 5
 #: A smaller share is not told from noise.
 _LEAST_FRAC: Final = 0.05
+#: Fewer looks at a route say nothing of it.
+_LEAST_LOOKS: Final = 20
+#: Standard errors above `_LEAST_FRAC` that a share must be: short system calls release the GIL as well.
+_ERRORS: Final = 2.0
 
 
 @dataclass
@@ -60,6 +68,31 @@ def free_fracs(recording: Recording, jobs: Sequence[Job]) -> Mapping[str, float]
     for _ in range(_ROUNDS):
         found = _round(bins, found)
     return {route: round(frac, 3) for route, frac in found.items() if frac >= _LEAST_FRAC}
+
+
+def unlocked_fracs(looks: Iterable[Look], jobs: Mapping[str, Sequence[Job]]) -> Mapping[str, float]:
+    """The share of its CPU that ran without the GIL, by route, as looks at a loop's thread tell it; 0 = hardly any.
+
+    Args:
+        jobs: by route.
+
+    Routes that were looked at too seldom are not in it.
+    """
+    by_job = {(each.process, each.job): each for each in looks}
+    found: dict[str, float] = {}
+    for route, of in jobs.items():
+        seen = [each for job in of if (each := by_job.get((job.process, job.job)))]
+        count, ns = sum(each.looks for each in seen), sum(each.ns for each in seen)
+        if count >= _LEAST_LOOKS and ns:
+            frac = sum(each.free_ns for each in seen) / ns
+            found[route] = round(frac, 3) if _surely(frac, count) > _LEAST_FRAC else 0.0
+    return found
+
+
+def _surely(frac: float, count: int) -> float:
+    """The lower end of the share's interval (Wilson)."""
+    square = _ERRORS**2 / count
+    return (frac + square / 2 - math.sqrt(square * (frac * (1 - frac) + square / 4))) / (1 + square)
 
 
 def _bins(recording: Recording, jobs: Iterable[Job]) -> Iterable[Bin]:

@@ -213,8 +213,12 @@ def _move(profile: Profile, text: str) -> Change:
     if route.bytes_in is None:
         words += "; how many bytes go along is not known, and not counted"
     more_ms = ARENA.there_ms(*mb)
+    # What ran without the GIL is in the longest stretch.
     return _of_routes(
-        f"--move {text}", words, (route.route,), lambda one: _changed(one, lambda each: _away(each, around, more_ms))
+        f"--move {text}",
+        words,
+        (route.route,),
+        lambda one: replace(_changed(one, lambda each: _away(each, around, more_ms)), unlocked_frac=None),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from greenlane import _native
 from greenlane.errors import RecordingError
-from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = ["SUFFIX", "Recording", "open_recording"]
 
@@ -87,6 +87,11 @@ class Recording:
     def stacks(self) -> list[Stack]:
         """Where culprits were while somebody waited, most first."""
         return [Stack._make(row) for row in self._native.stacks()]
+
+    @cached_property
+    def looks(self) -> list[Look]:
+        """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
+        return [Look._make(row) for row in self._native.looks()]
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Process", "Sample", "Segment", "Stack", "Unfinished"]
+__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Look", "Process", "Sample", "Segment", "Stack", "Unfinished"]
 
 
 class Process(NamedTuple):
@@ -159,6 +159,17 @@ class Stack(NamedTuple):
     ns: int
     #: How often it was seen so: what `ns` stands on.
     looks: int = 1
+
+
+class Look(NamedTuple):
+    """How often one job was looked at while it computed: did it have the GIL?"""
+
+    process: int
+    job: int
+    looks: int
+    #: That the looks stand for, and of it without the GIL.
+    ns: int
+    free_ns: int
 
 
 class Sample(NamedTuple):

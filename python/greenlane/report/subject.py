@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from greenlane.record.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
+from greenlane.record.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = ["Part", "Recording", "of_route"]
 
@@ -43,6 +43,10 @@ class Recording(Protocol):
         """Where culprits were."""
 
     @property
+    def looks(self) -> Sequence[Look]:
+        """Jobs that were looked at while they computed."""
+
+    @property
     def samples(self) -> Sequence[Sample]:
         """Processes by the second."""
 
@@ -77,6 +81,7 @@ class Part:
     calls: Sequence[Call]
     held: Sequence[Held]
     stacks: Sequence[Stack]
+    looks: Sequence[Look]
     samples: Sequence[Sample]
     costs: Sequence[Cost]
     marks: Sequence[tuple[int, int, str]]
@@ -102,6 +107,7 @@ def of_route(recording: Recording, route: str) -> Part:
         calls=[call for call in recording.calls if call.route == route],
         held=recording.held,
         stacks=recording.stacks,
+        looks=recording.looks,
         samples=recording.samples,
         costs=recording.costs,
         marks=recording.marks,

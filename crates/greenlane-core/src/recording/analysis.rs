@@ -104,6 +104,17 @@ pub struct HeldRow {
     pub longest_ns: u64,
 }
 
+/// How often one job was looked at while it computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookRow {
+    pub process: u32,
+    pub job: u64,
+    pub looks: u64,
+    /// That they stand for, and of it without the GIL.
+    pub ns: u64,
+    pub free_ns: u64,
+}
+
 /// A stretch of a job's life.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRow {
@@ -136,6 +147,8 @@ pub struct Analysis {
     pub unfinished: Vec<UnfinishedRow>,
     /// (culprit, stack, ns, looks)
     pub stacks: Vec<(Text, Text, u64, u64)>,
+    /// By process and job; of jobs that were looked at.
+    pub looks: Vec<LookRow>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     kept: Vec<Kept>,
@@ -177,6 +190,7 @@ impl Analysis {
             held: Vec::new(),
             unfinished: Vec::new(),
             stacks: Vec::new(),
+            looks: Vec::new(),
             samples: Vec::new(),
             kept: Vec::new(),
             culprits,
@@ -237,6 +251,7 @@ impl Analysis {
         sums: &mut Sums,
     ) -> HashMap<u32, Vec<(u64, Text)>> {
         let mut stacks: HashMap<u32, Vec<(u64, Text)>> = HashMap::new();
+        let mut looks: BTreeMap<u64, LookRow> = BTreeMap::new();
         let waits = Waits::of(events);
         (row.from_ns, row.to_ns) = (u64::MAX, 0);
         for event in events {
@@ -294,6 +309,26 @@ impl Analysis {
                     let sum = sums.stacks.entry((culprit, stack)).or_default();
                     *sum = (sum.0.saturating_add(weight_ns), sum.1 + 1);
                 }
+                Event::Look {
+                    at_ns,
+                    unit,
+                    job,
+                    weight_ns,
+                    free,
+                } if life.computed(unit, job, at_ns) => {
+                    let of_job = looks.entry(job).or_insert(LookRow {
+                        process,
+                        job,
+                        looks: 0,
+                        ns: 0,
+                        free_ns: 0,
+                    });
+                    of_job.looks += 1;
+                    of_job.ns = of_job.ns.saturating_add(weight_ns);
+                    if free {
+                        of_job.free_ns = of_job.free_ns.saturating_add(weight_ns);
+                    }
+                }
                 Event::Process { .. } => self.samples.push((process, *event)),
                 Event::Cost { at_ns, .. } => {
                     let known = row.cost.map_or(0, |cost| cost.span_ns().0);
@@ -308,6 +343,7 @@ impl Analysis {
                 _ => {}
             }
         }
+        self.looks.extend(looks.into_values());
         row.from_ns = row.from_ns.min(row.to_ns);
         row.marks.sort_unstable();
         for stacks in stacks.values_mut() {

@@ -4,7 +4,7 @@
 //! `event.rs` declares them. Numbers are LEB128 varints. The first time of a record is a zigzag delta to the first time
 //! of the record before it (to the chunk's base for the first); its other times are zigzag deltas to its first time,
 //! and 0 for "none" where the field allows none, else delta + 1 shifted to stay distinct (see [`Encoder::maybe`]).
-//! A reader skips tags that it does not know.
+//! A reader skips tags that it does not know, but for their first time.
 //!
 //! Tag 0 defines a text: its number, then UTF-8 up to the body's end.
 
@@ -12,6 +12,8 @@ use super::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
 
 /// The tag of a text's definition.
 pub const TEXT: u8 = 0;
+/// The last tag of an event.
+const LAST: u8 = 19;
 
 /// What one record says.
 #[derive(Debug, PartialEq)]
@@ -291,6 +293,17 @@ impl Encoder {
                 self.numbers(&[job, trace_high, trace_low, span]);
                 18
             }
+            Event::Look {
+                at_ns,
+                unit,
+                job,
+                weight_ns,
+                free,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[u64::from(unit), job, weight_ns, u64::from(free)]);
+                19
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -347,11 +360,13 @@ impl<'a> Decoder<'a> {
             let text = std::str::from_utf8(body.rest).map_err(|_| Malformed("UTF-8"))?;
             return Ok(Record::Text(number, text));
         }
-        if tag > 18 {
+        // Of a tag that is not known too: the next event's time is a delta to it.
+        let at_ns = body.first(self.last_ns);
+        self.last_ns = at_ns.unwrap_or(self.last_ns);
+        if tag > LAST {
             return Ok(Record::Unknown(tag));
         }
-        let at_ns = body.first(self.last_ns)?;
-        self.last_ns = at_ns;
+        let at_ns = at_ns?;
         event(tag, at_ns, &mut body).map(Record::Event)
     }
 }
@@ -561,6 +576,13 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             trace_high: body.plain()?,
             trace_low: body.plain()?,
             span: body.plain()?,
+        },
+        19 => Event::Look {
+            at_ns,
+            unit: body.small()?,
+            job: body.plain()?,
+            weight_ns: body.plain()?,
+            free: body.plain()? != 0,
         },
         _ => Event::Mark {
             at_ns,

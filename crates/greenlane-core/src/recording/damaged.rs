@@ -1,8 +1,8 @@
 //! Tests: whatever the bytes are, a reader ends, does not panic, and says what it skipped.
 
-use super::analysis::Analysis;
+use super::analysis::{Analysis, LookRow};
 use super::chunk::{frame, Header, HEADER, MAGIC};
-use super::codec::Encoder;
+use super::codec::{Decoder, Encoder, Record};
 use super::event::{ArrivalClock, Event, Outcome, UnitKind, WaitKind};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 
@@ -167,6 +167,115 @@ fn texts_belong_to_their_chunk() {
 }
 
 #[test]
+fn an_event_of_a_later_version_is_skipped_and_times_behind_it_stay() {
+    let mut later = Encoder::new(1_000);
+    later.event(&Event::Look {
+        at_ns: 1_500,
+        unit: 1,
+        job: 1,
+        weight_ns: 20,
+        free: true,
+    });
+    let mut later = later.bytes().to_vec();
+    assert_eq!(later[0], 19);
+    later[0] = 200;
+    let mut encoder = Encoder::new(1_500);
+    encoder.event(&Event::JobClose {
+        at_ns: 1_700,
+        job: 1,
+        status: 200,
+    });
+    let payload = [later, encoder.bytes().to_vec()].concat();
+    let records: Vec<_> = Decoder::new(&payload, 1_000).collect();
+    let close = Event::JobClose {
+        at_ns: 1_700,
+        job: 1,
+        status: 200,
+    };
+    assert_eq!(
+        records,
+        [Ok(Record::Unknown(200)), Ok(Record::Event(close))]
+    );
+}
+
+/// A slice of unit 1 for job 1 from 1,000 to 2,000 that used so much CPU, blocked from 1,600 to 1,700, with looks.
+fn looked_at(cpu_ns: u64, looks: &[(u64, u32, u64, bool)]) -> Vec<LookRow> {
+    let (unit, job) = (1, 1);
+    let mut events = vec![
+        Event::JobOpen {
+            at_ns: 1_000,
+            job,
+            unit,
+            arrival_ns: 1_000,
+            spawn_ns: 0,
+            deadline_ns: 0,
+            clock: ArrivalClock::Handler,
+            host: 0,
+            parent_job: 0,
+        },
+        Event::Slice {
+            from_ns: 1_000,
+            to_ns: 2_000,
+            unit,
+            job,
+            phase: 0,
+            cpu_ns,
+        },
+        Event::Block {
+            from_ns: 1_600,
+            known_ns: 1_700,
+            ready_ns: 1_700,
+            to_ns: 1_700,
+            unit,
+            job,
+            kind: 0,
+            flags: 1,
+            call: 0,
+            peer: 0,
+        },
+        Event::JobClose {
+            at_ns: 2_000,
+            job,
+            status: 200,
+        },
+    ];
+    let looks = looks.iter().map(|&(at_ns, unit, job, free)| Event::Look {
+        at_ns,
+        unit,
+        job,
+        weight_ns: 20,
+        free,
+    });
+    events.extend(looks);
+    let analysis = Analysis::new(vec![&chunk(1, 0, &events)]).expect("readable");
+    analysis.looks
+}
+
+#[test]
+fn a_look_counts_where_its_job_computed() {
+    let looks = [
+        (1_000, 1, 1, true),
+        (1_300, 1, 1, false),
+        (1_599, 1, 1, true),
+        (1_650, 1, 1, true), // Blocked, with its loop.
+        (2_000, 1, 1, true), // Over.
+        (1_300, 1, 2, true), // Another job,
+        (1_300, 2, 1, true), // another unit.
+        (900, 1, 1, true),
+    ];
+    let counted = LookRow {
+        process: 0,
+        job: 1,
+        looks: 3,
+        ns: 60,
+        free_ns: 40,
+    };
+    assert_eq!(looked_at(u64::MAX, &looks), [counted]);
+    // Off the core for half of its time, nobody knows when.
+    assert_eq!(looked_at(450, &looks), [counted]);
+}
+
+#[test]
 fn overlapping_headers_do_not_keep_a_reader_busy() {
     let mut header = Header {
         process: 1,
@@ -218,7 +327,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(19) {
+    match numbers.below(20) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -320,6 +429,13 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             trace_high: second_ns,
             trace_low: third_ns,
             span: fourth_ns,
+        },
+        18 => Event::Look {
+            at_ns,
+            unit,
+            job,
+            weight_ns: third_ns,
+            free: second_ns % 2 == 1,
         },
         12 => Event::Running {
             at_ns,

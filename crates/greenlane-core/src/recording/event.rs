@@ -211,6 +211,14 @@ pub enum Event {
         trace_low: u64,
         span: u64,
     },
+    /// `unit` was looked at while it ran for `job`. `free`: it did so without the GIL. Stands for `weight_ns`.
+    Look {
+        at_ns: u64,
+        unit: u32,
+        job: u64,
+        weight_ns: u64,
+        free: bool,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -230,6 +238,7 @@ impl Event {
             | Self::Process { at_ns, .. }
             | Self::Cost { at_ns, .. }
             | Self::Traced { at_ns, .. }
+            | Self::Look { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

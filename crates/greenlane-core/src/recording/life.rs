@@ -198,6 +198,25 @@ impl Life {
         &self.pieces[self.starts[unit as usize]..self.starts[unit as usize + 1]]
     }
 
+    /// Whether a unit computed for a job at that moment, or would have with a core: nobody knows at which moments of a
+    /// slice it was off the core.
+    pub fn computed(&self, unit: u32, job: u64, at_ns: u64) -> bool {
+        let Some(unit) = self.unit_number(unit) else {
+            return false;
+        };
+        let pieces = self.pieces_of(unit);
+        let here = pieces.partition_point(|piece| piece.to_ns <= at_ns);
+        pieces.get(here).is_some_and(|piece| {
+            let ran = match piece.state {
+                State::Run | State::Gc => true,
+                State::Wait(WaitKind::Os) => piece.block == NONE,
+                _ => false,
+            };
+            let of_job = piece.job != NONE && piece.job == self.job_number(job);
+            piece.from_ns <= at_ns && piece.slice != NONE && ran && of_job
+        })
+    }
+
     fn note_unit(&mut self, event: &Event) {
         if let Event::Unit {
             unit: id,

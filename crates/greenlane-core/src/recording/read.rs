@@ -318,6 +318,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Running { .. }
         | Event::Cost { .. }
         | Event::Traced { .. }
+        | Event::Look { .. }
         | Event::Process { .. } => {}
     }
     event

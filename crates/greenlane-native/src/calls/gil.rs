@@ -16,7 +16,7 @@ use crate::record::{on, sampler, strand};
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, timespec};
 use std::cell::Cell;
 use std::mem::transmute;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
 /// `struct _gil_runtime_state`: last holder, locked, switch number, condition, mutex.
 const HOLDER_BEFORE: usize = 24;
@@ -34,6 +34,8 @@ const FOREIGN: u8 = 2;
 static RUNTIME: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
 /// Whether the fields lie where we believe.
 static LAYOUT: AtomicU8 = AtomicU8::new(UNTRIED);
+/// The GIL's condition, once it is known that they do; 0 = not yet.
+static CONDITION: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// A wait that goes on: (since when, end of its last piece, whether the sampler counts it); 0 = none.
@@ -112,6 +114,37 @@ fn look_at_layout(condition: usize, mutex: usize) {
         FOREIGN
     };
     LAYOUT.store(layout, Ordering::Relaxed);
+    if layout == KNOWN {
+        CONDITION.store(condition, Ordering::Relaxed);
+    }
+}
+
+/// The `PyThreadState` that has the GIL now, 0 = none has; None: where that stands is not known. Takes nothing and waits
+/// for nothing: true a moment ago.
+pub fn has_it() -> Option<usize> {
+    let condition = CONDITION.load(Ordering::Relaxed);
+    if condition == 0 {
+        return None;
+    }
+    // SAFETY: in `_PyRuntime`, which lives as long as the process; seen there by `look_at_layout`. The interpreter
+    // writes both fields atomically, or with its mutex held, as wholes.
+    let (locked, holder) = unsafe {
+        (
+            AtomicI32::from_ptr((condition - LOCKED_BEFORE) as *mut i32),
+            AtomicUsize::from_ptr((condition - HOLDER_BEFORE) as *mut usize),
+        )
+    };
+    let has = locked.load(Ordering::Relaxed) == 1;
+    Some(if has {
+        holder.load(Ordering::Relaxed)
+    } else {
+        0
+    })
+}
+
+/// Whether a wait for the GIL would tell where its fields stand.
+pub fn may_be_seen() -> bool {
+    RUNTIME.0.load(Ordering::Relaxed) != 0 && LAYOUT.load(Ordering::Relaxed) == UNTRIED
 }
 
 /// In the place of the C function of this name, in the interpreter.

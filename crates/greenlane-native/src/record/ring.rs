@@ -25,8 +25,9 @@ pub struct Ring {
     pub from_ns: AtomicU64,
     /// Since when the thread waits for a lock; 0 = it does not.
     pub lock_ns: AtomicU64,
-    /// The thread's `PyThreadState`, as a number; 0 = unknown.
+    /// The thread's `PyThreadState`, as a number, and its number in the system; 0 = unknown.
     pub state: AtomicUsize,
+    pub thread: AtomicU32,
     /// By which the thread's loop waits; -1 = it runs no loop, or waits by something else.
     pub epoll_fd: AtomicI32,
     /// The thread has ended; after the last event it can be forgotten.
@@ -54,6 +55,7 @@ impl Ring {
             from_ns: AtomicU64::new(0),
             lock_ns: AtomicU64::new(0),
             state: AtomicUsize::new(0),
+            thread: AtomicU32::new(0),
             epoll_fd: AtomicI32::new(-1),
             ended: AtomicBool::new(false),
         }

@@ -12,6 +12,9 @@
 //! not let go, and a look at each such moment would see nobody else. The stack is that of the thread that the sampler
 //! itself has taken the GIL from, at once; if the GIL was free, nobody ran, and there is none.
 //!
+//! Each time it has slept for as long as it wanted to, it looks at who has the GIL, without taking it: a job's thread that
+//! runs and has it not computes without it ([`Sampler::looks`]). A recording of a loop shows that in no other way.
+//!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
 //! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
 
@@ -26,9 +29,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::io::{Error, Read};
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// Between two looks. A wake-up costs some 20 us on a virtual machine: at 20 ms that is a thousandth of a core.
@@ -39,6 +43,8 @@ const RESTS: u64 = 300;
 const MOST_REST_NS: u64 = 200_000_000;
 /// Between two looks while the loops wait for work.
 const IDLE_NS: u64 = 60_000_000;
+/// At most so much longer, by chance: a program that does something each 20 ms would always be seen at the same of it.
+const UNEVEN_NS: u64 = 8_000_000;
 /// A wait for the GIL shorter than this is the interpreter's own slicing.
 const WAITED_NS: u64 = 5_000_000;
 /// A slice of a loop longer than this keeps the others.
@@ -53,6 +59,10 @@ const ALONE_NS: u64 = 1_000_000_000;
 const ASLEEP_NS: u64 = 500_000_000;
 /// Innermost frames of a stack that are written down.
 const MOST_FRAMES: usize = 64;
+/// Threads that run jobs whose hold of the GIL is looked at each time.
+const MOST_RUNNING: usize = 4;
+/// It asks so often at most for the GIL only to see where that is kept.
+const MOST_TRIES: u32 = 100;
 /// Beyond so many stacks only the innermost frame is; beyond twice as many, nothing.
 const MOST_STACKS: usize = 4096;
 
@@ -186,18 +196,20 @@ pub fn wake() {
     unsafe { libc::syscall(libc::SYS_futex, ASLEEP.as_ptr(), FUTEX_WAKE, 1) };
 }
 
-/// Sleeps for `ns`, or until woken since [`ASLEEP`] became `how`.
-fn sleep(ns: u64, how: u32) {
+/// Sleeps for `ns`, or until woken since [`ASLEEP`] became `how`. True: for all of it.
+fn sleep(ns: u64, how: u32) -> bool {
     let time = libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as _,
     };
     // SAFETY: the word is a static, the time a local.
-    unsafe {
+    let failed = unsafe {
         let (word, wait) = (ASLEEP.as_ptr(), FUTEX_WAIT);
-        libc::syscall(libc::SYS_futex, word, wait, how, &raw const time);
-    }
+        libc::syscall(libc::SYS_futex, word, wait, how, &raw const time) != 0
+    };
+    let slept = failed && Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT);
     ASLEEP.store(0, Ordering::Relaxed);
+    slept
 }
 
 fn run() {
@@ -230,6 +242,8 @@ enum Wanted {
     Loop(Arc<Ring>, u64),
     /// Likewise, of any thread; nobody waits.
     Alone(Arc<Ring>, u64),
+    /// Nobody's: waiting for the GIL tells where it is kept.
+    Nobody,
 }
 
 struct Sampler {
@@ -239,6 +253,11 @@ struct Sampler {
     /// Until the next look, at least.
     rest_ns: u64,
     alone_ns: u64,
+    /// Whose hold of the GIL is looked at first, and how often it has asked for it only to see where it is kept.
+    turn: usize,
+    tries: u32,
+    /// See [`Sampler::chance`].
+    chance: u64,
     /// Stacks by their hash.
     known: HashMap<u64, Text>,
 }
@@ -252,12 +271,16 @@ impl Sampler {
             looked_ns: 0,
             rest_ns: PERIOD_NS,
             alone_ns: 0,
+            turn: 0,
+            tries: 0,
+            chance: clock::monotonic_ns() | 1,
             known: HashMap::new(),
         }
     }
 
     /// Waits, without the GIL, until somebody waits; None: the sampler is to end.
-    fn wait(&self) -> Option<Wanted> {
+    fn wait(&mut self) -> Option<Wanted> {
+        let mut slept_ns = 0;
         loop {
             CPU_NS.store(clock::thread_cpu_ns(), Ordering::Relaxed);
             ASLEEP.store(LIGHTLY, Ordering::SeqCst);
@@ -265,6 +288,9 @@ impl Sampler {
             if on() {
                 let now_ns = clock::monotonic_ns();
                 let rings = writer::rings();
+                if slept_ns > 0 && self.looks(&rings, slept_ns) {
+                    return self.unless_stopped(Wanted::Nobody);
+                }
                 let locked_ns = locked_out_since(&rings, now_ns);
                 let loops = rings
                     .iter()
@@ -279,6 +305,9 @@ impl Sampler {
                     pause_ns = PERIOD_NS;
                 } else if loops.clone().next().is_some() || rings.iter().any(works) {
                     pause_ns = IDLE_NS;
+                }
+                if how == LIGHTLY {
+                    pause_ns += self.chance() % UNEVEN_NS;
                 }
                 if now_ns.saturating_sub(self.looked_ns) >= self.rest_ns {
                     if let Some(since_ns) = locked_ns {
@@ -305,8 +334,51 @@ impl Sampler {
             if STOP.load(Ordering::Relaxed) {
                 return None;
             }
-            sleep(pause_ns, how);
+            let from_ns = clock::monotonic_ns();
+            slept_ns = if sleep(pause_ns, how) {
+                clock::monotonic_ns() - from_ns
+            } else {
+                0
+            };
         }
+    }
+
+    /// Numbers that look random (xorshift64).
+    fn chance(&mut self) -> u64 {
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        self.chance
+    }
+
+    /// Writes down of threads that run jobs whether they have the GIL. True: it would be known if somebody waited for it.
+    /// What is seen stands for the time slept: at moments that follow each other more closely the same is seen again.
+    ///
+    /// Only at moments that the clock has chosen: who wakes the sampler waits for the GIL, so somebody has it then.
+    fn looks(&mut self, rings: &[Arc<Ring>], slept_ns: u64) -> bool {
+        let runs = |ring: &&Arc<Ring>| {
+            ring.from_ns.load(Ordering::Relaxed) != 0 && ring.job.load(Ordering::Relaxed) != NO_JOB
+        };
+        let running: Vec<_> = rings.iter().filter(runs).collect();
+        if running.is_empty() {
+            return false;
+        }
+        if gil::may_be_seen() {
+            self.tries += 1;
+            return self.tries <= MOST_TRIES;
+        }
+        // In turns, where there are many.
+        self.turn = self.turn.wrapping_add(MOST_RUNNING);
+        let (count, looked) = (running.len(), running.len().min(MOST_RUNNING));
+        // After a long sleep one look would stand for more than many others.
+        let weight_ns = slept_ns.min(IDLE_NS) * count as u64 / looked as u64;
+        for number in 0..looked {
+            let ring = running[self.turn.wrapping_add(number) % count];
+            if let Some(event) = look_at(ring, rings, weight_ns) {
+                self.ring.push(event);
+            }
+        }
+        false
     }
 
     fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
@@ -328,8 +400,6 @@ impl Sampler {
 
     /// Looks at one stack. With the GIL.
     fn look(&mut self, py: Python<'_>, wanted: &Wanted) {
-        let now_ns = clock::monotonic_ns();
-        let before_ns = std::mem::replace(&mut self.looked_ns, now_ns);
         let (state, ring, since_ns) = match wanted {
             Wanted::Holder(since_ns) => {
                 // Asked for the GIL, it gave it up where it was, and is there until it has it again.
@@ -352,7 +422,10 @@ impl Sampler {
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
             }
+            Wanted::Nobody => return,
         };
+        let now_ns = clock::monotonic_ns();
+        let before_ns = std::mem::replace(&mut self.looked_ns, now_ns);
         let Some(ring) = ring.filter(|_| state != 0 && on()) else {
             LATE.fetch_add(1, Ordering::Relaxed);
             return;
@@ -395,6 +468,49 @@ impl Sampler {
         self.known.insert(hash, text);
         Some(text)
     }
+}
+
+/// Whether the thread that runs a job has the GIL; None: it is not known, or it runs no more.
+fn look_at(ring: &Ring, rings: &[Arc<Ring>], weight_ns: u64) -> Option<Event> {
+    let from_ns = ring.from_ns.load(Ordering::Acquire);
+    let (unit, job) = (
+        ring.unit.load(Ordering::Relaxed),
+        ring.job.load(Ordering::Relaxed),
+    );
+    let state = ring.state.load(Ordering::Relaxed);
+    let at_ns = clock::monotonic_ns();
+    let has_it = gil::has_it()?;
+    fence(Ordering::Acquire);
+    if from_ns == 0 || job == NO_JOB || ring.from_ns.load(Ordering::Relaxed) != from_ns {
+        return None;
+    }
+    // A state that nobody is known by may be another one of the same thread.
+    let others = |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == has_it && has_it != state;
+    let free = has_it == 0 || rings.iter().any(others);
+    if free && !wants_a_core(ring.thread.load(Ordering::Relaxed))? {
+        return None; // In a call that nobody sees.
+    }
+    Some(Event::Look {
+        at_ns,
+        unit,
+        job,
+        weight_ns,
+        free,
+    })
+}
+
+/// Whether a thread of this process runs, or could if it had a core; None: it is gone, or the system does not say.
+fn wants_a_core(thread: u32) -> Option<bool> {
+    let mut said = [0; 64];
+    let mut file = File::open(format!("/proc/self/task/{thread}/stat")).ok()?;
+    let length = file.read(&mut said).ok()?;
+    state_in(&said[..length]).map(|state| state == b'R')
+}
+
+/// The letter behind the name, which is of at most 15 bytes, in brackets, and may hold some.
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
 }
 
 /// Since when a thread of a job waits for a lock, the first of them; None: for less than 5 ms, or none does.
@@ -576,6 +692,35 @@ mod tests {
         assert_eq!(kept("pricing.py"), "pricing.py");
         assert_eq!(kept("<frozen runpy>"), "<frozen runpy>");
         assert_eq!(kept("/srv/python3.11/shop/pricing.py"), "shop/pricing.py");
+    }
+
+    #[test]
+    fn a_threads_state_is_found_behind_any_name() {
+        assert_eq!(state_in(b"7 (python) R 1 7 7"), Some(b'R'));
+        assert_eq!(state_in(b"7 (a) R (b)) S 1 7 7"), Some(b'S'));
+        assert_eq!(state_in(b"7 (python"), None);
+        assert_eq!(state_in(b"7 (python)"), None);
+    }
+
+    #[test]
+    fn who_runs_wants_a_core_and_who_sleeps_does_not() {
+        // SAFETY: gettid has no arguments and cannot fail.
+        let own = unsafe { libc::gettid() } as u32;
+        assert_eq!(wants_a_core(own), Some(true));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            // SAFETY: as above.
+            let _ = tell.send(unsafe { libc::gettid() } as u32);
+            let _ = ended.recv();
+        });
+        let thread = told.recv().expect("it runs");
+        while wants_a_core(thread) != Some(false) {
+            std::thread::yield_now();
+        }
+        drop(end);
+        sleeper.join().expect("it ends");
+        assert_eq!(wants_a_core(u32::MAX), None);
     }
 
     #[test]

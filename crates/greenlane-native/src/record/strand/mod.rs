@@ -207,6 +207,7 @@ fn make() -> Option<Held> {
     // SAFETY: reads thread-specific memory, which needs no GIL.
     let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
     ring.state.store(state, Ordering::Relaxed);
+    ring.thread.store(thread, Ordering::Relaxed);
     writer::register(&ring);
     let own_id = NEXT_UNIT.fetch_add(1, Ordering::Relaxed);
     let own = Box::into_raw(Box::new(blank(own_id, NO_JOB)));

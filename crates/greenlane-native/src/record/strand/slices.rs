@@ -31,6 +31,7 @@ impl Strand {
         let larger = Arc::new(Ring::new(LOOP_EVENTS));
         let state = self.ring.state.load(Ordering::Relaxed);
         larger.state.store(state, Ordering::Relaxed);
+        larger.thread.store(self.thread, Ordering::Relaxed);
         let epoll_fd = self.ring.epoll_fd.load(Ordering::Relaxed);
         larger.epoll_fd.store(epoll_fd, Ordering::Relaxed);
         writer::register(&larger);
