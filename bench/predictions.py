@@ -12,6 +12,10 @@ Predicted are the latencies of the very requests that were sent (when, and how m
 half a minute near the limit stray far from the long run's. The interval of a prediction is over what nobody knows of
 them; that of a measurement goes from the lowest repetition to the highest.
 
+The cores of a shared machine change their speed: pricing notes it by its own counted work, and is predicted at the
+speed that each request had (bench/predicted/speed.py; what the recording alone says stands beside it); part 3 and pos
+compute by the CPU clock.
+
 A reason is only given where it was found: with the CPU that was measured the prediction agrees (`cpu`); the requests
 are so few that the percentile could be what was predicted (`few`); else the miss is not explained, whatever else is
 true of the run. p99 is shown from 200 requests, though 1,000 carry it: `carried` tells.
@@ -106,6 +110,9 @@ def show(rows: Sequence[Row], output: Output) -> None:
     for name, _, most, _ in FIGURES:
         shown, well, unexplained = judged(rows, name)
         output.line(f"{name} within {most:.0%}: {well} of {shown}; misses that nothing explains: {unexplained}")
+        plain = [row[f"plain_{name}_within"] for row in rows if f"plain_{name}_within" in row]
+        if plain:
+            output.line(f"  pricing, if nobody knew the cores' speed: {sum(plain)} of {len(plain)}")
 
 
 def _cells(row: Row) -> dict[str, object]:

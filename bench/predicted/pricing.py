@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import blocks
-from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
+from bench.predicted.rows import FIGURES, Asked, Prediction, Row, cleared, row_of
 from bench.predicted.speed import AtOneSpeed, Speed, metered
 from bench.recorded_contenders import RECORD, watched
 from greenlane.lab.pricing.mixes import pricing
@@ -30,6 +30,7 @@ from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
 from greenlane.plan.verify.named import matched
 from greenlane.plan.verify.reasons import around
 from greenlane.plan.verify.replay import Replay, by_work, came_of, replayed
+from greenlane.record.recording import open_recording
 
 __all__ = ["CONTENDERS", "RECORDING", "expected_s", "measured", "recorded", "set_up_of"]
 
@@ -59,7 +60,7 @@ def expected_s(asked: Asked) -> float:
 def measured(asked: Asked) -> list[Row]:
     """Records, predicts, measures."""
     costs = _calibrated(asked)
-    profile = recorded(asked, costs)
+    profile, plain = recorded(asked, costs)
     scenario = adapted(
         replace(pricing(), bounds=(), expectations=()), seconds=asked.seconds, repetitions=asked.repetitions,
         utilisations_frac=asked.loads,
@@ -75,12 +76,15 @@ def measured(asked: Asked) -> list[Row]:
             if runs:
                 asked.talk.progress(f"predicting {name} at {level.label}")
                 rows += _rows(scenario, profile, name, runs, metered(notes / name, costs[1]))
+                _add_plain(rows, scenario, plain, name, runs)
     asked.talk.progress("")
     return rows
 
 
-def recorded(asked: Asked, costs: Costs) -> Profile:
-    """The profile of the stock gevent worker, recorded under the scenario's load; the recording stays in the folder."""
+def recorded(asked: Asked, costs: Costs) -> tuple[Profile, Profile]:
+    """The profile of the stock gevent worker, recorded under the scenario's load: in CPU of the calibrated core, and as
+    it was recorded. The recording stays in the folder.
+    """
     file = cleared(asked.folder / RECORDING)
     scenario = watched([RECORD], "gevent", None)
     into = (replace(one, command=tuple(_into(part, file) for part in one.command)) for one in scenario.contenders)
@@ -96,7 +100,7 @@ def recorded(asked: Asked, costs: Costs) -> Profile:
     asked.talk.say(f"pricing: work took {speed.mean:.2f} times what it took when it was calibrated; taken off")
     profile = profile_of_recording(AtOneSpeed(file, speed), "pricing", skip_s=scenario.warm_s)
     (asked.folder / "pricing.profile.json").write_bytes(profile.to_json())
-    return profile
+    return profile, profile_of_recording(open_recording(file), "pricing", skip_s=scenario.warm_s)
 
 
 def set_up_of(profile: Profile, contender: str) -> SetUp:
@@ -181,6 +185,23 @@ def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[R
             row["predicted_within_deadline_frac"] = at.within(route, limit_ms).at
         rows.append(row)
     return rows
+
+
+def _add_plain(rows: list[Row], scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run]) -> None:
+    """What the recording alone says, which knows no core's speed, to the rows of these runs."""
+    routes = matched(scenario, profile)
+    asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})
+    came = came_of([run.samples for run in runs], {name: route for route, name in routes.items()}, asked)
+    if not came:
+        return
+    at = replayed(profile, set_up_of(profile, contender), came)
+    of = {name: route for route, name in routes.items()}
+    for row in rows[-len(routes) :]:
+        for name, share, most, _ in FIGURES:
+            if f"{name}_ms" in row:
+                said = at.percentile(of[row["endpoint"]], share).at
+                row[f"plain_{name}_ms"] = said
+                row[f"plain_{name}_within"] = abs(said / row[f"{name}_ms"] - 1) <= most
 
 
 def _times(run: Run, speed: Speed) -> list[float]:
