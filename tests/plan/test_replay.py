@@ -46,6 +46,8 @@ def test_runs_lie_behind_each_other_and_what_has_no_route_is_left_out() -> None:
     assert came[1].at_ms == 7
     assert came[2].at_ms > 7 + 5 + 10_000
     assert came_of(runs, {}, lambda route, work: 0) == []
+    slower = came_of(runs, {"a": "GET /a"}, lambda route, work: None, [[1.5, 1.0], [2.0]])
+    assert [one.cpu for one in slower] == [1.5, 1.0, 2.0]
 
 
 def test_who_asks_for_more_work_gets_a_longer_sequence() -> None:
@@ -77,6 +79,13 @@ def test_a_replay_knows_the_latencies_of_what_was_sent() -> None:
     assert found.percentile("GET /a", 0.5).at == pytest.approx(30, rel=0.01)
     assert found.within("GET /a", 15).at == pytest.approx(1 / 3)
     assert replayed(profile, SetUp("gevent", 1, 1), came, cpu=2).percentile("GET /a", 0.5).at == pytest.approx(60, 0.01)
+
+
+def test_a_replay_knows_how_slow_each_request_s_core_was() -> None:
+    profile = replace(profile_of_model(_TWO), arrivals=Arrivals(1.0))
+    came = [Came(0, "GET /a", 1), Came(100, "GET /a", 1, 1.5), Came(200, "GET /a", 1, 3.0)]
+    found = replayed(profile, SetUp("gevent", 1, 1), came)
+    assert [found.percentile("GET /a", share).at for share in (0.3, 0.6, 1)] == pytest.approx([10, 15, 30], rel=0.01)
 
 
 _QUIET = Around(cpu_ms_per_job=10.0, others_cores=0.0, late="", errors_frac=0.0)

@@ -61,8 +61,10 @@ const CHANGED_AFTER: u32 = 32;
 const NATIVE_LOOKS: u32 = 8;
 /// Looks at which both counts are halved.
 const LOOKS_WINDOW: u32 = 64;
-/// One in this many runs of a native phase takes a permit all the same, so that a change is seen.
+/// One in this many runs of a native phase takes a permit all the same if one is free, so that a change is seen.
 const NATIVE_RECHECK: u64 = 16;
+/// One in this many waits for it: where permits are never free a change must be seen as well.
+const NATIVE_WAIT: u64 = 16 * NATIVE_RECHECK;
 
 /// What is known of one (route, phase).
 #[derive(Clone, Debug, Default)]
@@ -141,6 +143,11 @@ impl PhaseProfile {
             Weight::Native => self.sketch.samples() % NATIVE_RECHECK == 0,
             Weight::Unknown | Weight::Light => false,
         }
+    }
+
+    /// Whether that run waits for the permit if none is free.
+    pub fn waits_for_permit(&self, rule: &WeightRule, pin: Pin) -> bool {
+        self.weight(rule, pin) != Weight::Native || self.sketch.samples() % NATIVE_WAIT == 0
     }
 
     /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
@@ -247,6 +254,22 @@ mod tests {
         assert!(!profile.needs_permit(&RULE, Pin::Auto));
         (0..15).for_each(|_| profile.update(40_000_000, &RULE));
         assert!(profile.needs_permit(&RULE, Pin::Auto));
+    }
+
+    #[test]
+    fn a_check_of_a_native_phase_waits_for_its_permit_one_time_in_sixteen() {
+        let mut profile = after(&[40_000_000; 16]);
+        assert!(profile.waits_for_permit(&RULE, Pin::Auto), "it is heavy");
+        (0..10).for_each(|_| profile.looked(true));
+        let mut checks = Vec::new();
+        for _ in 0..2 * NATIVE_WAIT {
+            if profile.needs_permit(&RULE, Pin::Auto) {
+                checks.push(profile.waits_for_permit(&RULE, Pin::Auto));
+            }
+            profile.update(40_000_000, &RULE);
+        }
+        assert_eq!(checks.len(), 32);
+        assert_eq!(checks.iter().filter(|waits| **waits).count(), 2);
     }
 
     #[test]

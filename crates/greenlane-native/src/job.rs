@@ -176,14 +176,16 @@ impl Job {
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin) = (&shared.rule, route.pin());
-        let (needs, unknown, expected_ns, worth_a_look) = route.with(self.phase, |profile| {
-            (
-                profile.needs_permit(rule, pin),
-                profile.sketch().samples() < rule.learn_after,
-                profile.expected_ns(),
-                profile.worth_a_look(),
-            )
-        });
+        let (needs, waits, unknown, expected_ns, worth_a_look) =
+            route.with(self.phase, |profile| {
+                (
+                    profile.needs_permit(rule, pin),
+                    profile.waits_for_permit(rule, pin),
+                    profile.sketch().samples() < rule.learn_after,
+                    profile.expected_ns(),
+                    profile.worth_a_look(),
+                )
+            });
         if !needs {
             if unknown {
                 add(&shared.counters.skipped_unknown, 1);
@@ -206,13 +208,14 @@ impl Job {
             phase: self.phase,
             worth_a_look,
         };
-        match shared.gate().ask(asker, mode == Mode::On) {
+        match shared.gate().ask(asker, waits && mode == Mode::On) {
             Some(Answer::Granted(ticket)) => {
                 add(&shared.counters.granted, 1);
                 self.hold(py, ticket, mode);
             }
             Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode),
-            None => add(&shared.counters.would_wait, 1),
+            None if waits => add(&shared.counters.would_wait, 1),
+            None => {}
         }
     }
 

@@ -23,12 +23,14 @@ The set-up is a mapping with these keys; only `host` must be there:
                             (only the last `processes` of the shared ones, beside others)
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
-    costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {turns_per_request, releases_per_call,
-                            kept_frac, race_us, asker_frac, timer_us}; each 0. How often the one thread that accepts
-                            needs it for a request; how often a thread gives it away for a moment in a call to an
+    costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {turns_per_request, turns_per_answer,
+                            releases_per_request, releases_per_answer, releases_per_call, kept_frac,
+                            kept_in_call_frac, race_us, asker_frac, timer_us}; each 0. How often the one thread that
+                            accepts needs it before a request and behind it; how often a thread gives it away for a
+                            moment before its request computes, before its answer has left, and in a call to an
                             upstream; the share of these moments, and of calls up to race_us, in which it has it again
-                            before somebody else; the share of switches in which who asked for it is faster than who
-                            was woken; how late that is asked
+                            before somebody else, and that in calls to upstreams (the same); the share of switches in
+                            which who asked for it is faster than who was woken; how late that is asked
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.

@@ -339,6 +339,66 @@ fn a_thread_that_wins_the_race_does_not_wait_again() {
 }
 
 #[test]
+fn the_gil_is_lost_in_an_upstream_s_calls_by_a_share_of_their_own() {
+    let run = |in_call: Value| {
+        let steps = json!([["cpu", 1], ["io", 100], ["cpu", 1]]);
+        let costs = json!({"releases_per_call": 3, "kept_frac": 1, "kept_in_call_frac": in_call});
+        beside_one_that_computes(steps, costs)
+    };
+    assert_eq!(run(json!(null)), run(json!(1)));
+    assert!(run(json!(0)) - run(json!(1)) > 13.0);
+}
+
+#[test]
+fn a_request_needs_the_gil_again_after_each_call_at_its_begin_and_before_its_answer() {
+    let run = |request: u32, answer: u32, kept: f64| {
+        let costs = json!({
+            "releases_per_request": request, "releases_per_answer": answer, "kept_frac": kept
+        });
+        beside_one_that_computes(json!([["cpu", 1]]), costs)
+    };
+    let none = run(0, 0, 0.0);
+    assert!((none - 6.0).abs() < 0.1, "{none}");
+    assert!((run(2, 0, 0.0) - none - 10.0).abs() < 0.1);
+    assert!((run(0, 1, 0.0) - none - 5.0).abs() < 0.1);
+    assert!((run(2, 1, 1.0) - none).abs() < 0.1);
+}
+
+#[test]
+fn what_is_closed_after_an_answer_keeps_the_next_request_at_the_door() {
+    let run = |answers: u32| {
+        let profile = json!({"arrivals": {"recorded": [[0, 0], [7, 1], [19, 1]], "once": true}, "routes": [
+            {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 500]]}]},
+            {"route": "short", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]},
+        ]});
+        let costs = json!({"turns_per_request": 1, "turns_per_answer": answers});
+        let report = ran(&profile, json!({"host": "threads", "costs": costs}), 3);
+        report.routes[1].tally.latency.max_ns() as f64 / 1e6
+    };
+    let (none, four) = (run(0), run(4));
+    assert!(four > none + 10.0, "{none} {four}");
+}
+
+#[test]
+fn a_request_on_a_slow_core_computes_for_longer_and_waits_for_its_upstream_as_long() {
+    let recorded = json!([
+        [0, 0, null, 2.0],
+        [1000, 0, 0, 0.5],
+        [2000, 0, 0],
+        [3000, 0, 0, 1]
+    ]);
+    let profile = json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 10], ["io", 100], ["free", 4]]}]},
+    ]});
+    let report = ran(&profile, json!({"host": "gevent"}), 4);
+    let latency = &report.routes[0].tally.latency;
+    let at_ms = |share: f64| latency.quantile_ns(share) as f64 / 1e6;
+    assert!((at_ms(0.25) - 107.0).abs() < 1.0, "{}", at_ms(0.25));
+    assert!((at_ms(0.5) - 114.0).abs() < 1.0, "{}", at_ms(0.5));
+    assert!((at_ms(1.0) - 128.0).abs() < 1.0, "{}", at_ms(1.0));
+}
+
+#[test]
 fn who_keeps_the_gil_costs_the_one_that_it_woke_some_and_its_own_request_less_than_losing_it() {
     let run = |releases: u32, kept: f64| {
         let costs = json!({"releases_per_call": releases, "kept_frac": kept});

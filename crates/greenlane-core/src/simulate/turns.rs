@@ -42,8 +42,12 @@ impl World<'_> {
         };
         one.busy_ns += one.stretch_ns;
         one.turning = true;
-        let cpu_ns = one.stretch_ns - one.switch_ns;
-        let asked = cpu_ns < self.jobs[self.job_of(process, who)].left_ns;
+        let (cpu_ns, switch_ns) = (one.stretch_ns - one.switch_ns, one.switch_ns);
+        let job = &self.jobs[self.job_of(process, who)];
+        let asked = cpu_ns < job.left_ns;
+        if switch_ns > 0 {
+            self.tally.computed(job.index, job.route, switch_ns);
+        }
         let goes_on = self.used(process, who, cpu_ns);
         self.processes[process].turning = false;
         match goes_on.or_else(|| self.next_of_line(process, asked)) {
