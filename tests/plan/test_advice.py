@@ -368,7 +368,9 @@ def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
     staying = stock.stock_of(present_one)
     assert staying is not None and staying.option.set_up.host == "threads"
     (here,) = (text for text in staying.warnings if text.startswith("Here, p99 on threads with "))
-    found = re.fullmatch(r"Here, p99 on threads with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here)
+    found = re.fullmatch(
+        r"Here, p99 on threads with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here
+    )
     assert found
     by_name = {option.candidate.name: option for option in advice.options}
     run = by_name[f"threads-{found[1]} x1"].at.run

@@ -65,7 +65,8 @@ def test_7_what_a_limit_on_one_process_wins_others_pay_and_what_helps_is_said(as
     *_, no_help, here = _view(rows, "stock")[0]["warnings"]
     assert no_help.startswith("A limit without shedding makes no process faster")
     number = next(word for word in here.split() if word.isdecimal())
-    assert here.startswith(f"Here, p99 on gevent with {number} places instead of 1,000: GET /bikes ") and "; GET /quote " in here
+    assert here.startswith(f"Here, p99 on gevent with {number} places instead of 1,000: GET /bikes ")
+    assert "; GET /quote " in here
     profile = opened(PRICING)
     base = present(profile)
     limited, plain = simulate_cells(
@@ -104,8 +105,9 @@ def test_15_a_release_costs_headroom_of_all_routes(ask: Ask) -> None:
 def test_16_the_cliff_is_a_factor_of_the_load(ask: Ask) -> None:
     rows = ask(PRICING, *_BIKES)
     breaks = {row["contender"]: row["breaks_at_load"] for row in _view(rows, "option")}
-    assert breaks["present"] < 1 < breaks[rows[0]["recommended"]] < 1.17  # full at 1 / 0.86
-    assert any(text.startswith("The goal breaks: recommended, at 1.") for text in rows[0]["said"])
+    assert breaks["present"] < 1 < breaks["permits x1"] < 1.17  # full at 1 / 0.86
+    assert 2 < breaks[rows[0]["recommended"]] < 2.34  # in two processes
+    assert any(text.startswith("The goal breaks: recommended, at 2.") for text in rows[0]["said"])
 
 
 def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
