@@ -8,8 +8,8 @@ How long does a thread that comes from a sleep wait beside N that compute?
 
 Expected: it depends on whether another core is idle. If not, whoever was woken comes too late: single calls and series
 of them keep it in 0.93 to 0.99 of the cases. If one is, a single call still keeps it in 0.6 to 0.95, a series as at the
-begin of a request or an accept hardly ever: of its calls some third lose it (`mean_ms` by the time of a loss). Calls
-of 100 us never keep it; who asks gets it in half of the cases or more; turns are 0.1 to 0.2 ms longer than the interval;
+begin of a request or an accept hardly ever: a third of its calls lose it (`mean_ms` by the time of a loss). Calls of
+100 us never keep it; who asks gets it in half of the cases or more; turns are 0.1 to 0.2 ms longer than the interval;
 a sleeper waits for a few turns, not for one of each thread. Run it on a machine at rest, then beside a busy core.
 
 (2) is derived: beside exactly two threads that compute, every switch during the sleeper's wait is one that the other
