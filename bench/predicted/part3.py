@@ -147,7 +147,7 @@ def _simulated(profile: Profile, contender: str, places: int, cpu: float) -> Sim
     for route in table["routes"]:
         for sequence in route["sequences"]:
             sequence["steps"] = [
-                [kind, ms * cpu, *rest] if kind == "cpu" else [kind, ms, *rest] for kind, ms, *rest in sequence["steps"]
+                [kind, ms * cpu if kind in ("cpu", "free") else ms, *rest] for kind, ms, *rest in sequence["steps"]
             ]
     # Its threads sleep: nothing is sent, and the GIL is given away once. There is no server to hand anything over.
     costs = unserved(costs_of(profile, host, front=False))

@@ -29,7 +29,7 @@ from greenlane.plan.recorded import profile_of_recording
 from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
 from greenlane.plan.verify.named import matched
 from greenlane.plan.verify.reasons import around
-from greenlane.plan.verify.replay import Replay, by_work, came_of, replayed
+from greenlane.plan.verify.replay import Came, Replay, by_work, came_of, replayed
 from greenlane.record.recording import open_recording
 
 __all__ = ["CONTENDERS", "RECORDING", "expected_s", "measured", "recorded", "set_up_of"]
@@ -155,10 +155,7 @@ def _kept(scenario: Scenario, folder: Path, costs: Costs) -> Store:
 
 
 def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run], speed: Speed) -> list[Row]:
-    routes = matched(scenario, profile)
-    asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})
-    classes = {name: route for route, name in routes.items()}
-    came = came_of([run.samples for run in runs], classes, asked, [_times(run, speed) for run in runs])
+    classes, came = _came(scenario, profile, runs, [_times(run, speed) for run in runs])
     if not came:
         return []
     set_up, found = set_up_of(profile, contender), around(runs)
@@ -169,7 +166,7 @@ def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[R
 
     at = replay(1.0)
     rows = []
-    for route, name in routes.items():
+    for name, route in classes.items():
         key = {
             "system": "pricing", "contender": contender, "endpoint": name,
             "utilisation_frac": runs[0].turn.level.utilisation_frac,
@@ -187,16 +184,23 @@ def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[R
     return rows
 
 
-def _add_plain(rows: list[Row], scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run]) -> None:
-    """What the recording alone says, which knows no core's speed, to the rows of these runs."""
+def _came(
+    scenario: Scenario, profile: Profile, runs: Sequence[Run], times: Sequence[Sequence[float]] = ()
+) -> tuple[dict[str, str], list[Came]]:
+    """Route by class, and the requests that came."""
     routes = matched(scenario, profile)
     asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})
-    came = came_of([run.samples for run in runs], {name: route for route, name in routes.items()}, asked)
+    classes = {name: route for route, name in routes.items()}
+    return classes, came_of([run.samples for run in runs], classes, asked, times)
+
+
+def _add_plain(rows: list[Row], scenario: Scenario, profile: Profile, contender: str, runs: Sequence[Run]) -> None:
+    """What the recording alone says, which knows no core's speed, to the rows of these runs."""
+    of, came = _came(scenario, profile, runs)
     if not came:
         return
     at = replayed(profile, set_up_of(profile, contender), came)
-    of = {name: route for route, name in routes.items()}
-    for row in rows[-len(routes) :]:
+    for row in rows[-len(of) :]:
         for name, share, most, _ in FIGURES:
             if f"{name}_ms" in row:
                 said = at.percentile(of[row["endpoint"]], share).at

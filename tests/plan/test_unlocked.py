@@ -73,6 +73,14 @@ def test_looks_weigh_by_the_time_that_they_stand_for() -> None:
     assert unlocked_fracs(looks, {"quote": jobs[:10]}) == {}
 
 
+def test_where_threads_beside_the_loop_wait_for_the_gil_nothing_is_told() -> None:
+    day = looked_at("GET /quote", 40, 20)
+    jobs = [job for job in day.jobs if job.route == "GET /quote"]
+    assert unlocked_fracs(day.looks, {"quote": jobs}) == {"quote": 0.5}
+    waited = [job._replace(wait_ns={**job.wait_ns, "gil": job.cpu_ns // 10}) for job in jobs]
+    assert unlocked_fracs(day.looks, {"quote": waited}) == {}
+
+
 def without(profile: Profile) -> list[str]:
     return [sentence for sentence in missing(profile) if "without the GIL" in sentence]
 

@@ -98,29 +98,32 @@ def full_load(profile: Profile, set_up: SetUp) -> float:
     shared = set_up.processes - sum(lane.processes for lane in own.values())
     groups.append((shared, [each for each in profile.routes if each.route not in apart]))
     found = math.inf
-    whole = 0.0
+    computing = 0.0
     for processes, routes in groups:
-        locked, stay = _work(profile, set_up, routes)
-        whole += locked
+        locked, cpu, stay = _work(profile, set_up, routes)
+        computing += cpu
         found = min(
             found,
             processes / locked if locked else math.inf,
             processes * set_up.limit / stay if set_up.limit and stay else math.inf,
         )
-    return min(found, set_up.cores / whole) if whole and set_up.cores < set_up.processes else found
+    return min(found, set_up.cores / computing) if computing and set_up.cores else found
 
 
-def _work(profile: Profile, set_up: SetUp, routes: Sequence[Route]) -> tuple[float, float]:
-    """Of these routes: processes that their CPU fills, and requests in progress with nobody to wait for."""
+def _work(profile: Profile, set_up: SetUp, routes: Sequence[Route]) -> tuple[float, float, float]:
+    """Of these routes: processes that their CPU fills, cores, and requests in progress with nobody to wait for."""
     held = set_up.host in LOOPS
     dispatch_ms = profile.overhead_ms + set_up.costs.dispatch_us / 1000
-    locked = stay = 0.0
+    locked = cpu = stay = 0.0
     for route in routes:
         mean, per_ms = route.demand, route.rate_per_s / 1000
         unlocked_frac = (route.unlocked_frac or 0.0) if profile.unlocks(set_up.host) else 0.0
-        locked += per_ms * (mean.cpu_ms * (1 - unlocked_frac) + dispatch_ms + (mean.held_ms if held else 0.0))
+        # A loop waits for what threads computed without the GIL, too.
+        kept_ms = mean.held_ms + (mean.free_ms if profile.host not in LOOPS else 0.0) if held else 0.0
+        locked += per_ms * (mean.cpu_ms * (1 - unlocked_frac) + dispatch_ms + kept_ms)
+        cpu += per_ms * (mean.cpu_ms + mean.free_ms + dispatch_ms)
         stay += per_ms * (mean.cpu_ms + mean.free_ms + mean.io_ms + mean.held_ms)
-    return locked, stay
+    return locked, cpu, stay
 
 
 def _drawn(option: Option, full: float) -> list[float]:

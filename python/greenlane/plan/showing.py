@@ -114,7 +114,8 @@ def _unlocked(profile: Profile) -> list[str]:
     if not found or profile.host not in LOOPS:
         return []
     parts = ", ".join(f"{route} {share(frac)}" for frac, route in sorted(found, reverse=True)[:_MOST_NAMED])
-    return [f"Without the GIL, of its CPU: {parts}. The loop waits for that all the same; threads would run beside it."]
+    told = f"CPU without the GIL, of each route's own: {parts}."
+    return [f"{told} The loop waits for that all the same; threads would run beside it."]
 
 
 def _told(profile: Profile, route: Route, at: RouteStanding) -> Row:

@@ -19,10 +19,14 @@ KEEP_ALIVE: Final = (
     "one waits for the time-out. Set `--keep-alive 0`, or leave the limit above the number of connections."
 )
 NO_SHEDDING: Final = (
-    "A limit without shedding makes no process faster: it moves the wait from the loop, where it is seen, to the "
-    "socket, where it is not, and what one route wins there others pay. It is worth it where another process has room, "
-    "or what is over is refused at once."
+    "A limit without shedding makes no process faster: it moves the wait {moved}, and what one route wins there others "
+    "pay. It is worth it where another process has room, or what is over is refused at once."
 )
+#: Where a limit moves the wait, by the host that has one.
+_MOVED: Final = {
+    "gevent": "from the loop, where it is seen, to the socket, where it is not",
+    "threads": "from the GIL to the queue before the threads, which the application does not see",
+}
 #: What a limit counts, by the host that has one.
 _PLACES: Final = {"gevent": "places", "threads": "threads"}
 _P99: Final = 0.99
@@ -87,7 +91,7 @@ def _warnings(advice: Advice, set_up: SetUp) -> Iterator[str]:
     if "gevent" in (set_up.host, limited):
         yield KEEP_ALIVE
     if limited:
-        yield NO_SHEDDING
+        yield NO_SHEDDING.format(moved=_MOVED[limited])
         yield from _limits(advice, limited)
     if set_up.queue == "reuse-port":
         yield "`--reuse-port` shares requests out by chance, and needs gunicorn 24 or later to do anything at all."

@@ -262,7 +262,7 @@ def _breaks_at(advice: Advice, option: Option) -> str:
     rate = amount(breaks * advice.profile.arrivals.rate_per_s)
     where = f"at {_where(advice, option, breaks)} ({rate} requests a second)"
     full = full_load(advice.profile, option.set_up)
-    whose = "the first of its processes are" if option.set_up.hard else _whose(option)
+    whose = "the first of its processes is" if option.set_up.hard else _whose(option)
     return f"{where}; {whose} full at {full:.2f}×" if math.isfinite(full) else where
 
 
@@ -311,9 +311,16 @@ def _beside(advice: Advice) -> Iterator[str]:
 
 def _why_not(advice: Advice, follows: Option, chosen: Option) -> str:
     """Why what costs less is not recommended."""
-    if not follows.at.reached or follows.cost >= chosen.cost or (follows.holds or 0.0) >= EDGE_TIMES:
+    if not follows.at.reached or follows.cost >= chosen.cost:
         return ""
     met = "the goal" if len(advice.goals) == 1 else "the goals"
+    name, best = follows.candidate.name, chosen.candidate.name
+    for wrong in advice.wrong:
+        both = wrong.name == HANG and {name, best} <= set(wrong.options)
+        if both and wrong.reached(best) and not wrong.reached(name):
+            return f" It takes less and meets {met}, but if {wrong.said}, the others' orders wait too."
+    if (follows.holds or 0.0) >= EDGE_TIMES or (chosen.holds or 0.0) < EDGE_TIMES:
+        return ""
     must = f"what is recommended must hold at {_load(advice, EDGE_TIMES)} too"
     return f" It takes less and meets {met}, but is at the edge: {must}."
 

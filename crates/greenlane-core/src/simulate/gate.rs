@@ -111,7 +111,7 @@ impl World<'_> {
         if std::mem::take(&mut job.holds) {
             gate.holders.retain(|holder| holder.id != id);
             let granted = gate.queue.release(self.now_ns, id.into());
-            let nobody = gate.holders.is_empty() && granted.is_empty();
+            let nobody = gate.queue.holders() == 0;
             self.granted(process, &granted);
             if nobody {
                 self.restore(process);

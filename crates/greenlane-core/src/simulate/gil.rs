@@ -90,7 +90,8 @@ impl Waiters {
                 one.since_ns = since_ns - 1;
             }
         }
-        self.uneven_until_ns = now_ns + self.interval_ns;
+        // A wait that began with a longer one still may be under way.
+        self.uneven_until_ns = self.uneven_until_ns.max(now_ns + self.interval_ns);
         self.interval_ns = interval_ns;
     }
 

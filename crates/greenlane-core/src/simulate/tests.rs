@@ -270,6 +270,7 @@ fn while_a_permit_is_held_the_interval_grows_with_those_who_wait_and_comes_back(
     // Never longer than the process' own, and two who wait leave it as it is.
     let most = |found: Vec<(u64, u64)>| found.iter().map(|one| one.1).max();
     assert_eq!(most(ran(30, 2.0)), Some(2000));
+    assert_eq!(most(ran(30, 20.0)), Some(20_000));
     let few: Vec<u64> = ran(2, 5.0).iter().map(|one| one.1).collect();
     assert_eq!(few, [500, 5000]);
 }

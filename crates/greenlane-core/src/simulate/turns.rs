@@ -43,9 +43,12 @@ impl World<'_> {
         one.busy_ns += one.stretch_ns;
         one.turning = true;
         let (cpu_ns, switch_ns) = (one.stretch_ns - one.switch_ns, one.switch_ns);
-        let job = &self.jobs[self.job_of(process, who)];
+        let id = self.job_of(process, who);
+        let job = &mut self.jobs[id];
         let asked = cpu_ns < job.left_ns;
         if switch_ns > 0 {
+            // It is no wait, too.
+            job.wants_ns += switch_ns;
             self.tally.computed(job.index, job.route, switch_ns);
         }
         let goes_on = self.used(process, who, cpu_ns);
