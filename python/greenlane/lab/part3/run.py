@@ -100,7 +100,8 @@ def run(
         green_threads: requests in progress at a time.
         requests: in all.
         yields: switches whose cost is measured behind the requests; 0 = none.
-        by_clock: requests compute for so much CPU time, not for as long as the counted work takes on today's core.
+        by_clock: requests compute for so much CPU time, not for as long as counted work takes on this
+            minute's core. Of the programs in Python; node counts.
 
     Raises:
         GreenlaneError: it could not be started, failed, or took too long.
@@ -116,8 +117,7 @@ def _once(runtime: Runtime, shape: Shape, green_threads: int, requests: int, yie
     limit_s = 60 + _PATIENCE * expected_s(shape, green_threads, requests)
     with tempfile.TemporaryDirectory(prefix="greenlane-part3-") as folder:
         result, log = Path(folder, "result.json"), Path(folder, "log")
-        job = {**_job(shape, green_threads, requests, yields, result), "by_clock": by_clock}
-        command = runtime.command(json.dumps(job))
+        command = runtime.command(json.dumps(_job(shape, green_threads, requests, yields, by_clock, result)))
         busy_ns = processes.machine_busy_ns() - processes.family_ns()
         began_s = time.monotonic()
         with log.open("wb") as written:
@@ -139,7 +139,9 @@ def _once(runtime: Runtime, shape: Shape, green_threads: int, requests: int, yie
     return _run(found, shape, green_threads, min(max(others, 0.0), usable_cores()))
 
 
-def _job(shape: Shape, green_threads: int, requests: int, yields: int, result: Path) -> dict[str, object]:
+def _job(
+    shape: Shape, green_threads: int, requests: int, yields: int, by_clock: bool, result: Path
+) -> dict[str, object]:
     waits_ms = shape.waits_ms()
     return {
         "bursts_ms": shape.bursts_ms(),
@@ -148,6 +150,7 @@ def _job(shape: Shape, green_threads: int, requests: int, yields: int, result: P
         "green_threads": green_threads,
         "requests": requests,
         "yields": yields,
+        "by_clock": by_clock,
         "result": str(result),
     }
 

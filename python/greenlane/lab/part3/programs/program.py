@@ -92,7 +92,7 @@ def main(runtime: str, run: Callable[[Job, Places], None], yields: Callable[[int
     given = json.loads(sys.argv[1])
     per_ms = iterations_per_ms()
     waits_s = tuple(wait / 1000 for wait in given["waits_ms"])
-    unit, work = (1e6, burn_ns) if given.get("by_clock") else (per_ms, burn)
+    unit, work = (1e6, burn_ns) if given["by_clock"] else (per_ms, burn)
     bursts = tuple(round(burst * unit) for burst in given["bursts_ms"])
     job = Job(bursts, waits_s, given["together"], given["green_threads"], given["requests"], work)
     places = Places(job)
