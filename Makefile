@@ -10,11 +10,12 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VENV ?= .venv
-export CARGO_TARGET_DIR ?= target
+CARGO_TARGET_DIR ?= target
+export CARGO_TARGET_DIR := $(abspath $(CARGO_TARGET_DIR))
 BIN := $(VENV)/bin
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml)
-EXTRAS := demo,gunicorn,lab
+PACKAGES := greenlane greenlane-serve greenlane-work greenlane-tools
 PYTEST := $(BIN)/python -m pytest
 # The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
 # the same; `greenlane demo feed` builds what is measured by itself.
@@ -41,18 +42,20 @@ help: ## this list
 
 build: $(VENV)/.native.stamp ## .venv with dependencies, native module (release) and bin/greenlane
 
-$(VENV)/.deps.stamp: pyproject.toml
+$(VENV)/.deps.stamp: pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml)
 	@scripts/toolchain build
 	@$(if $(PYTHON),$(MADE_BY_PYTHON),$(BIN)/python -c '' 2>/dev/null) \
 		|| { python=$$(scripts/toolchain python) && "$$python" -m venv --clear $(VENV); }
 	@# --group is pip 25.1's; ensurepip's own is often older.
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group dev
+	@# Plain Python in place, without what they need: that is in the group, and `greenlane` itself is built below.
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(foreach each,$(filter-out greenlane,$(PACKAGES)),-e packages/$(each))
 	@touch $@
 
 $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 	@scripts/toolchain build
-	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release $(LOCKED) --extras $(EXTRAS)
+	cd packages/greenlane && PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(abspath $(BIN))/maturin develop --release $(LOCKED)
 	@touch $@
 
 feed-native: build
@@ -141,5 +144,5 @@ wheel: build ## a release wheel in dist/
 
 clean: ## remove everything that make has built
 	rm -rf .venv .venv-3.* target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find python tests bench scripts systems -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
-	rm -f python/greenlane/_native*.so
+	find packages tests bench scripts systems -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f packages/*/src/*/_native*.so

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 
 from bench.arena_by_hand import ByHand
-from greenlane.lab.environment import about
 from greenlane.lanes.arena.executor import ArenaExecutor
 from greenlane.lanes.arena.names import shipped
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.parcel import pack_call
 from greenlane.lanes.placed import Call, on_loop
+from greenlane_tools.lab.environment import about
 
 Function = Callable[..., Any]
 Place = Callable[..., Awaitable[Any]]

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane.lab.pricing.mixes import pricing, with_shares
-from greenlane.lab.run.arena import opened
-from greenlane.lab.run.calibration import costs_ms
-from greenlane.lab.run.costs import rates_per_s
-from greenlane.lab.run.runner import expected_s
-from greenlane.lab.run.site import child_environment
-from greenlane.lab.scenario.adapted import adapted
-from greenlane.lab.scenario.contender import Contender
-from greenlane.lab.scenario.scenario import Level, Scenario
+from greenlane_tools.lab.pricing.mixes import pricing, with_shares
+from greenlane_tools.lab.run.arena import opened
+from greenlane_tools.lab.run.calibration import costs_ms
+from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.run.runner import expected_s
+from greenlane_tools.lab.run.site import child_environment
+from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
 REPETITIONS = 5
 # Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that all else

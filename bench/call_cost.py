@@ -27,8 +27,8 @@ from dataclasses import asdict
 
 from bench.claims import Claim
 from bench.summary import claim_line
-from greenlane.lab.environment import about
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.statistics import quantile
 
 SCHEMA = "greenlane.call-cost/1"
 #: ns: what the README claims.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from greenlane.lab.run.performed import Run
-from greenlane.lab.run.rows import GRACE_S, answered_well, in_time
-from greenlane.lab.samples import Samples
-from greenlane.lab.statistics import quantile, wilson
+from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.rows import GRACE_S, answered_well, in_time
+from greenlane_tools.lab.samples import Samples
+from greenlane_tools.lab.statistics import quantile, wilson
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.lab.compare.study import study_of
-from greenlane.lab.compare.subject import Run, Subject
-from greenlane.lab.compare.verdicts import Word
-from greenlane.lab.differences import Scale, Side, difference
-from greenlane.lab.resampling import Pool, Quantile, drawn_weights
-from greenlane.lab.samples import Samples
+from greenlane_tools.lab.compare.study import study_of
+from greenlane_tools.lab.compare.subject import Run, Subject
+from greenlane_tools.lab.compare.verdicts import Word
+from greenlane_tools.lab.differences import Scale, Side, difference
+from greenlane_tools.lab.resampling import Pool, Quantile, drawn_weights
+from greenlane_tools.lab.samples import Samples
 
 SHARED, OWN, SPREAD = 0.05, 0.03, 0.5
 RESAMPLES = 400

@@ -30,8 +30,8 @@ from collections import defaultdict
 from typing import Any
 
 from bench.heartbeat_cell import compute
-from greenlane.lab.environment import about
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.statistics import quantile
 
 LOOPS = ("asyncio", "uvloop", "gevent")
 CONTENDERS = ("idle", "greenlane", "to-thread", "to-thread-0.5ms", "pool-of-1-0.5ms", "inline")

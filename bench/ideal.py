@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from greenlane.lab.load.plan import Plan
-from greenlane.lab.load.schedule import job_ms, schedule
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab.load.plan import Plan
+from greenlane_tools.lab.load.schedule import job_ms, schedule
+from greenlane_tools.lab.statistics import quantile
 
 # The upstream service's time.
 IO_MS = 100.0

@@ -27,10 +27,10 @@ from typing import Literal
 
 import numpy as np
 
-from greenlane.lab import processes
-from greenlane.lab.environment import about
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
 
 Connections = Literal["new", "keep-alive"]
 # Poisson arrivals come as fast as they like: with less room nginx would be the one to refuse.

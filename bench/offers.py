@@ -26,9 +26,9 @@ from typing import Any
 from bench import blocks
 from bench.claims import Claim, of_verdicts
 from greenlane.errors import PlatformError, SettingsError
-from greenlane.lab import front
-from greenlane.lab.run.sources import digest
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab import front
+from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.talk import Talk
 
 REPETITIONS = 3
 _FIXES = ("gevent", "greenlane", "greenlane-soft")

@@ -24,8 +24,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.lab.environment import about
-from greenlane.lab.samples import Samples, read
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.samples import Samples, read
 
 WORKERS: Final = 4
 OURS: Final = "greenlane"

@@ -46,7 +46,7 @@ def main() -> int:
         return 0
     rows = [summary(*key, cells) for key, cells in measured(arguments.rounds, arguments.seconds).items()]
     if arguments.json:
-        from greenlane.lab.environment import about
+        from greenlane_tools.lab.environment import about
 
         environment = about(("greenlane", "psycopg", "redis"))
         print(
@@ -97,7 +97,7 @@ def cell(url: str, how: str, load: str, seconds: float) -> dict[str, Any]:
         from gevent import monkey
 
         monkey.patch_all()
-    from greenlane.tasks.store import open_store
+    from greenlane_work.tasks.store import open_store
 
     store = open_store(url, patience_s=60) if url else None
     run = f"{time.time_ns():x}"

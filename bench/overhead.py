@@ -23,18 +23,18 @@ from typing import Literal
 
 from bench.claims import Claim
 from bench.summary import claim_line
-from greenlane.lab import processes
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan, Poisson, Stream
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run.arena import opened
-from greenlane.lab.run.rows import answered_well
-from greenlane.lab.run.server import Server
-from greenlane.lab.scenario.contender import Contender
-from greenlane.lab.scenario.request_class import RequestClass
-from greenlane.lab.scenario.scenario import Scenario
-from greenlane.lab.scenario.service import Service
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run.arena import opened
+from greenlane_tools.lab.run.rows import answered_well
+from greenlane_tools.lab.run.server import Server
+from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.scenario.service import Service
+from greenlane_tools.lab.statistics import quantile
 
 Connections = Literal["new", "keep-alive"]
 ROUNDS = 20

@@ -34,10 +34,10 @@ from typing import Final
 
 import numpy as np
 
-from greenlane.lab import processes
-from greenlane.lab.environment import about
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan, Poisson, Stream, Work
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
 
 WORKERS: Final = 4
 MEAN_MS: Final = 20.0

@@ -202,7 +202,7 @@ def main() -> None:
     if arguments.merchant:
         asyncio.run(_merchant(arguments.merchant))
         return
-    from greenlane.lab.environment import about
+    from greenlane_tools.lab.environment import about
     from tests.child import Child, free_port
     from tests.servers import RabbitMQ
 

@@ -23,15 +23,15 @@ from bench.claims import Claim, of_verdicts
 from bench.predicted import pos
 from bench.predicted.pricing import RECORDING
 from bench.predicted.rows import FIGURES, Asked, Row, judged
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run.sources import digest
-from greenlane.lab.run.talk import LiveTalk, Talk
-from greenlane.plan import selftest
-from greenlane.plan.advice import Advice, advised
-from greenlane.plan.goal import goals
-from greenlane.plan.sources import opened
-from greenlane.plan.verify.compared import WITHIN_FRAC
-from greenlane.plan.verify.proof import Proof, proven
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.talk import LiveTalk, Talk
+from greenlane_tools.plan import selftest
+from greenlane_tools.plan.advice import Advice, advised
+from greenlane_tools.plan.goal import goals
+from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.verify.compared import WITHIN_FRAC
+from greenlane_tools.plan.verify.proof import Proof, proven
 
 _SECONDS: Final = 20.0
 _VERIFIED_S: Final = 60.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.claims import Claim, of_verdicts
-from greenlane.lab.run.sources import digest
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.talk import Talk
 
 REPETITIONS = 3
 _CONTENDERS = ("prefork-4", "gevent-200", "greenlane", "greenlane-green")

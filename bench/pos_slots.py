@@ -27,16 +27,16 @@ from bench.predicted.pos import RECORDED, installed, site_with
 from bench.predicted.rows import cleared
 from greenlane.cli.output import environment
 from greenlane.errors import GreenlaneError
-from greenlane.lab.arguments import Values
-from greenlane.lab.interruption import ended_by_signals
-from greenlane.lab.run.talk import LiveTalk, Talk
-from greenlane.plan.advice import advised
-from greenlane.plan.goal import goals
-from greenlane.plan.keyed import keyed
-from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import present
-from greenlane.plan.slots import slots
-from greenlane.plan.sources import opened
+from greenlane_tools.lab.arguments import Values
+from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.run.talk import LiveTalk, Talk
+from greenlane_tools.plan.advice import advised
+from greenlane_tools.plan.goal import goals
+from greenlane_tools.plan.keyed import keyed
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.set_up import present
+from greenlane_tools.plan.slots import slots
+from greenlane_tools.plan.sources import opened
 
 SECONDS: Final = 130.0
 RECORDING: Final = "pos-slots.glr"

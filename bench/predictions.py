@@ -39,9 +39,9 @@ from bench.predicted import part3, pos, pricing
 from bench.predicted.rows import FIGURES, Asked, Row, judged
 from greenlane.cli.output import Output, environment
 from greenlane.errors import GreenlaneError
-from greenlane.lab.arguments import Values
-from greenlane.lab.interruption import ended_by_signals
-from greenlane.lab.run.talk import LiveTalk
+from greenlane_tools.lab.arguments import Values
+from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.run.talk import LiveTalk
 
 SCHEMA: Final = "greenlane.bench.predictions/1"
 #: By name: how long it takes, and what it measures.

@@ -20,20 +20,20 @@ from bench import blocks, claims, ideal, offers, overhead, placement, plan, pos,
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.environment import about
-from greenlane.lab.interruption import ended_by_signals
-from greenlane.lab.load.plan import Plan
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run import tables, work_unit
-from greenlane.lab.run.cell import turns
-from greenlane.lab.run.pacing import plan_of
-from greenlane.lab.run.performed import Run
-from greenlane.lab.run.rows import Row
-from greenlane.lab.run.runner import run_scenario, stored
-from greenlane.lab.run.sources import digest
-from greenlane.lab.run.store import Store
-from greenlane.lab.run.talk import LiveTalk
-from greenlane.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.load.plan import Plan
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run import tables, work_unit
+from greenlane_tools.lab.run.cell import turns
+from greenlane_tools.lab.run.pacing import plan_of
+from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.rows import Row
+from greenlane_tools.lab.run.runner import run_scenario, stored
+from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.store import Store
+from greenlane_tools.lab.run.talk import LiveTalk
+from greenlane_tools.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")

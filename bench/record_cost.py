@@ -32,21 +32,21 @@ from bench import rivals
 from bench.claims import Claim
 from bench.recorded_contenders import RECORD, STOCK, TOOLS, WORKERS, Watched, watched
 from bench.summary import claim_line
-from greenlane.lab import processes
-from greenlane.lab.environment import about
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan, Poisson, Stream
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run import work_unit
-from greenlane.lab.run.arena import opened
-from greenlane.lab.run.calibration import costs_ms
-from greenlane.lab.run.cell import Turn
-from greenlane.lab.run.pacing import plan_of
-from greenlane.lab.run.performed import Run
-from greenlane.lab.run.rows import answered_well, pooled
-from greenlane.lab.scenario.adapted import adapted
-from greenlane.lab.scenario.scenario import Level, Scenario
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run import work_unit
+from greenlane_tools.lab.run.arena import opened
+from greenlane_tools.lab.run.calibration import costs_ms
+from greenlane_tools.lab.run.cell import Turn
+from greenlane_tools.lab.run.pacing import plan_of
+from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.rows import answered_well, pooled
+from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.scenario import Level, Scenario
+from greenlane_tools.lab.statistics import quantile
 
 SCHEMA = "greenlane.record-cost/1"
 REPETITIONS = 9

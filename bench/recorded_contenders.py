@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from greenlane import control
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run.server import Server
-from greenlane.lab.scenario.contender import Contender
-from greenlane.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run.server import Server
+from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.scenario import Scenario
 
 STOCK = "stock"
 AGAIN = "stock-again"

@@ -42,11 +42,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from greenlane.lab import processes
-from greenlane.lab.environment import about
-from greenlane.lab.load.closed import closed_loop
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan, Poisson, Stream
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.closed import closed_loop
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
 
 Kind = Literal["wsgi", "asgi"]
 Place = Literal["own", "one"]
@@ -130,7 +130,7 @@ class Serving:
         pids = child.pids()
         self.front = [pid for pid in pids if "haproxy" in _command(pid)]
         if self.front:
-            self.workers = [pid for pid in pids if "greenlane.fleet.workers" in _command(pid)]
+            self.workers = [pid for pid in pids if "greenlane_serve.workers" in _command(pid)]
             self.tree = [pid for pid in pids if pid not in (*self.front, *self.workers)]
         else:
             self.workers, self.tree = pids, []

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from greenlane.cli.output import Output, environment
 from greenlane.cli.progress import bar
-from greenlane.plan.simulation import Cell, simulate, simulate_cells
+from greenlane_tools.plan.simulation import Cell, simulate, simulate_cells
 
 #: A plan's.
 JOBS: Final = 1_000_000

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run import tables
-from greenlane.lab.run.cell import Turn
-from greenlane.lab.run.performed import Run
-from greenlane.lab.run.rows import pooled
-from greenlane.lab.samples import Samples
-from greenlane.lab.scenario.scenario import Level
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run import tables
+from greenlane_tools.lab.run.cell import Turn
+from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.rows import pooled
+from greenlane_tools.lab.samples import Samples
+from greenlane_tools.lab.scenario.scenario import Level
 
 # Of a run, besides its key and samples.
 _KEPT = ("seconds", "cpu_ms", "wall_s", "pss_mb", "others_cores")

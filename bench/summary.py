@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench.blocks import Block
 from bench.claims import Claim
-from greenlane.lab.run.rows import ALL, Row, find
-from greenlane.lab.run.tables import interval
+from greenlane_tools.lab.run.rows import ALL, Row, find
+from greenlane_tools.lab.run.tables import interval
 
 
 def claim_line(claim: Claim) -> str:

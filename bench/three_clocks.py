@@ -32,8 +32,8 @@ from bench.summary import claim_line
 from bench.truths import machine
 from greenlane._native import Recorder, calls_install
 from greenlane.probes import gevent as probe
-from greenlane.record.recording import open_recording
-from greenlane.record.rows import Job
+from greenlane_tools.reader.recording import open_recording
+from greenlane_tools.reader.rows import Job
 
 MS = 1e6
 

@@ -27,9 +27,9 @@ from bench.claims import Claim
 from bench.summary import claim_line
 from bench.truths import machine
 from bench.truths.compare import PARTS, RUNTIMES, Outcome, parts, play, run
-from greenlane.lab.environment import about
-from greenlane.lab.statistics import quantile, wilson
-from greenlane.record import Job, open_recording
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.statistics import quantile, wilson
+from greenlane_tools.reader import Job, open_recording
 
 SCHEMA = "greenlane.truth/1"
 THREADS, EACH = 4, 25_000

@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from greenlane._native import Upstreams
-from greenlane.lab.environment import about
 from greenlane.policy import Outcome, UpstreamRule
+from greenlane_tools.lab.environment import about
 
 SCHEMA = "greenlane.upstream-cost/1"
 _SLOTS = 200

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from generated import written_or_checked
 
-from greenlane.plan.formulas import FORMULAS
+from greenlane_tools.plan.formulas import FORMULAS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "formulas.md"
 
 HEAD = """\
 # What theory says, and where it stops
 
-<!-- Written by `make docs` from python/greenlane/plan/formulas.py and the text in scripts/formulas_page.py. -->
+<!-- Written by `make docs` from packages/greenlane-tools/src/greenlane_tools/plan/formulas.py and the text in scripts/formulas_page.py. -->
 
     greenlane plan bounds --cpu 5 --io 55 --at-once 12 --rate 170
     greenlane plan bounds shop.json --route bikes
@@ -34,8 +34,8 @@ X = ended a second, R = latency from arrival, W = its wait, λ = arrivals a seco
 works, k = servers, cv = standard deviation of the work over its mean, P = processes.
 
 ```python
-from greenlane.plan import bounds
-from greenlane.plan.waiting import Waiting
+from greenlane_tools.plan import bounds
+from greenlane_tools.plan.waiting import Waiting
 
 assert bounds.knee(5, 55).value == 12  # ms of CPU, ms of I/O
 assert bounds.at_once(5, 55).value == 18  # with work that varies

@@ -31,7 +31,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 HEAD = """\
 # Metrics
 
-<!-- Written by `make docs` from the names in python/greenlane/metrics.py and the text in scripts/metrics_page.py. -->
+<!-- Written by `make docs` from the names in packages/greenlane/src/greenlane/metrics.py and the text in scripts/metrics_page.py. -->
 
 One list of names for Prometheus and OpenTelemetry. A name, once released, keeps its meaning.
 

@@ -14,21 +14,22 @@ from typing import Any
 
 from generated import written_or_checked
 
-from greenlane.lab.scenario import bound, placeholders
-from greenlane.lab.scenario.contrast import Contrast
-from greenlane.lab.scenario.file import TABLES
-from greenlane.lab.scenario.scenario import Scenario
-from greenlane.lab.scenario.service import Service
 from greenlane.setting import Setting, declarations
+from greenlane_tools.lab.scenario import bound, placeholders
+from greenlane_tools.lab.scenario.contrast import Contrast
+from greenlane_tools.lab.scenario.file import TABLES
+from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.scenario.service import Service
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "scenarios.md"
 SCENARIOS = ROOT / "lab" / "scenarios"
+SHIPPED = ROOT / "packages/greenlane-tools/src/greenlane_tools/demo"
 
 HEAD = """\
 # Scenarios
 
-<!-- Written by `make docs` from the declarations in python/greenlane/lab/scenario/: change them there. -->
+<!-- Written by `make docs` from the declarations in greenlane_tools/lab/scenario/: change them there. -->
 
 A scenario is a TOML file that asks one question of a service under load: what is started, what is asked of it, what
 goes wrong meanwhile, which ways to serve it are compared, and what answer is expected.
@@ -78,7 +79,10 @@ def main(arguments: list[str]) -> int:
 
 def _scenarios() -> str:
     lines = ["\n## Those that are here\n\n| name | question | expected |\n|---|---|---|\n"]
-    for path in [*sorted(SCENARIOS.glob("*.toml")), ROOT / "python" / "greenlane" / "demo" / "pricing.toml"]:
+    for path in [
+        *sorted(SCENARIOS.glob("*.toml")),
+        ROOT / "packages/greenlane-tools/src/greenlane_tools/demo/pricing.toml",
+    ]:
         found = tomllib.loads(path.read_text("utf-8"))
         lines.append(f"| `{found['name']}` | {_line(found['question'])} | {_line(found['expected'])} |\n")
     lines.append(

@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 HEAD = """\
 # Settings
 
-<!-- Written by `make docs` from the declarations in python/greenlane/settings/declared: change them there. -->
+<!-- Written by `make docs` from the declarations in greenlane/settings/declared: change them there. -->
 
 A value comes from `greenlane.toml` in the current directory (or the file that `GREENLANE_CONFIG` names), then from the
 environment, then from a flag; the later one wins. `greenlane config` prints what is in force and where each value came

@@ -49,12 +49,18 @@ _STEADY: Final = f"{_FAST} and not measured"
 _SYSTEM: Final = "system and not soak"
 _LONG: Final = ("--timeout", "180")
 #: About as long as all others that are steady.
-_HALF: Final = ("systems/feed/tests", "tests/hazards", "tests/lab")
+_HALF: Final = ("systems/feed/tests", "packages/greenlane/tests/hazards", "packages/greenlane-tools/tests")
 #: About as long as each other.
-_HOSTS: Final = ("tests/hosts", "tests/lanes", "tests/servers")
+_HOSTS: Final = ("packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers")
 #: They mostly wait, or count what came of a load.
-_WAITING: Final = ("systems/offers/tests", "systems/pos/tests", "tests/fleet", "tests/system", "tests/tasks")
-_PROGRAMS: Final = ("systems/feed/tests", "tests/lab", "tests/page", "tests/probes", "tests/report")
+_WAITING: Final = (
+    "systems/offers/tests",
+    "systems/pos/tests",
+    "packages/greenlane-serve/tests",
+    "tests/system",
+    "packages/greenlane-work/tests",
+)
+_PROGRAMS: Final = ("systems/feed/tests", "packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
 _SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
 #: kind -> what is run one after the other; what stands together is run side by side.

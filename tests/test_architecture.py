@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "python" / "greenlane"
+from tests.where import ROOT
+from tests.where import SOURCES as SOURCE_FOLDERS
+
 SYSTEMS = ROOT / "systems"
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 
@@ -39,7 +40,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("probes",),
     ("policy",),
     ("lanes",),
-    ("tasks",),
     ("export",),
     ("control",),
     (
@@ -51,10 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "bootstrap_recording",
     ),
     ("hosts",),
-    ("fleet",),
-    ("page",),
-    ("demo",),
-    ("report", "plan", "lab", "cli"),
+    ("cli",),
 )
 
 # What the order alone would allow. Probes publish events, record and lanes subscribe, and only bootstrap knows both.
@@ -62,18 +59,20 @@ STRANGERS: Mapping[str, frozenset[str]] = {
     "probes": frozenset({"record"}),
     "policy": frozenset({"record", "probes"}),
     "lanes": frozenset({"record", "probes"}),
-    "tasks": frozenset({"record", "probes"}),
     "export": frozenset({"probes"}),
-    "control": frozenset({"record", "probes", "policy", "lanes", "tasks"}),
+    "control": frozenset({"record", "probes", "policy", "lanes"}),
 }
-
-# Never in a process that serves requests.
-OFFLINE = ("page", "report", "plan", "lab", "cli", "demo")
 
 # What a system may import beside the names of `greenlane` itself: errors, hosts, tasks; where it measures itself for
 # the command line, also what measures and shows. Never what these are made of: lanes, policy, probes, record.
-OPEN_TO_SYSTEMS = ("errors", "hosts", "tasks")
-OPEN_TO_MEASURING = (*OPEN_TO_SYSTEMS, "control", "page", "lab")
+OPEN_TO_SYSTEMS = ("greenlane.errors", "greenlane.hosts", "greenlane_work.tasks")
+OPEN_TO_MEASURING = (
+    *OPEN_TO_SYSTEMS,
+    "greenlane.control",
+    "greenlane.cli.main",
+    "greenlane_tools.page",
+    "greenlane_tools.lab",
+)
 # Packages of systems that measure: `feed.ladder` is `greenlane demo feed`, `pos.demo` is `greenlane demo pos`.
 MEASURING = ("advice", "conservation", "demo", "ladder", "reasoning", "slow_offer")
 # Modules that start what a system consists of, as the lab starts its own, or say what it is asked; none of its services
@@ -92,12 +91,16 @@ def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def _module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+def _module_name(path: Path, source: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES: dict[str, Path] = {_module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+FOUND: dict[str, Path] = {
+    _module_name(path, source): path for source in SOURCE_FOLDERS for path in sorted(source.rglob("*.py"))
+}
+# Of the guest; the other distributions are held by the direction of their dependencies alone.
+SOURCES: dict[str, Path] = {module: path for module, path in FOUND.items() if module.split(".")[0] == "greenlane"}
 TREES: dict[str, ast.Module] = {module: _parse(path) for module, path in SOURCES.items()}
 SEAM = "greenlane._native"
 PACKAGES = sorted(module for module, path in SOURCES.items() if path.name == "__init__.py")
@@ -170,9 +173,9 @@ def _used(tree: ast.Module, front: frozenset[str]) -> Iterator[tuple[str, bool]]
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                ours = [alias.name for alias in names if alias.name.split(".")[0] == "greenlane"]
+                ours = [alias.name for alias in names if alias.name.startswith("greenlane")]
                 yield from ((name, name == "greenlane") for name in ours)
-            case ast.ImportFrom(module=str(base), level=0, names=names) if base.split(".")[0] == "greenlane":
+            case ast.ImportFrom(module=str(base), level=0, names=names) if base.startswith("greenlane"):
                 for alias in names:
                     yield f"{base}.{alias.name}", base == "greenlane" and alias.name in front
             case ast.Attribute(value=ast.Name(id="greenlane"), attr=name):
@@ -183,7 +186,7 @@ def _beyond(path: Path, tree: ast.Module) -> list[str]:
     """What a system's module uses though it is not open to it."""
     front = frozenset(name.removeprefix("greenlane.") for name in _public("greenlane"))
     allowed = _open_to(path)
-    return sorted({name for name, public in _used(tree, front) if not public and _layer(name) not in allowed})
+    return sorted({name for name, public in _used(tree, front) if not public and not name.startswith(allowed)})
 
 
 SYSTEM_SOURCES = sorted(path for path in SYSTEMS.glob("*/*/**/*.py") if path.relative_to(SYSTEMS).parts[1] != "tests")
@@ -196,8 +199,8 @@ def test_a_system_uses_what_every_service_may_use(path: Path) -> None:
 
 
 def test_a_use_of_what_is_not_public_would_be_found() -> None:
-    wrong = ast.parse("import greenlane.real\nfrom greenlane.lanes import Permits\nfrom greenlane import lab")
-    assert _beyond(Path("x/x/serve.py"), wrong) == ["greenlane.lab", "greenlane.lanes.Permits", "greenlane.real"]
+    wrong = ast.parse("import greenlane.real\nfrom greenlane.lanes import Permits\nfrom greenlane_tools import lab")
+    assert _beyond(Path("x/x/serve.py"), wrong) == ["greenlane_tools.lab", "greenlane.lanes.Permits", "greenlane.real"]
     assert _beyond(Path("x/x/ladder/run.py"), wrong) == ["greenlane.lanes.Permits", "greenlane.real"]
     assert _beyond(Path("x/x/serve.py"), ast.parse("import greenlane\ngreenlane.settings")) == ["greenlane.settings"]
     assert not _beyond(Path("x/x/serve.py"), ast.parse("from greenlane import placed, Overloaded"))
@@ -277,7 +280,7 @@ print(*sorted(sys.modules))
 def test_a_worker_process_never_loads_the_offline_part(module: str, run_python) -> None:
     loaded = run_python(LOADED, module).stdout.split()
     assert module in loaded
-    offline = [name for name in loaded if name.startswith("greenlane.") and _layer(name) in OFFLINE]
+    offline = [name for name in loaded if name.startswith(("greenlane_", "greenlane.cli"))]
     assert not offline, f"import {module} loads {offline}"
 
 
@@ -292,7 +295,7 @@ def test_the_middleware_brings_nothing_else_into_a_service(module: str, run_pyth
 
 def _public(module: str) -> list[str]:
     """What the module's `__all__` names, read from its source: no import of what it needs."""
-    for node in TREES[module].body:
+    for node in _parse(FOUND[module]).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=names):
                 return [f"{module}.{name}" for name in ast.literal_eval(names)]
@@ -300,7 +303,7 @@ def _public(module: str) -> list[str]:
 
 
 def _public_api() -> list[str]:
-    return sorted(name for module in PACKAGES for name in _public(module))
+    return sorted(name for module, path in FOUND.items() if path.name == "__init__.py" for name in _public(module))
 
 
 def test_the_public_api_is_the_recorded_one() -> None:

@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from greenlane import __version__
-from greenlane.cli import check, top
-from greenlane.cli.demo import DEMOS
+from greenlane.cli import check
+from greenlane.cli.commands import installed, known
 from greenlane.cli.main import main
-from greenlane.cli.program import COMMANDS
 from greenlane.control import Server
 from greenlane.settings import SETTINGS
+from greenlane_tools.cli import top
+from greenlane_tools.cli.demo import DEMOS
 
 ENTRY = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 
@@ -117,11 +118,11 @@ def ended_process(folder: Path) -> int:
 def test_without_a_command_it_explains_itself_and_exits_2(run: Run) -> None:
     result = run()
     assert (result.code, result.out) == (2, "")
-    for command in COMMANDS:
+    for command in map(installed, known()):
         assert command.name in result.err
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("command", [command.name for command in map(installed, known())])
 def test_every_command_has_help_on_stdout(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert (result.code, result.err) == (0, "")
@@ -412,16 +413,16 @@ def test_a_missing_package_of_the_demo_exits_2_with_the_command_that_installs_it
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Absent:
-        """An import path on which `greenlane.lab.pricing.command` needs what is not there."""
+        """An import path on which `greenlane_tools.lab.pricing.command` needs what is not there."""
 
         def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-            if name == "greenlane.lab.pricing.command":
+            if name == "greenlane_tools.lab.pricing.command":
                 raise ModuleNotFoundError("No module named 'flask'", name="flask")
 
-    for name in [name for name in sys.modules if name.startswith("greenlane.lab.pricing")]:
+    for name in [name for name in sys.modules if name.startswith("greenlane_tools.lab.pricing")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
-    monkeypatch.delattr("greenlane.lab.pricing.command", raising=False)
+    monkeypatch.delattr("greenlane_tools.lab.pricing.command", raising=False)
     result = run("demo", "pricing")
     assert (result.code, result.out) == (2, "")
     assert "module='flask'" in result.err
@@ -438,7 +439,7 @@ def test_the_demo_gets_its_own_arguments(run: Run) -> None:
 def test_the_demo_of_a_system_runs_from_a_checkout_and_says_so_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    monkeypatch.setattr("greenlane.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
+    monkeypatch.setattr("greenlane_tools.cli.demo.PACKAGE", tmp_path / "lib" / "python" / "greenlane")
     result = run("demo", name, "--help")
     assert (result.code, result.out) == (2, "")
     assert f"expected a checkout of Greenlane, which has systems/{name}" in result.err

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.where import ROOT, SOURCES
+
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-SOURCES = sorted(
-    path for path in (ROOT / "python").rglob("*.py") if re.search(r"^\s*>>> ", path.read_text("utf-8"), re.M)
-)
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+    for source in SOURCES
+    for path in sorted(source.rglob("*.py"))
+    if re.search(r"^\s*>>> ", path.read_text("utf-8"), re.MULTILINE)
+]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
@@ -41,10 +45,6 @@ def _blocks() -> list[object]:
     ]
 
 
-def _module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT / "python").with_suffix("").parts).removesuffix(".__init__")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks())
 def test_an_example_of_the_documents_runs(block: str, run_python) -> None:
@@ -55,7 +55,7 @@ def test_an_example_of_the_documents_runs(block: str, run_python) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", [_module(path) for path in SOURCES])
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
 def test_the_examples_in_docstrings_hold(module: str, run_python) -> None:
     run_python(RUN_DOCSTRINGS, module)
 

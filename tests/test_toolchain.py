@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.where import ROOT
+
 # What the scripts themselves run; a machine without these has no shell to speak of.
 TOOLS = ("bash", "cut", "dirname", "env", "find", "grep", "head", "id", "sed", "sort", "tac", "tail")
 

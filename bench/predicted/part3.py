@@ -22,20 +22,20 @@ from bench import blocks
 from bench.predicted import recorded_pool
 from bench.predicted.rows import Asked, Prediction, Row, row_of
 from greenlane.errors import GreenlaneError
-from greenlane.lab import queueing
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.part3.clocks import latencies_ms
-from greenlane.lab.part3.run import Run, run
-from greenlane.lab.part3.run import expected_s as run_expected_s
-from greenlane.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane.lab.part3.shape import Shape
-from greenlane.plan.costs_here import costs_of, unserved
-from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import SetUp
-from greenlane.plan.simulation import Simulated, rules, simulate
-from greenlane.plan.sources import opened
-from greenlane.plan.verify.reasons import Around
 from greenlane.settings import Settings
+from greenlane_tools.lab import queueing
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.part3.clocks import latencies_ms
+from greenlane_tools.lab.part3.run import Run, run
+from greenlane_tools.lab.part3.run import expected_s as run_expected_s
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
+from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.plan.costs_here import costs_of, unserved
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.simulation import Simulated, rules, simulate
+from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.verify.reasons import Around
 
 __all__ = ["CONTENDERS", "PLACES", "SHAPE", "expected_s", "measured"]
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
-from greenlane.plan.costs_here import costs_of, unserved
-from greenlane.plan.profile import Profile
-from greenlane.plan.set_up import SetUp
-from greenlane.plan.sources import opened
-from greenlane.plan.verify.reasons import Around
-from greenlane.plan.verify.replay import Came, Replay, replayed
+from greenlane_tools.plan.costs_here import costs_of, unserved
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.verify.reasons import Around
+from greenlane_tools.plan.verify.replay import Came, Replay, replayed
 
 __all__ = ["CONTENDERS", "FULL_PER_S", "RECORDED", "RECORDING", "expected_s", "installed", "measured", "site_with"]
 

@@ -16,21 +16,21 @@ from bench import blocks
 from bench.predicted.rows import FIGURES, Asked, Prediction, Row, cleared, row_of
 from bench.predicted.speed import AtOneSpeed, Speed, metered
 from bench.recorded_contenders import RECORD, watched
-from greenlane.lab.pricing.mixes import pricing
-from greenlane.lab.run import work_unit
-from greenlane.lab.run.performed import Run
-from greenlane.lab.run.runner import run_scenario, stored
-from greenlane.lab.run.store import Store
-from greenlane.lab.scenario.adapted import adapted
-from greenlane.lab.scenario.scenario import Scenario
-from greenlane.plan.costs_here import costs_of
-from greenlane.plan.profile import Profile
-from greenlane.plan.recorded import profile_of_recording
-from greenlane.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
-from greenlane.plan.verify.named import matched
-from greenlane.plan.verify.reasons import around
-from greenlane.plan.verify.replay import Came, Replay, by_work, came_of, replayed
-from greenlane.record.recording import open_recording
+from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.run import work_unit
+from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.runner import run_scenario, stored
+from greenlane_tools.lab.run.store import Store
+from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.plan.costs_here import costs_of
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.recorded import profile_of_recording
+from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
+from greenlane_tools.plan.verify.named import matched
+from greenlane_tools.plan.verify.reasons import around
+from greenlane_tools.plan.verify.replay import Came, Replay, by_work, came_of, replayed
+from greenlane_tools.reader.recording import open_recording
 
 __all__ = ["CONTENDERS", "RECORDING", "expected_s", "measured", "recorded", "set_up_of"]
 

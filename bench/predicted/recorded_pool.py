@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from greenlane._native import Recorder, calls_install
-from greenlane.lab.part3.programs import gevent_pool
-from greenlane.lab.part3.programs.program import Job, Places, main
 from greenlane.probes import gevent as probe
+from greenlane_tools.lab.part3.programs import gevent_pool
+from greenlane_tools.lab.part3.programs.program import Job, Places, main
 
 __all__ = ["HOST", "ROUTE"]
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.lab.run.talk import Talk
-from greenlane.lab.statistics import quantile
-from greenlane.plan.measured import carried
-from greenlane.plan.simulation import Estimate
-from greenlane.plan.verify.compared import P50_FRAC, P99_FRAC
-from greenlane.plan.verify.reasons import UNEXPLAINED, Around, Miss, reasons
+from greenlane_tools.lab.run.talk import Talk
+from greenlane_tools.lab.statistics import quantile
+from greenlane_tools.plan.measured import carried
+from greenlane_tools.plan.simulation import Estimate
+from greenlane_tools.plan.verify.compared import P50_FRAC, P99_FRAC
+from greenlane_tools.plan.verify.reasons import UNEXPLAINED, Around, Miss, reasons
 
 __all__ = ["FIGURES", "Asked", "Prediction", "Row", "cleared", "judged", "row_of"]
 

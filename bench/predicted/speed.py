@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.record.recording import Recording
-from greenlane.record.rows import Job, Sample, Segment
+from greenlane_tools.reader.recording import Recording
+from greenlane_tools.reader.rows import Job, Sample, Segment
 
 __all__ = ["AtOneSpeed", "Speed", "metered"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greenlane.record import Job, Recording, open_recording
+from greenlane_tools.reader import Job, Recording, open_recording
 
 MS = 1_000_000
 PARTS = ("cpu", "io", "wait")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greenlane.lab.rabbitmq import DEBIAN, READY, Node
+from greenlane_tools.lab.rabbitmq import DEBIAN, READY, Node
 from tests import child
 from tests.servers.server import Server, find
 

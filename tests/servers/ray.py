@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import child
-from tests.servers.server import ROOT, Server
+from tests.servers.server import Server
+from tests.where import IMPORT_PATH
 
 __all__ = ["Ray"]
 
@@ -56,7 +57,7 @@ class Ray(Server):
         command: list[str | Path] = [program, "start", "--head", "--block", *flags]
         # Its own way to end takes half a minute.
         return child.Child(
-            command, cwd=self.folder, env={**self.environment, "PYTHONPATH": f"{ROOT / 'python'}"}, stop=signal.SIGKILL
+            command, cwd=self.folder, env={**self.environment, "PYTHONPATH": IMPORT_PATH}, stop=signal.SIGKILL
         )
 
     def wait_ready(self) -> None:

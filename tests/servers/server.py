@@ -14,10 +14,9 @@ from typing import Self
 import pytest
 
 from tests import child
+from tests.where import ROOT
 
 __all__ = ["ROOT", "Server", "find", "somebody"]
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Server(abc.ABC):

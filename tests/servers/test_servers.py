@@ -16,8 +16,7 @@ import pytest
 from tests import servers
 from tests.child import Child
 from tests.servers.server import find
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.where import ROOT
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 

@@ -16,7 +16,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from tests.fleet.served import Served, until
 
 # The whole test; shorter runs (while working on it) show less.

@@ -17,8 +17,8 @@ import pytest
 
 from greenlane import control
 from tests import child
+from tests.where import IMPORT_PATH
 
-ROOT = Path(__file__).parent.parent.parent
 # The whole test; shorter runs (while working on it) show less.
 SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
 CLIENTS = 12
@@ -136,7 +136,7 @@ def test_a_minute_of_faults_leaks_nothing_and_answers_everybody(tmp_path):
         environment = {
             "GREENLANE_CONTROL_DIR": control_dir,
             "GREENLANE_BODY_TIMEOUT_S": "2",
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, [IMPORT_PATH, os.environ.get("PYTHONPATH")])),
         }
         arguments = command.format(THREADS, port).split()
         with child.Child([sys.executable, *arguments], env=environment, cwd=tmp_path) as server:

@@ -15,9 +15,9 @@ import pytest
 from greenlane import control
 from tests import child
 from tests.system import load
+from tests.where import IMPORT_PATH, ROOT
 
 FOLDER = Path(__file__).parent
-ROOT = FOLDER.parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,7 +96,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
                 "APP": f"tests.system.apps.{app}",
                 "GREENLANE_MODE": mode,
                 "GREENLANE_CONTROL_DIR": str(control_dir),
-                "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+                "PYTHONPATH": os.pathsep.join(filter(None, [IMPORT_PATH, os.environ.get("PYTHONPATH")])),
                 **environment,
             }
             subprocess.run(

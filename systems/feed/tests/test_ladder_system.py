@@ -22,7 +22,7 @@ from feed.ladder.run import measured
 from feed.ladder.tables import shown
 from feed.ladder.verdicts import verdicts_of
 from feed.site import Site
-from greenlane.lab.processes import descendants
+from greenlane_tools.lab.processes import descendants
 
 pytestmark = pytest.mark.system
 

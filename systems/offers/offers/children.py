@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from greenlane.lab.logged import Logged, StartFailed, found_by
-from greenlane.lab.processes import core_wait_ns, cpu_ns, descendants, free_port, machine_busy_ns, pss_mb
+from greenlane_tools.lab.logged import Logged, StartFailed, found_by
+from greenlane_tools.lab.processes import core_wait_ns, cpu_ns, descendants, free_port, machine_busy_ns, pss_mb
 
 __all__ = [
     "ROOT", "Process", "StartFailed", "core_wait_ns", "cpu_ns", "descendants", "found_by", "free_port",

@@ -1,4 +1,4 @@
-"""What a region's callers ask pricing for, as a plan and its schedule for `greenlane.lab.load.generate`.
+"""What a region's callers ask pricing for, as a plan and its schedule for `greenlane_tools.lab.load.generate`.
 
 Everything is drawn from the seed: arrivals, bursts, every request's w. The same seed is the same load, whoever is
 asked. Requests carry one number each: w, or, where a rider's offer is asked for straight at pricing, an id.
@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.lab.load.plan import Plan, Recorded, Stream, Work
-from greenlane.lab.load.schedule import Schedule
+from greenlane_tools.lab.load.plan import Plan, Recorded, Stream, Work
+from greenlane_tools.lab.load.schedule import Schedule
 from offers.drawn import drawn
 from offers.table import Burst, Endpoint, Region, Table
 

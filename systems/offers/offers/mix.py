@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greenlane.errors import GreenlaneError, HostError, SettingsError
-from greenlane.lab.environment import about
-from greenlane.lab.load.generate import generate
-from greenlane.lab.processes import Child, core_wait_ns, cpu_ns, free_port, machine_busy_ns, wait_for_port
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.processes import Child, core_wait_ns, cpu_ns, free_port, machine_busy_ns, wait_for_port
 from offers import load, on_paper, table, work
 from offers.children import ROOT, found_by
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.block import Block
+from greenlane_tools.lab.block import Block
 
 from . import table
 from .build import program

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.environment import about
-from greenlane.lab.verdict import Verdict
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.verdict import Verdict
 
 from .children import cpu_ns
 from .site import Pricing, Site

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.lab.load.plan import Recorded, Work
+from greenlane_tools.lab.load.plan import Recorded, Work
 from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
 from offers.demo import added, warm
@@ -317,7 +317,7 @@ def test_added_wait_is_what_is_left_of_an_offers_latency(monkeypatch: pytest.Mon
 
 def answered(asked: load.Load, extra_ms: float, tables: table.Table) -> Any:
     """Samples of a service that takes so much more than its upstreams."""
-    from greenlane.lab.samples import Samples
+    from greenlane_tools.lab.samples import Samples
     from offers.upstreams.law import latency_ms
 
     def took_ms(number: int, request_id: float) -> float:

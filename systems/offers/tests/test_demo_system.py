@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from greenlane.lab.logged import found_by
-from greenlane.lab.processes import descendants
+from greenlane_tools.lab.logged import found_by
+from greenlane_tools.lab.processes import descendants
 from offers.build import PROGRAMS, program
 from offers.children import ROOT
 from tests.servers import Browser, Page

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from greenlane.lab.processes import Child, free_port, wait_for_port
+from greenlane_tools.lab.processes import Child, free_port, wait_for_port
 from offers import load, table
 from offers.mix import CONTENDERS, main
 from offers.upstreams.law import latency_ms, reply

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenlane.lab.queueing import fifo_loop, gevent_loop
+from greenlane_tools.lab.queueing import fifo_loop, gevent_loop
 from offers.reasoning import __main__ as command
 from offers.reasoning.cells import CELL_MS, Cell, Order, Request, run
 from offers.reasoning.drawing import drawn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.lab.run.talk import LiveTalk
+from greenlane_tools.lab.run.talk import LiveTalk
 from offers import site, table
 from offers.children import StartFailed, descendants
 from offers.contenders import APART, CONTENDERS, FIXES, Contender, Fix, Place

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlatformError
-from greenlane.lab.block import Block
-from greenlane.lab.rabbitmq import DEBIAN, READY, Node
+from greenlane_tools.lab.block import Block
+from greenlane_tools.lab.rabbitmq import DEBIAN, READY, Node
 
 from .children import Process, StartFailed, free_port
 

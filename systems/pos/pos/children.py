@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from greenlane.lab.logged import Logged, StartFailed
-from greenlane.lab.processes import descendants, free_port
+from greenlane_tools.lab.logged import Logged, StartFailed
+from greenlane_tools.lab.processes import descendants, free_port
 
 from .interpreter import environment
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.lab.block import Block
+from greenlane_tools.lab.block import Block
 
 from .backend.demand import MOST_PER_S
 from .broker import RabbitMQ

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from greenlane.lab.rabbitmq import DEBIAN
+from greenlane_tools.lab.rabbitmq import DEBIAN
 from pos.queueing import DIVERTED
 from pos.site import Plan, Site
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from greenlane.lab.processes import free_port
+from greenlane_tools.lab.processes import free_port
 from pos.children import Process
 from pos.conservation.books import Entry
 from pos.conservation.merchant import Law

@@ -22,4 +22,6 @@ def test_a_service_never_loads_what_measures(module: str, tmp_path: Path) -> Non
     ran = subprocess.run([sys.executable, "-c", LOADED, module], env=env, check=True, stdout=subprocess.PIPE, text=True)
     loaded = ran.stdout.split()
     assert module in loaded
-    assert not [name for name in loaded if name.startswith(("greenlane.lab", "greenlane.page", "pos.children"))]
+    assert not [
+        name for name in loaded if name.startswith(("greenlane_tools.lab", "greenlane_tools.page", "pos.children"))
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from greenlane.lab.run.talk import LiveTalk
+from greenlane_tools.lab.run.talk import LiveTalk
 from pos.demo.full import offered, saturated
 from pos.demo.slow import slow
 from pos.merchants.names import SLOW

@@ -15,7 +15,7 @@ from feed.build import BuildError
 from feed.site import Plan, Site
 from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS, kept
-from greenlane.lab.environment import about
+from greenlane_tools.lab.environment import about
 
 from .flame import FlameError, Part, flame
 from .page import page

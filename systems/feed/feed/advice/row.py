@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane.page.quantities import amount
+from greenlane_tools.page.quantities import amount
 
 from .measure import Cost
 

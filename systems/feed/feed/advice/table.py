@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from greenlane.page.quantities import amount
+from greenlane_tools.page.quantities import amount
 
 from .flame import Part
 from .row import Row

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from greenlane.lab.environment import usable_cores
-from greenlane.lab.statistics import quantile
+from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.statistics import quantile
 
 from . import questions
 from .loaded import DEADLINE_MS, Json, Told, loaded, sent

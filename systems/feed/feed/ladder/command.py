@@ -18,9 +18,9 @@ from typing import Any, Final, TextIO
 from feed.build import PROFILE
 from feed.program import code, told
 from greenlane.errors import PlatformError
-from greenlane.lab.ending import exit_code
-from greenlane.lab.environment import about
-from greenlane.lab.run.talk import LiveTalk, give
+from greenlane_tools.lab.ending import exit_code
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.run.talk import LiveTalk, give
 
 from . import tables
 from .article import steps_of

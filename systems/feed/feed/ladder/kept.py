@@ -12,7 +12,7 @@ from typing import Any, Final
 import greenlane
 from feed.build import NATIVE, PACKAGE
 from greenlane.errors import GreenlaneError
-from greenlane.lab.written import trying
+from greenlane_tools.lab.written import trying
 
 from .options import ATTEMPTED
 

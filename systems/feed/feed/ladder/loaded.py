@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Plan
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan
 
 from . import questions
 from .subject import Subject, between

@@ -10,7 +10,7 @@ from typing import Final
 from feed.compiled import NAME as COMPILED
 from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS
-from greenlane.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Parser, Values
 
 ATTEMPTED: Final = "run the feed demo"
 ALL: Final = (*VARIANTS, COMPILED)

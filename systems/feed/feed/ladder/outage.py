@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from feed.service.application import DEADLINE_HEADER
 from feed.site import Site
-from greenlane.lab.interruption import checkpoint
+from greenlane_tools.lab.interruption import checkpoint
 
 from .loaded import DEADLINE_MS, Told
 from .subject import Subject

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from feed.service.application import DEADLINE_HEADER
 from feed.user import unknown
 from feed.world.people import FIRST_USER, People
-from greenlane.lab.load.plan import Plan, Recorded, Stream
+from greenlane_tools.lab.load.plan import Plan, Recorded, Stream
 
 from .subject import PATIENT_MS
 

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from greenlane.lab import pairs
-from greenlane.lab.statistics import quantile, wilson
+from greenlane_tools.lab import pairs
+from greenlane_tools.lab.statistics import quantile, wilson
 
 from .lag import loop_lag_ms
 from .loaded import DEADLINE_MS

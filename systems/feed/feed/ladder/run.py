@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from feed.build import EXTENSION, GO_LIBRARY, SERVICE, Part, build
 from feed.site import Plan, Site
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.run.talk import Talk
 
 from . import alone, questions
 from .capacity import capacity, most

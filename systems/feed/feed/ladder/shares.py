@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.processes import die_with_parent
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.processes import die_with_parent
 
 _PER_S: Final = 200
 # A rule: category, function ("" = any), part of the file's path.

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import amount
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.page.quantities import amount
 
 from .options import OURS
 from .rows import cpu_ms, p95_ms, path_frac, pss_mb, ratio

@@ -19,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
-from greenlane.lab import pairs
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.load.generate import Generated, generate
-from greenlane.lab.load.schedule import Schedule
-from greenlane.lab.rotation import in_turns
-from greenlane.lab.run.talk import Talk
-from greenlane.lab.samples import UNANSWERED, Samples
-from greenlane.lab.statistics import quantile
-from greenlane.lab.verdict import Verdict
-from greenlane.lab.written import written
-from greenlane.page.quantities import milliseconds
+from greenlane_tools.lab import pairs
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.load.generate import Generated, generate
+from greenlane_tools.lab.load.schedule import Schedule
+from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.talk import Talk
+from greenlane_tools.lab.samples import UNANSWERED, Samples
+from greenlane_tools.lab.statistics import quantile
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.lab.written import written
+from greenlane_tools.page.quantities import milliseconds
 from offers.children import core_wait_ns, cpu_ns
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site

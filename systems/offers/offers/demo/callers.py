@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from greenlane.lab.load.generate import Generated, generate
+from greenlane_tools.lab.load.generate import Generated, generate
 from offers.load import Load
 
 __all__ = ["Callers"]

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane.lab import front
-from greenlane.lab.ending import exit_code, told
-from greenlane.lab.environment import about
-from greenlane.lab.run.talk import LiveTalk, give
-from greenlane.lab.written import prepared, written
+from greenlane_tools.lab import front
+from greenlane_tools.lab.ending import exit_code, told
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.run.talk import LiveTalk, give
+from greenlane_tools.lab.written import prepared, written
 from offers import traced
 from offers.contenders import FIXES
 from offers.table import TableError, read

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Parser, Values
 from offers.contenders import CONTENDERS, FIXES
 from offers.table import Region, read
 

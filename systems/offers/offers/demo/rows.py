@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from greenlane.lab.environment import usable_cores
-from greenlane.lab.samples import UNANSWERED
-from greenlane.lab.statistics import bootstrap, quantile, wilson
+from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.samples import UNANSWERED
+from greenlane_tools.lab.statistics import bootstrap, quantile, wilson
 from offers.contenders import FIXES
 from offers.load import OFFERS
 from offers.site import CAP_MS

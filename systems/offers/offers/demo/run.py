@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from greenlane.lab.rotation import in_turns
-from greenlane.lab.run.talk import Talk
-from greenlane.lab.written import written
+from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.talk import Talk
+from greenlane_tools.lab.written import written
 from offers.site import Site
 
 from .options import Options

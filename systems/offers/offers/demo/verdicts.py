@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Final
 
-from greenlane.lab import pairs
-from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import milliseconds
+from greenlane_tools.lab import pairs
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.page.quantities import milliseconds
 
 from .counts import Counts
 from .turn import Turn

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from greenlane.lab.load.generate import generate
-from greenlane.lab.load.plan import Constant, Plan, Recorded, Stream, Work
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Constant, Plan, Recorded, Stream, Work
 from offers.children import cpu_ns
 from offers.load import OFFERS
 from offers.site import Pricing

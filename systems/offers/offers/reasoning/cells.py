@@ -7,7 +7,7 @@ which ready requests get the CPU; the first two never interrupt a burst:
     FIRST    whoever has been ready for longest
     LIGHT    at each cell anew: the request whose burst is shortest (what permits come to, at a cell's grain)
 
-The same as `gevent_loop` and `fifo_loop` of `greenlane.lab.queueing`, which know no cells; a test compares them.
+The same as `gevent_loop` and `fifo_loop` of `greenlane_tools.lab.queueing`, which know no cells; a test compares them.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from greenlane.lab.queueing import mean_value_analysis, most_per_s
-from greenlane.page.quantities import milliseconds
+from greenlane_tools.lab.queueing import mean_value_analysis, most_per_s
+from greenlane_tools.page.quantities import milliseconds
 from offers.reasoning.cells import CELL_MS, Lived, Order, Request, run
 from offers.reasoning.drawing import LEGEND, drawn
 from offers.reasoning.reconstruction import BEST, CHOSEN, MEASURED, NETWORK, WATCHED, candidates

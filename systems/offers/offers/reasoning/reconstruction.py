@@ -11,7 +11,7 @@ import functools
 import itertools
 from typing import Final, NamedTuple
 
-from greenlane.lab.queueing import knee
+from greenlane_tools.lab.queueing import knee
 from offers.reasoning.cells import Request, run
 
 __all__ = ["CHOSEN", "MEASURED", "NETWORK", "WATCHED", "Candidate", "candidates"]

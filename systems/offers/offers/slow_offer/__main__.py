@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.environment import about
-from greenlane.lab.load.generate import generate
-from greenlane.page.quantities import factor, milliseconds
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.page.quantities import factor, milliseconds
 from offers import table
 from offers.load import with_riders
 from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of

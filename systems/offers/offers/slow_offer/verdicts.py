@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Final
 
-from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import factor, milliseconds
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.page.quantities import factor, milliseconds
 from offers import table
 from offers.slow_offer.case import AGREES_MS, Case, case_of, rows_of
 from offers.slow_offer.service import Recorded

@@ -29,7 +29,7 @@ _DELAYED: Final = "celery_delayed"
 _BROKEN: Final = (amqp.AMQPError, OperationalError, OSError)
 #: Where kombu keeps in Redis what workers have.
 _UNACKED: Final = "unacked"
-#: A client's last command when it waits for an order: stock Celery's, and those of `greenlane.hosts.celery`.
+#: A client's last command when it waits for an order: stock Celery's, and those of `greenlane_work.celery`.
 _TAKING: Final = ("brpop", "blmove", "evalsha")
 
 

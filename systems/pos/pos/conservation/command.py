@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.environment import about
-from greenlane.lab.interruption import ended_by_signals
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.interruption import ended_by_signals
 
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS

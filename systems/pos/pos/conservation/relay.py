@@ -17,7 +17,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Final, Self
 
-from greenlane.lab.processes import free_port
+from greenlane_tools.lab.processes import free_port
 
 _CHUNK_BYTES: Final = 1 << 16
 # SLOW: each chunk waits this long before it goes on; a call of a few chunks each way takes some 0.2 s longer.

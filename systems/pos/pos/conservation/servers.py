@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from greenlane.errors import PlatformError
-from greenlane.lab.processes import free_port
+from greenlane_tools.lab.processes import free_port
 from pos.children import Process
 
 #: PostgreSQL refuses root; the first of these that the machine knows has it then.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from greenlane.lab.processes import free_port
+from greenlane_tools.lab.processes import free_port
 from pos.children import Process, StartFailed
 
 from .books import Entry, Letter, Merchant

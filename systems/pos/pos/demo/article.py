@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from greenlane.page.quantities import share
+from greenlane_tools.page.quantities import share
 
 #: Ours are so many times shorter.
 FASTER: Final = 10.0

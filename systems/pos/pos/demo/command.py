@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final, TextIO
 
-from greenlane.lab.ending import exit_code
-from greenlane.lab.environment import about
-from greenlane.lab.run.talk import LiveTalk, give
-from greenlane.lab.written import prepared, written
+from greenlane_tools.lab.ending import exit_code
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.run.talk import LiveTalk, give
+from greenlane_tools.lab.written import prepared, written
 
 from . import tables
 from .options import ATTEMPTED, Options, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.run.talk import Talk
 from pos.contenders import CONTENDERS
 from pos.journal import Event
 from pos.site import Site

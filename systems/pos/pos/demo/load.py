@@ -10,7 +10,7 @@ from typing import Final
 from celery import Celery
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.interruption import checkpoint
+from greenlane_tools.lab.interruption import checkpoint
 from pos.queueing import QUEUE, application, publish
 from pos.surroundings import Surroundings
 

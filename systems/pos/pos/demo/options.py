@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from greenlane.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Parser, Values
 from pos.contenders import CONTENDERS
 from pos.surroundings import QueueKind
 

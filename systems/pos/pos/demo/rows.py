@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from greenlane.lab.statistics import quantile, wilson
+from greenlane_tools.lab.statistics import quantile, wilson
 from pos.merchants.names import SLOW
 
 from . import article

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.lab.rotation import in_turns
-from greenlane.lab.run.talk import Talk
-from greenlane.lab.written import written
+from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.talk import Talk
+from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS
 from pos.merchants.names import SLOW
 from pos.site import Plan, Site

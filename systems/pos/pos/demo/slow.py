@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.run.talk import Talk
 from pos.journal import Entry, Event
 from pos.merchants.names import SLOW
 from pos.site import Site

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from greenlane.lab.columns import columns
-from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import amount, factor, milliseconds, share
+from greenlane_tools.lab.columns import columns
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.page.quantities import amount, factor, milliseconds, share
 
 from . import article
 

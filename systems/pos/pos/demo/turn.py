@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.processes import cpu_ns, pss_mb
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.processes import cpu_ns, pss_mb
 from pos.children import Process, StartFailed
 from pos.journal import TERMINAL, Entry, Event, Follower
 from pos.queueing import DEAD, DIVERTED, QUEUE

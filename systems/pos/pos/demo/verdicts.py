@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from greenlane.lab import pairs
-from greenlane.lab.statistics import quantile
-from greenlane.lab.verdict import Verdict
-from greenlane.page.quantities import amount
+from greenlane_tools.lab import pairs
+from greenlane_tools.lab.statistics import quantile
+from greenlane_tools.lab.verdict import Verdict
+from greenlane_tools.page.quantities import amount
 from pos.contenders import CONTENDERS, OURS
 from pos.merchants.names import SLOW
 

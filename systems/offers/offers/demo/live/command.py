@@ -7,7 +7,7 @@ from typing import Final, TextIO
 
 from aiohttp import web
 
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.run.talk import Talk
 from offers.children import free_port
 from offers.contenders import FIXES, Fix
 from offers.site import Site

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from greenlane.lab import front
+from greenlane_tools.lab import front
 from offers.children import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site

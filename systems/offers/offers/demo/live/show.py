@@ -12,8 +12,8 @@ from typing import Any, Final
 import aiohttp
 
 from greenlane.errors import GreenlaneError
-from greenlane.lab.interruption import checkpoint
-from greenlane.lab.run.talk import Talk
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.run.talk import Talk
 from offers.children import cpu_ns
 from offers.contenders import FIXES, Fix
 from offers.site import Site

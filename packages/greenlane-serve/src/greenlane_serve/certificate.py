@@ -1,0 +1,134 @@
+"""The certificate of the front: two files of somebody else, joined into one of ours, and again when they change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import FleetError, SettingsError
+from greenlane.settings import Settings
+from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.haproxy.tls import CERTIFICATE
+from greenlane_serve.rounds import Service
+
+__all__ = ["Certificate", "Renewal"]
+
+_ATTEMPT: Final = "read the certificate"
+# inode, size, time of change of each file.
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Certificate:
+    """Certificate, chain and key by the settings.
+
+    Args:
+        settings: `tls_certificate` and `tls_key`.
+        path: where HAProxy reads them, as one file that nobody else may read.
+    """
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        self._files = [Path(name) for name in (settings.tls_certificate, settings.tls_key) if name]
+        self._path = path
+        self._stamp: _Stamp = ()
+        #: What was written last; "" = nothing yet.
+        self.text = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the files are others than those last read."""
+        return self._seen() != self._stamp
+
+    def write(self) -> None:
+        """Read the files and write ours.
+
+        Raises:
+            SettingsError: a file cannot be read, or the two are no certificate with its key. Ours stays as it was.
+        """
+        self._stamp = self._seen()  # first: what changes meanwhile is read again
+        new = self._path.with_suffix(".new")
+        try:
+            text = "".join(_sections(file.read_text()) for file in self._files)
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
+            _check(new)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError, UnicodeDecodeError a ValueError
+            with contextlib.suppress(OSError):
+                new.unlink()
+            names = ", ".join(map(str, self._files))
+            rule = f"a certificate and its key in PEM, without a passphrase ({error})"
+            hint = "name both in tls_certificate and tls_key"
+            raise SettingsError("tls_certificate", names, rule, hint, attempted=_ATTEMPT) from None
+        new.replace(self._path)
+        self.text = text
+
+    def tell(self, runtime: Runtime) -> None:
+        """Give a front that runs what was written last. Connections that exist keep theirs.
+
+        Raises:
+            FleetError: it does not take it; it goes on with the one before.
+        """
+        runtime.ask(f"abort ssl cert {self._path}")  # what an attempt before has left
+        for command in (f"set ssl cert {self._path} <<\n{self.text}", f"commit ssl cert {self._path}"):
+            answer = runtime.ask(command).strip()
+            if "Transaction" not in answer and "Success" not in answer:
+                rule = f"one that HAProxy accepts; it says: {answer}"
+                raise FleetError("renew the certificate", name="tls_certificate", value=str(self._files[0]), rule=rule)
+
+    def _seen(self) -> _Stamp:
+        with contextlib.suppress(OSError):
+            found = [file.stat() for file in self._files]
+            return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+        return ()
+
+
+class Renewal:
+    """The certificate of the settings, and looks whether it was renewed. Without TLS it does nothing."""
+
+    #: In s. Arbitrary: a certificate is renewed weeks before it ends.
+    every_s = 10.0
+
+    def __init__(self) -> None:
+        self._certificate: Certificate | None = None
+        # What the front has.
+        self._told = ""
+
+    def take(self, settings: Settings, folder: Path) -> None:
+        """Read the certificate of these settings for a front whose folder this is.
+
+        Raises:
+            SettingsError: see `Certificate.write`. The one before stays.
+        """
+        certificate = Certificate(settings, folder / CERTIFICATE) if settings.tls_bind else None
+        if certificate is not None:
+            certificate.write()
+        self._certificate = certificate
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Read what has changed and tell the front. What cannot be read is told in the log, once a change."""
+        certificate = self._certificate
+        if certificate is None:
+            return
+        if certificate.changed:
+            try:
+                certificate.write()
+            except SettingsError as error:
+                service.say(f"the certificate is not renewed: {error}")
+        if self._told not in ("", certificate.text):
+            certificate.tell(service.front.runtime)
+            service.say("the certificate is renewed")
+        self._told = certificate.text  # the first one a front has read by itself
+
+
+def _sections(text: str) -> str:
+    """Without empty lines: one ends what HAProxy's runtime socket reads."""
+    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+
+
+def _check(file: Path) -> None:
+    def refuse() -> str:
+        raise ValueError("the key has a passphrase")
+
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, password=refuse)

@@ -1,0 +1,1 @@
+"""The commands of this distribution; `greenlane` finds them by its entry points."""

@@ -1,0 +1,94 @@
+"""`greenlane serve`: lanes over processes, one central queue."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.errors import FleetError, SettingsError
+from greenlane_serve.cli import serve_status
+from greenlane_serve.files import Watch
+from greenlane_serve.live import Live
+from greenlane_serve.measured import measuring
+from greenlane_serve.tree import Tree
+from greenlane_serve.workers.application import KINDS, parts
+
+__all__ = ["COMMAND"]
+
+_FLAGS: Final = (
+    "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
+    "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "hung_after_s", "control_dir",
+)  # fmt: skip
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "application", nargs="?", help="module:attribute of a WSGI or ASGI application, as for gunicorn"
+    )
+    parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
+    parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
+    parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
+    parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
+    declare_settings(parser, _FLAGS)
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    if arguments.status:
+        return serve_status.run(arguments, output)
+    if arguments.application is None:
+        arguments.parser.error("an APPLICATION is needed, or --status")
+    if arguments.json:
+        arguments.parser.error("--json needs --status")
+    parts(arguments.application)
+    if arguments.config is not None:
+        os.environ["GREENLANE_CONFIG"] = os.path.abspath(arguments.config)  # the workers read it too
+
+    def say(text: str) -> None:
+        output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
+
+    settings = settings_of(arguments)  # what is wrong with them is told before the application is loaded
+    kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application)
+    if code:
+        return code  # it has been told why
+    with contextlib.ExitStack() as stack:
+        if arguments.reload:
+            watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
+            stack.callback(watch.close)
+        stack.enter_context(measuring(settings))
+        tree, live = Tree(lambda: settings_of(arguments), arguments.application, kind, say), Live(kind=kind)
+        tree.rounds.append(live)
+        stack.callback(live.close)
+        return tree.run()
+
+
+def _kind(application: str) -> tuple[str, int]:
+    """Asked of a process of its own, so that the parent of all loads nothing of the application.
+
+    Returns:
+        The kind, and 0; or an exit code, of a name that is none.
+    """
+    read_fd, write_fd = os.pipe()
+    command = [sys.executable, "-m", "greenlane_serve.workers", "kind", application, str(write_fd)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False)
+    os.close(write_fd)
+    with os.fdopen(read_fd) as answer:
+        kind = answer.read() if done.returncode == 0 else ""
+    if done.returncode in (FleetError.exit_code, SettingsError.exit_code):
+        return "", done.returncode
+    if kind not in KINDS:
+        hint = "see above what it says, or name --kind"
+        raise FleetError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
+    return kind, 0
+
+
+COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)

@@ -1,0 +1,131 @@
+"""Which share of a route goes to another version of the application, and how a running front is told.
+
+The front reads `diverted.map` in its folder: for each route a regular expression on `METHOD:PATH`, the version, and the
+share in ten-thousandths. A change replaces the whole map between two requests; the file is what the next front reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from greenlane.diverted import Diverted
+from greenlane.errors import FleetError, SettingsError
+from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.match import parse
+
+__all__ = ["MAP", "WHOLE", "change", "keep", "lay", "read"]
+
+#: The front's file.
+MAP: Final = "diverted.map"
+#: A share of 1.
+WHOLE: Final = 10_000
+_FILE: Final = "diverted.json"
+_ATTEMPT: Final = "divert a route"
+
+
+def lay(folder: Path) -> None:
+    """Make the front's file where there is none: a front that names it does not start without one."""
+    (folder / MAP).touch(mode=0o600)
+
+
+def read(folder: Path) -> list[Diverted]:
+    """All that was ever set, in the order in which the front looks: the first that matches counts."""
+    try:
+        return [Diverted(**row) for row in json.loads((folder / _FILE).read_text())]
+    except FileNotFoundError:
+        return []
+
+
+def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
+    """Set the share of one route, at the front and for the next one; what holds now.
+
+    `wanted.to` "" = as before.
+
+    Raises:
+        SettingsError: the route is none, or no version was ever named.
+        FleetError: the front does not answer, or refuses it. What held before still does.
+    """
+    with _locked(folder):
+        before = read(folder)
+        known = next((one for one in before if one.flow == wanted.flow), None)
+        if not wanted.to and known is not None:
+            wanted = replace(wanted, to=known.to)
+        if not wanted.to and wanted.share_frac:
+            raise SettingsError("--to", "", "the version that the share goes to", "name it once: --to NAME",
+                                attempted=_ATTEMPT)  # fmt: skip
+        after = [wanted if one is known else one for one in before] + ([] if known else [wanted])
+        _tell(runtime, folder / MAP, _lines(after))
+        _store(folder, after)
+    return wanted
+
+
+def keep(folder: Path, versions: Container[str]) -> None:
+    """Forget what went to other versions than these: one that comes back under its name gets nothing by itself.
+
+    For the next front; one that runs has no way to a version that it does not know.
+    """
+    with _locked(folder):
+        before = read(folder)
+        after = [one for one in before if not one.to or one.to in versions]
+        if after != before:
+            _store(folder, after)
+
+
+def _store(folder: Path, after: Sequence[Diverted]) -> None:
+    _write(folder / MAP, "".join(f"{line}\n" for line in _lines(after)))
+    _write(folder / _FILE, json.dumps([asdict(one) for one in after]))
+
+
+def _lines(after: Sequence[Diverted]) -> list[str]:
+    return [_line(one) for one in after if one.share_frac and one.to]
+
+
+def _line(one: Diverted) -> str:
+    """A key of the map is one word; what stands in a path and is none has no place in it."""
+    match = parse(one.flow, setting="ROUTE")
+    method = match.method_regex.removeprefix("^").removesuffix("$") or "[^:]*"
+    key = f"^{method}:{match.path_regex.removeprefix('^')}".replace("\\ ", "\\x20").replace(" ", "\\x20")
+    if not re.fullmatch(r"[!-~]+", key):
+        rule = "a glob of printable ASCII"
+        raise SettingsError("ROUTE", one.flow, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
+    return f"{key} {one.to}:{round(one.share_frac * WHOLE)}"
+
+
+def _tell(runtime: Runtime, file: Path, lines: Sequence[str]) -> None:
+    """Another map beside the one in force, which it then replaces at once."""
+    made = re.search(r"version created: (\d+)", said := runtime.ask(f"prepare map {file}"))
+    if made is None:
+        hint = "give the service a version: [versions] in greenlane.toml, and HUP"
+        rule = f"a front that has versions; it says: {said.strip() or 'nothing'}"
+        raise FleetError(_ATTEMPT, name="map", value=str(file), rule=rule, hint=hint)
+    for line in lines:
+        _do(runtime, f"add map @{made[1]} {file} <<\n{line}\n")
+    _do(runtime, f"commit map @{made[1]} {file}")
+
+
+def _do(runtime: Runtime, command: str) -> None:
+    if said := runtime.ask(command).strip():
+        first = command.splitlines()[0]
+        raise FleetError(_ATTEMPT, name="command", value=first, rule=f"one that the front accepts; it says: {said}")
+
+
+def _write(file: Path, text: str) -> None:
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(file)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One change at a time."""
+    with (folder / f".{_FILE}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

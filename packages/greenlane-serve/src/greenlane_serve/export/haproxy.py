@@ -1,0 +1,50 @@
+"""The file of a HAProxy before many `greenlane serve`: the same text as theirs, with servers for workers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from greenlane_serve.export.instances import Fleet
+from greenlane_serve.haproxy.configuration import configuration
+from greenlane_serve.haproxy.site import Server, Site
+from greenlane_serve.haproxy.words import word
+
+__all__ = ["text"]
+
+_HEAD: Final = """\
+# Written by `greenlane export haproxy`. Each server is a `greenlane serve`; {fronts}.
+# A server gets at most the requests that its workers take at once. What is more waits here, in one queue for all
+# servers, and goes to the first that has room.
+
+"""
+
+
+def text(fleet: Fleet, listen: str, folder: Path, connections: int = 10_000) -> str:
+    """The whole file.
+
+    Args:
+        listen: after `bind`.
+        folder: where its runtime socket is.
+        connections: clients at once; HAProxy does not start where RLIMIT_NOFILE is less than twice that.
+    """
+    health = fleet.settings.health_path
+    servers = {
+        group: [Server(one.name, one.address, fleet.places(group), True, "check inter 2s") for one in instances]
+        for group, instances in fleet.instances.items()
+    }
+    site = Site(
+        fleet.whole(), servers, [listen], folder, dict.fromkeys(fleet.layout.groups, 1),
+        health_path=health, queue_s=fleet.settings.queue_s, head_timeout_s=fleet.settings.head_timeout_s,
+        retry_after_s=fleet.settings.retry_after_s, gates=_gates(listen),
+        connections=connections,
+        group_lines=[f"option httpchk GET {word(health)}"] if health else [],
+    )  # fmt: skip
+    fronts = "this is the only front" if fleet.fronts == 1 else f"this is one of {fleet.fronts} fronts"
+    return _HEAD.format(fronts=fronts) + configuration(site)
+
+
+def _gates(listen: str) -> str:
+    """Abstract sockets: reached from inside a chroot, and by the user that HAProxy becomes; one name a machine."""
+    return f"abns@greenlane-{re.sub('[^0-9A-Za-z]+', '-', listen).strip('-')}-"

@@ -1,0 +1,156 @@
+"""Manifests: for each group of workers a Deployment, its settings, a Service, an autoscaler, a disruption budget.
+
+Soft lanes share pods, and each pod keeps their reserves as on one machine; a hard lane has pods of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from greenlane.errors import SettingsError
+from greenlane.settings import Settings
+from greenlane_serve.export.pod_settings import pod_settings
+from greenlane_serve.export.routes import doubts, http_routes
+from greenlane_serve.layout import SHARED, Layout, layout_of
+from greenlane_serve.versions import without_versions
+
+__all__ = ["Cluster", "documents", "doubtful"]
+
+Node = dict[str, Any]
+_PORT: Final = 8000
+_FOLDER: Final = "/etc/greenlane"
+# Longer than most proxies take to notice that a pod goes.
+_NOTICE_S: Final = 5
+# Names of what the metrics adapter offers: docs/scaling.md has its rules.
+_BUSY, _LAG = "greenlane_busy_hottest", "greenlane_lag_p99"
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the settings do not say."""
+
+    name: str
+    application: str
+    image: str
+    # Of the HTTPRoutes; "" = none of this kind.
+    gateway: str
+    host: str = ""
+    namespace: str = ""
+    # Pods of each group.
+    least: int = 2
+    most: int = 20
+
+
+def documents(settings: Settings, cluster: Cluster) -> list[Node]:
+    """All of them.
+
+    Raises:
+        SettingsError: see `layout_of` and `http_routes`; a name that Kubernetes refuses; two lanes whose names become
+            one.
+    """
+    if not _NAME.fullmatch(cluster.name):
+        rule = "at most 40 of a-z 0-9 -, with a letter first"
+        raise SettingsError("--name", cluster.name, rule, "choose another one", attempted="write manifests")
+    settings = without_versions(settings)
+    layout = layout_of(replace(settings, auto_last=False))  # nobody measures there
+    names = _names(layout, cluster.name)
+    found = [node for group, name in names.items() for node in _group(settings, layout, cluster, group, name)]
+    if cluster.gateway:
+        found += http_routes(layout, names, cluster.name, cluster.gateway, cluster.host)
+    if cluster.namespace:
+        for node in found:
+            node["metadata"]["namespace"] = cluster.namespace
+    return found
+
+
+def doubtful(settings: Settings, cluster: Cluster) -> list[str]:
+    """What is left to the gateway of these settings: lines for the person who exports."""
+    layout = layout_of(without_versions(settings))
+    return list(doubts(layout, _names(layout, cluster.name))) if cluster.gateway else []
+
+
+def _names(layout: Layout, name: str) -> dict[str, str]:
+    """Group -> name of its objects."""
+    names: dict[str, str] = {}
+    for group in layout.groups:
+        short = re.sub(r"[^a-z0-9]+", "-", group.removeprefix("lane-").lower()).strip("-")[:40].strip("-")
+        mine = name if group == SHARED else f"{name}-{short}"
+        if mine in names.values() or not short:
+            rule, hint = "a name that stays different as a-z 0-9 -", "rename the lane"
+            raise SettingsError(f"lanes.{group.removeprefix('lane-')}", group, rule, hint, attempted="write manifests")
+        names[group] = mine
+    return names
+
+
+def _group(settings: Settings, layout: Layout, cluster: Cluster, group: str, name: str) -> Iterator[Node]:
+    labels = {"app": name}
+    text = pod_settings(settings, layout, group, _PORT)
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    yield _node("v1", "ConfigMap", name, labels, data={"greenlane.toml": text})
+    yield _node("apps/v1", "Deployment", name, labels, spec={
+        "selector": {"matchLabels": labels},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
+        "template": {
+            # Other settings are other pods.
+            "metadata": {"labels": labels, "annotations": {"greenlane/settings": _digest(text)}},
+            "spec": _pod(settings, cluster, labels, name, layout.groups[group]),
+        },
+    })  # fmt: skip
+    ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+    yield _node("v1", "Service", name, labels, spec={"selector": labels, "ports": ports})
+    yield _node("autoscaling/v2", "HorizontalPodAutoscaler", name, labels, spec={
+        "scaleTargetRef": scaled, "minReplicas": cluster.least, "maxReplicas": cluster.most,
+        "metrics": [_metric(_BUSY, labels, "700m"), _metric(_LAG, labels, "50m")],
+        # Lag falls at once when a pod comes: do not take it away again.
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 300}},
+    })  # fmt: skip
+    budget = {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+    yield _node("policy/v1", "PodDisruptionBudget", name, labels, spec=budget)
+
+
+def _pod(settings: Settings, cluster: Cluster, labels: Node, name: str, workers: int) -> Node:
+    asked: Node = {"tcpSocket": {"port": "http"}}
+    ready = {"httpGet": {"path": settings.health_path, "port": "http"}} if settings.health_path else asked
+    container: Node = {
+        "name": "app",
+        "image": cluster.image,
+        "command": ["greenlane", "serve", cluster.application],
+        "env": [{"name": "GREENLANE_CONFIG", "value": f"{_FOLDER}/greenlane.toml"}],
+        "ports": [{"name": "http", "containerPort": _PORT}],
+        # No limit of the CPU: who is stopped for the rest of a period answers nobody meanwhile.
+        "resources": {"requests": {"cpu": str(workers)}},
+        "startupProbe": {**ready, "periodSeconds": 1, "failureThreshold": 120},
+        "readinessProbe": {**ready, "periodSeconds": 2, "failureThreshold": 3},
+        # A worker that hangs is the service's to replace; only a parent that is stuck needs another pod.
+        "livenessProbe": {**asked, "periodSeconds": 10, "failureThreshold": 6},
+        # Who looks up the Service's pods learns meanwhile that this one goes.
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_NOTICE_S)]}}},
+        "volumeMounts": [{"name": "settings", "mountPath": _FOLDER, "readOnly": True}],
+    }
+    return {
+        "containers": [container],
+        "volumes": [{"name": "settings", "configMap": {"name": name}}],
+        "terminationGracePeriodSeconds": round(_NOTICE_S + settings.stop_s + 5),
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+        }],
+    }  # fmt: skip
+
+
+def _metric(name: str, labels: Node, target: str) -> Node:
+    metric = {"name": name, "selector": {"matchLabels": labels}}
+    return {"type": "External", "external": {"metric": metric, "target": {"type": "Value", "value": target}}}
+
+
+def _node(version: str, kind: str, name: str, labels: Node, **parts: Node) -> Node:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": dict(labels)}, **parts}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

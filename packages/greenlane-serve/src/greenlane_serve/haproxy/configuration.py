@@ -1,0 +1,144 @@
+"""A HAProxy configuration: layout and servers to text. Pure: the same in gives the same out.
+
+What each section is for is told in docs/design/0017-serve.md. Lines that are not obvious carry their reason as a
+comment in the text itself, where the person who reads it at night looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from greenlane_serve.haproxy import access_log, diverted, due, gates, peers, requests, sockets, told_apart
+from greenlane_serve.haproxy.site import Server, Site
+from greenlane_serve.haproxy.words import milliseconds, section, word
+from greenlane_serve.trust import Trust
+from greenlane_serve.versions import version_of
+
+__all__ = ["METRICS", "configuration"]
+
+#: The socket on which the tree answers Prometheus, and the backend that leads there.
+METRICS: Final = "metrics"
+_SPARE_S: Final = 5.0
+
+
+def configuration(site: Site) -> str:
+    """The whole text."""
+    sections = [_global(site), _defaults(site), _public(site)]
+    for lane in site.layout.lanes:
+        if site.layout.gated(lane):
+            sections += [gates.gate(site, lane), gates.behind(site, lane)]
+    sections += due.sections(site)
+    sections += [gates.behind_before(site, gate) for gate in site.gates_before]
+    sections += [_group(site, group) for group in site.layout.groups]
+    if site.metrics_path:
+        sections.append(_metrics(site))
+    if site.trust.websockets:
+        sections += [_sockets(site, group) for group in site.layout.groups]
+    return "\n".join("\n".join(lines) + "\n" for lines in sections)
+
+
+def _global(site: Site) -> list[str]:
+    return section("global", [
+        "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
+        f"maxconn {site.connections}",
+        f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
+        *requests.global_lines(site.trust),
+        *site.global_lines,
+    ])  # fmt: skip
+
+
+def _defaults(site: Site) -> list[str]:
+    retry = f"hdr Retry-After {site.retry_after_s}"
+    return section("defaults", [
+        "mode http",
+        "timeout connect 1s  # a worker answers at once or not at all",
+        f"timeout http-request {milliseconds(site.head_timeout_s)}",
+        f"timeout client {_silence(site)}  # one that does not read; it must not end before a queue does",
+        "timeout http-keep-alive 60s",
+        "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
+        "timeout tunnel 1h",
+        f"timeout queue {milliseconds(site.queue_s)}",
+        "option abortonclose  # a client that has gone is not served from the queue",
+        "option redispatch 1  # a worker that has just died: the next try goes to another",
+        "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
+        "retry-on conn-failure empty-response",
+        "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
+        "http-reuse always",
+        f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
+    ])  # fmt: skip
+
+
+def _silence(site: Site) -> str:
+    waits_s = [site.queue_s, *(lane.deadline_ms / 1000 for lane in site.layout.lanes)]
+    return milliseconds(max(site.trust.silence_s, max(waits_s) + _SPARE_S))
+
+
+def _public(site: Site) -> list[str]:
+    lines = [f"bind {bind}" for bind in site.binds]
+    lines += peers.connection_lines(site.trust)
+    if site.health_path:
+        health = f"{{ path {word(site.health_path)} }}"
+        groups = [group for group in site.layout.groups if not version_of(group)]
+        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
+        lines += access_log.target_lines(site.trust, health)
+        lines += [
+            f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
+            f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
+        ]
+    lines += [
+        "http-request del-header x-greenlane- -m beg",
+        *requests.first_lines(),
+        *peers.client_lines(site.trust),
+        *access_log.lines(site.trust),
+        *peers.clock_lines(site.trust),
+        *requests.lines(site.trust),
+        *_redirected(site.trust),
+        *site.frontend_lines,
+        *told_apart.choosing(site.layout, site.folder),
+        f"{gates.ONCE}  # only what is safe is sent twice",
+        *due.choosing(site),
+        *diverted.choosing(site.layout.groups, site.folder, site.version_header),
+    ]
+    if site.metrics_path:
+        lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
+    tunnels = sockets.used(site.layout) if site.trust.websockets else ()
+    used = [*diverted.using(site.layout.groups), *due.using(site), *told_apart.using(site.layout)]
+    return section("frontend public", [*lines, *tunnels, *used])
+
+
+def _redirected(trust: Trust) -> Iterator[str]:
+    if trust.redirect:
+        yield f"http-request redirect scheme https code 308 if !{{ {peers.SECURE} -m found }}"
+
+
+def _metrics(site: Site) -> list[str]:
+    return section(f"backend {METRICS}", [
+        "timeout server 30s",
+        "retries 0",
+        f"server tree {word(f'unix@{site.folder}/{METRICS}')} maxconn 4",
+    ])  # fmt: skip
+
+
+def _sockets(site: Site, group: str) -> list[str]:
+    servers = [replace(server, at_once=site.trust.websockets) for server in site.servers[group]]
+    return section(f"backend {sockets.backend(group)}", ["balance leastconn", *map(_server, servers)])
+
+
+def _group(site: Site, group: str) -> list[str]:
+    lane = next((one for one in site.layout.lanes if one.hard and site.layout.group_of(one) == group), None)
+    lines = ["balance leastconn", *site.group_lines]
+    if lane is not None and lane.deadline_ms:
+        lines.append(f"timeout queue {milliseconds(lane.deadline_ms / 1000)}")
+    if version_of(group):
+        lines += due.limit(site)
+    lines += map(_server, site.servers[group])
+    return section(f"backend {group}", lines)
+
+
+def _server(server: Server) -> str:
+    where = server.socket if isinstance(server.socket, str) else f"unix@{server.socket}"
+    further = f" {server.words}" if server.words else ""
+    state = "" if server.enabled else " disabled"
+    return f"server {server.name} {word(where)} maxconn {server.at_once}{further}{state}"

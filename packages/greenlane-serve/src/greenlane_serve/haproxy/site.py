@@ -1,0 +1,61 @@
+"""All that a configuration of HAProxy is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from greenlane_serve.layout import Layout
+from greenlane_serve.trust import Trust
+
+__all__ = ["Server", "Site"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One worker as the front sees it."""
+
+    name: str
+    # Its Unix socket, or an address as HAProxy writes it ("10.0.0.1:8000").
+    socket: Path | str
+    # Most requests that it gets at once.
+    at_once: int
+    # Whether it gets any: a worker that boots or is replaced does not.
+    enabled: bool
+    # Further words of its line.
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """All that the text is made of."""
+
+    layout: Layout
+    # Group -> its servers; `layout` names the groups.
+    servers: Mapping[str, Sequence[Server]]
+    # Words after `bind`: an address, or the descriptor of a socket ("fd@3").
+    binds: Sequence[str]
+    # Where the sockets of this HAProxy are: its runtime interface, and one for each gate.
+    folder: Path
+    # Group -> requests at once per worker, for which gates are made; live changes go through the runtime socket.
+    at_once: Mapping[str, int]
+    health_path: str = ""
+    # Answered by the tree, on the socket `METRICS` in the folder.
+    metrics_path: str = ""
+    queue_s: float = 30.0
+    head_timeout_s: float = 10.0
+    retry_after_s: int = 1
+    connections: int = 10_000
+    trust: Trust = field(default_factory=Trust)
+    # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
+    gates_before: Sequence[str] = field(default=())
+    # Further lines: of the public frontend, before lanes are told apart; and of `global`.
+    frontend_lines: Sequence[str] = field(default=())
+    global_lines: Sequence[str] = field(default=())
+    # Further lines of each group.
+    group_lines: Sequence[str] = field(default=())
+    # Whose value decides who is diverted; "" = chance.
+    version_header: str = ""
+    # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
+    gates: str = ""

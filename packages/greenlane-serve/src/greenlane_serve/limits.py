@@ -1,0 +1,97 @@
+"""`at_once` set live: how many requests each worker of a group gets at once, from what its requests do.
+
+The rule is core's `at_once`; here it gets what the workers measured, and the front gets its number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from greenlane._native import AtOnce
+from greenlane.policy import AtOnceRule
+from greenlane_serve.group import Group
+from greenlane_serve.measured import Ended
+from greenlane_serve.rounds import Service
+
+__all__ = ["UNMEASURED", "Limits", "Worked", "reason", "word_of"]
+
+#: Why a number stays what it is when workers tell nothing.
+UNMEASURED: Final = "unknown: the workers do not measure, since serve was started with at_once set; restart it"
+_NS_PER_MS: Final = 1_000_000
+_UNKNOWN: Final = "unknown"
+
+
+class Worked(NamedTuple):
+    """What the workers of a group did since the last look."""
+
+    # The time that it is of, all workers together; the same with each worker's times the requests that it had.
+    worked_ns: int
+    held_ns: int
+    ended: list[Ended]
+    # In that time, CPU of the workers, and how long their threads waited for a core; 0 = unknown.
+    ran_ns: int = 0
+    starved_ns: int = 0
+
+
+class Limits:
+    """The numbers of all groups.
+
+    Args:
+        threads: whether a worker has no more places than threads (WSGI).
+    """
+
+    def __init__(self, *, threads: bool) -> None:
+        self._threads = threads
+        self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
+
+    def look(self, service: Service, worked: Mapping[str, Worked], *, blind: bool = False) -> None:
+        """Set what should be, by what each group did since the last call.
+
+        Args:
+            service: the tree.
+            worked: by group; a group of which nothing is known is left out.
+            blind: workers answer, but none measures.
+        """
+        if not service.places.live:
+            self._known.clear()
+            return
+        for name, group in service.groups.items():
+            if blind:
+                service.places.explain(name, UNMEASURED)
+            elif name in worked:
+                self._look(service, group, worked[name])
+
+    def _look(self, service: Service, group: Group, worked: Worked) -> None:
+        rule = AtOnceRule.of(service.settings, threads=self._threads)
+        before = service.places.at_once(group.name)
+        if group.name not in self._known or self._known[group.name][0] != rule:
+            self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=before)
+        known = self._known[group.name][1]
+        known.had(worked.ran_ns, worked.starved_ns)
+        closed = known.look(worked.worked_ns, worked.held_ns, worked.ended)
+        if known.number() != before:
+            service.set_at_once(group, known.number(), reason(known, rule))
+        elif closed:
+            service.places.explain(group.name, reason(known, rule))
+
+
+def reason(known: AtOnce, rule: AtOnceRule) -> str:
+    """Why the number is what it is: core's word, a colon, the same in words."""
+    why, cpu_ns, io_ns, stretch = known.why()
+    if why == _UNKNOWN:
+        return f"{why}: too few requests yet"
+    meant = {
+        "model": "so many keep a worker busy",
+        "backstop": f"fewer than keep a worker busy, since they stay {stretch:.2g} times as long as that takes",
+        "least": f"fewer would do; at_once_min is {rule.least}",
+        "most": f"more would be of use; the least of at_once_max, threads and limit is {rule.most}",
+    }[why]
+    return f"{why}: {cpu_ns / _NS_PER_MS:.3g} ms CPU and {io_ns / _NS_PER_MS:.3g} ms I/O a request; {meant}"
+
+
+def word_of(why: str) -> str:
+    """The word before the colon; `setting` or `unknown` for reasons that are not of here."""
+    word, colon, _ = why.partition(":")
+    return word if colon else "setting" if word.startswith("setting") else _UNKNOWN

@@ -1,0 +1,103 @@
+"""The workers of all groups as processes: started on the sockets of their slots, heard, watched, ended."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+from pathlib import Path
+from typing import Final
+
+from greenlane_serve.beat import Beat
+from greenlane_serve.child import Children
+from greenlane_serve.group import Group, Slot
+from greenlane_serve.listeners import listen
+from greenlane_serve.versions import python_of
+
+__all__ = ["Staff"]
+
+_READY_BYTES: Final = 64
+
+
+class Staff:
+    """Starts workers.
+
+    Args:
+        children: of the tree.
+        selector: gets the pipe on which each says that it serves.
+        application: `module:attribute`.
+        kind: `wsgi` or `asgi`.
+    """
+
+    def __init__(self, children: Children, selector: selectors.BaseSelector, application: str, kind: str) -> None:
+        self._children = children
+        self._selector = selector
+        self._application = application
+        self._kind = kind
+        self._sockets: dict[Path, socket.socket] = {}
+        self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
+        self._beats: dict[int, Beat] = {}
+        self._number = 0
+        # Workers have the read end: it ends when we do, however that comes.
+        self._alive = os.pipe2(os.O_CLOEXEC)
+
+    def seat(self, group: Group) -> None:
+        """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change."""
+        for slot in group.slots:
+            (self._sockets[slot.socket],) = listen([str(slot.socket)])
+
+    def dismiss(self, group: Group) -> None:
+        """Listen no longer for a group whose workers have all ended."""
+        for slot in group.slots:
+            self._sockets.pop(slot.socket).close()
+
+    def start(self, group: Group, slot: Slot) -> int:
+        """Start a worker on the slot; its pid."""
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        socket_fd = self._sockets[slot.socket].fileno()
+        beat = Beat()
+        self._number += 1
+        command = [
+            python_of(group.directory), "-m", "greenlane_serve.workers", self._kind, self._application, str(socket_fd),
+            str(self._number), str(write_fd), str(beat.fd), str(self._alive[0]), str(group.stop_s),
+        ]  # fmt: skip
+        try:
+            fds = (write_fd, socket_fd, beat.fd, self._alive[0])
+            child = self._children.start(command, fds=fds, cwd=group.directory)
+        except BaseException:
+            beat.close()
+            os.close(read_fd)
+            raise
+        finally:
+            os.close(write_fd)
+        self._beats[child.pid] = beat
+        self._pipes[read_fd] = child.pid
+        self._selector.register(read_fd, selectors.EVENT_READ)
+        return child.pid
+
+    def hear(self, fd: int) -> int:
+        """The worker that says on this pipe that it serves; 0 = it has ended instead."""
+        said = os.read(fd, _READY_BYTES)
+        pid = self._pipes.pop(fd)
+        self._selector.unregister(fd)
+        os.close(fd)
+        return pid if said else 0
+
+    def last_turn_s(self, slot: Slot) -> float:
+        """When a worker's main thread or loop turned last, monotonic; 0 = it has not yet."""
+        beat = self._beats.get(slot.pid)
+        return beat.last_s() if beat else 0.0
+
+    def end(self, slot: Slot, *, hard: bool) -> None:
+        """SIGTERM, or SIGKILL."""
+        self._children.signal(slot.pid, signal.SIGKILL if hard else signal.SIGTERM)
+
+    def ask_where(self, slot: Slot) -> None:
+        """SIGUSR2: it says on stderr where its threads are."""
+        self._children.signal(slot.pid, signal.SIGUSR2)
+
+    def ended(self, pid: int) -> None:
+        """A process has ended that may have been a worker."""
+        if beat := self._beats.pop(pid, None):
+            beat.close()

@@ -1,0 +1,93 @@
+"""The process of a worker.
+
+    python -m greenlane_serve.workers KIND APPLICATION SOCKET_FD INDEX READY_FD BEAT_FD ALIVE_FD STOP_S
+    python -m greenlane_serve.workers kind APPLICATION FD
+
+`ready` goes to READY_FD once it serves, signs of life to BEAT_FD; ALIVE_FD ends with the parent. On SIGUSR2
+it says on stderr where its threads are.
+
+The second form writes the kind of the application to FD and ends. Started by the tree and the command line only: the
+arguments are theirs.
+
+Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), otherwise as the command line's.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import GreenlaneError
+from greenlane_serve import folders
+from greenlane_serve.beat import beat
+from greenlane_serve.workers import application, asgi, wsgi
+from greenlane_serve.workers.orphaned import end_with_parent
+
+#: The application cannot be loaded.
+UNLOADABLE: Final = 3
+# Without a configuration of the application's own it goes to stderr as it is.
+_log: Final = logging.getLogger("greenlane")
+
+
+def main(argv: list[str]) -> int:
+    """Run one worker."""
+    kind, name, *rest = argv
+    try:
+        if kind == "kind":
+            os.write(int(rest[0]), application.kind_of(application.load(name)).encode())
+        else:
+            _serve(kind, name, *rest)
+    except GreenlaneError as error:
+        _log.error("greenlane: %s", error)
+        return error.exit_code
+    except Exception:
+        _log.exception("greenlane: the application %s cannot be loaded", name)
+        return UNLOADABLE
+    return 0
+
+
+def _serve(
+    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, alive_fd: str, stop_s: str
+) -> None:
+    for fd in (int(socket_fd), int(ready_fd), int(beat_fd), int(alive_fd)):
+        os.set_inheritable(fd, False)
+    end_with_parent(int(alive_fd), float(stop_s))
+    _settle(int(socket_fd))
+    signal.signal(signal.SIGTERM, _end)
+
+    def ready() -> None:
+        faulthandler.register(signal.SIGUSR2)  # what a host does to signals, it has done by now
+        os.write(int(ready_fd), b"ready\n")
+        os.close(int(ready_fd))
+
+    def turn() -> None:
+        beat(int(beat_fd))
+
+    if kind == "asgi":
+        asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
+    else:
+        wsgi.serve(name, int(socket_fd), int(index), ready, turn)
+
+
+def _end(number: int, frame: object) -> None:
+    """While the application is loaded, and what uvicorn raises anew when it has ended: what is registered is done."""
+    sys.exit(0)
+
+
+def _settle(socket_fd: int) -> None:
+    """Before anything else registers what is done at the end: the folders go last."""
+    with socket.socket(fileno=os.dup(socket_fd)) as listening:
+        folders.live_in(Path(listening.getsockname()).parent.parent)
+    for name in ("GREENLANE_CONTROL_DIR", "GREENLANE_RECORD_FOLDER"):
+        if folder := os.environ.get(name):
+            folders.live_in(Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""`greenlane.hosts.gunicorn.Worker` on one socket of its own, without an arbiter: the tree is its parent.
+
+The peer of every connection is the front, so the client's address is taken from `X-Forwarded-For`, which the front has
+set and nobody else can reach the socket to forge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from greenlane import settings
+from greenlane_serve.workers import application, bodies
+from greenlane_serve.workers.bodies import Bounds
+
+__all__ = ["serve"]
+
+# Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
+_KEEPALIVE_S: Final = 3600
+
+
+def serve(
+    name: str, socket_fd: int, index: int, ready: Callable[[], None], turn: Callable[[], None]
+) -> None:  # fmt: skip
+    """Serve until told to stop; `turn` is called twice a second, while the main thread turns. Blocks."""
+    from gunicorn import sock as gunicorn_sock
+    from gunicorn.app.base import BaseApplication
+
+    from greenlane.hosts.gunicorn import Worker
+
+    class Beating(Worker):
+        behind_front = True
+
+        def notify(self) -> None:
+            super().notify()
+            turn()
+
+    class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+        def load_config(self) -> None:
+            for key, value in _config(ready).items():
+                self.cfg.set(key, value)
+
+        def load(self) -> Any:
+            bounds = Bounds(round(settings.load().body_max_mb * 1e6))
+            return with_client(bodies.wsgi(application.load(name), bounds))
+
+    served = Application()
+    cfg = served.cfg
+    log = cfg.logger_class(cfg)
+    Worker.check_config(cfg, log)
+    sockets = gunicorn_sock.create_sockets(cfg, log, [socket_fd])
+    worker = Beating(index, os.getppid(), sockets, served, cfg.timeout / 2, cfg, log)
+    worker.pid = os.getpid()
+    worker.init_process()
+
+
+def with_client(wsgi: Any) -> Any:
+    """The application with the client's address where it is looked for."""
+
+    def called(environ: dict[str, Any], start_response: Any) -> Any:
+        environ["REMOTE_ADDR"] = environ.get("HTTP_X_FORWARDED_FOR", "")
+        return wsgi(environ, start_response)
+
+    return called
+
+
+def _config(ready: Callable[[], None]) -> dict[str, Any]:
+    return {
+        "worker_class": "greenlane.hosts.gunicorn.Worker",
+        "keepalive": _KEEPALIVE_S,
+        # Nobody but the front reaches the socket; and of what passes it only what it sets itself is believed.
+        "forwarded_allow_ips": "*",
+        "forwarder_headers": "",
+        "secure_scheme_headers": {"X-FORWARDED-PROTO": "https"},
+        # The front has limits of its own, with answers that say so.
+        "limit_request_line": 0,
+        "limit_request_fields": 32_768,
+        "limit_request_field_size": 1_000_000,
+        "loglevel": "warning",
+        "post_worker_init": lambda worker: ready(),
+        "control_socket_disable": True,
+    }

@@ -1,0 +1,73 @@
+"""What processes got of the cores: shares between two looks, by a clock of ours; and read from the kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from greenlane_serve.cores import Cores, Got, got_of
+
+
+class Machine:
+    """Processes that got so much, and a clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.got: dict[int, Got] = {}
+
+    def cores(self) -> Cores:
+        return Cores(lambda pid: self.got.get(pid), lambda: self.now_s)
+
+
+def test_shares_are_of_the_time_since_the_last_look_at_that_process() -> None:
+    machine = Machine()
+    cores = machine.cores()
+    machine.got = {1: Got(5e9, 1e9), 2: Got(0, 0)}
+    assert cores.take([1, 2]) == {}, "nobody knows how long that took"
+    machine.now_s += 2
+    machine.got = {1: Got(5.5e9, 4e9), 2: Got(1e9, 0)}
+    assert cores.take([1]) == {1: Got(0.25, 1.5)}
+    machine.now_s += 2
+    assert cores.take([1, 2]) == {1: Got(0, 0), 2: Got(0.25, 0)}, "2 was last asked about 4 s ago"
+
+
+def test_threads_that_end_take_their_time_with_them_and_make_no_share_negative() -> None:
+    machine = Machine()
+    machine.got[1] = Got(5e9, 1e9)
+    cores = machine.cores()
+    cores.take([1])
+    machine.now_s += 1
+    machine.got[1] = Got(2e9, 1.5e9)
+    assert cores.take([1]) == {1: Got(0, 0.5)}
+
+
+def test_who_has_ended_is_left_out_and_forgotten() -> None:
+    machine = Machine()
+    machine.got[1] = Got(5e9, 1e9)
+    cores = machine.cores()
+    cores.take([1])
+    del machine.got[1]
+    machine.now_s += 1000
+    assert cores.take([1]) == {}
+    machine.got[1] = Got(9e9, 9e9)
+    assert cores.take([1]) == {}, "another process of that number"
+
+
+def test_the_kernel_tells_what_this_process_ran() -> None:
+    before = got_of(os.getpid())
+    if before is None:
+        pytest.skip("this kernel has no schedstat")
+    end_ns = time.thread_time_ns() + 20_000_000
+    while time.thread_time_ns() < end_ns:
+        pass
+    after = got_of(os.getpid())
+    assert after is not None
+    # The kernel books a thread that runs at its tick: up to some ms late.
+    assert after.ran - before.ran >= 10_000_000
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert got_of(ended.pid) is None

@@ -1,0 +1,84 @@
+"""What a service leaves behind: nothing when it ends or its workers can end after it, else until the next starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from greenlane_serve.folders import made, remove_left
+
+PARENT = """
+import contextlib, pathlib, sys
+from greenlane_serve.folders import made
+with contextlib.ExitStack() as stack:
+    print(made(stack, pathlib.Path(sys.argv[1])), flush=True)
+    sys.stdin.read()
+"""
+WORKER = """
+import pathlib, sys
+from greenlane_serve.folders import live_in
+live_in(pathlib.Path(sys.argv[1]))
+print("here", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def living(program: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-c", program, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.communicate(timeout=30)
+
+
+def test_a_folder_goes_with_its_maker_and_nobody_takes_it_before(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        folder = made(stack, tmp_path)
+        remove_left(tmp_path)
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
+
+
+def test_what_is_none_of_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "greenlane-other").mkdir()
+    (tmp_path / "greenlane-other" / "lock").touch()
+    remove_left(tmp_path)
+    assert (tmp_path / "greenlane-other" / "lock").exists()
+
+
+@pytest.mark.slow
+def test_the_last_worker_of_a_killed_parent_takes_it_away(tmp_path: Path) -> None:
+    with living(PARENT, tmp_path) as (parent, said), living(WORKER, Path(said)) as (one, _):
+        folder = Path(said)
+        with living(WORKER, folder) as (other, _):
+            parent.kill()
+            parent.wait()
+            end(other)
+            remove_left(tmp_path)
+            assert folder.exists(), "somebody lives there"
+        end(one)
+        assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_a_worker_that_ends_before_its_parent_leaves_it(tmp_path: Path) -> None:
+    with living(PARENT, tmp_path) as (parent, said):
+        with living(WORKER, Path(said)) as (worker, _):
+            end(worker)
+            assert Path(said).exists()
+        parent.kill()
+        parent.wait()
+        remove_left(tmp_path)
+        assert not Path(said).exists(), "nobody was left to do it"

@@ -1,0 +1,185 @@
+"""Who boots, serves, leaves: the decisions, without a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenlane_serve.backoff import Backoff
+from greenlane_serve.group import Group, Slot, State
+
+
+class Acts:
+    """Does what a group asks for, in a list."""
+
+    def __init__(self) -> None:
+        self.pids = 0
+        self.busy: set[int] = set()
+        self.open_slots: set[str] = set()
+        self.told: list[tuple[int, bool]] = []
+        self.said: list[str] = []
+        self.asked: list[int] = []
+
+    def start(self, group: Group, slot: Slot) -> int:
+        assert slot.state is State.EMPTY
+        self.pids += 1
+        return self.pids
+
+    def open(self, group: Group, slot: Slot) -> None:
+        self.open_slots.add(slot.name)
+
+    def shut(self, group: Group, slot: Slot) -> None:
+        self.open_slots.discard(slot.name)
+
+    def in_progress(self, group: Group, slot: Slot) -> int:
+        return int(slot.pid in self.busy)
+
+    def end(self, slot: Slot, *, hard: bool) -> None:
+        self.told.append((slot.pid, hard))
+
+    def ask_where(self, slot: Slot) -> None:
+        self.asked.append(slot.pid)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def served(workers: int = 2) -> tuple[Group, Acts]:
+    acts = Acts()
+    group = Group("shared", workers, Path("/run"), acts, stop_s=5.0)
+    group.step(0.0)
+    for slot in group.of(State.BOOTING):
+        group.ready(slot.pid, 0.0)
+    assert group.settled
+    return group, acts
+
+
+def test_a_reload_boots_before_it_retires_and_ends_only_who_has_nothing_left() -> None:
+    group, acts = served()
+    acts.busy = {1}
+    group.renew()
+    group.step(1.0)
+    (new,) = group.of(State.BOOTING)
+    assert len(group.of(State.SERVING)) == 2
+    group.ready(new.pid, 1.0)
+    group.step(1.1)
+    (left,) = group.of(State.LEAVING)
+    assert left.pid == 1
+    assert left.name not in acts.open_slots
+    group.step(1.2)
+    assert acts.told == []  # it has a request
+    acts.busy.clear()
+    group.step(1.3)
+    assert acts.told == [(1, False)]
+    group.died(1, 0, 1.4)
+    assert acts.said == []
+
+
+def test_who_does_not_end_in_time_is_killed() -> None:
+    group, acts = served(1)
+    acts.busy = {1}
+    group.renew()
+    group.step(1.0)
+    group.ready(2, 1.0)
+    group.step(1.0)
+    group.step(6.0)
+    group.step(11.0)
+    group.step(12.0)
+    assert acts.told == [(1, False), (1, True)]
+
+
+def test_the_last_one_that_dies_stays_open_until_the_next_serves_in_its_place() -> None:
+    group, acts = served(1)
+    (slot,) = group.of(State.SERVING)
+    group.died(1, -9, 1.0)
+    assert acts.open_slots == {slot.name}
+    group.step(1.0)
+    assert slot.state is State.BOOTING
+    group.ready(2, 1.5)
+    assert acts.open_slots == {slot.name}
+    assert acts.said == ["worker shared/w1 (pid 1) was killed by signal 9"]
+
+
+def test_deaths_in_a_row_wait_longer_and_service_forgives_them() -> None:
+    backoff = Backoff()
+    assert [backoff.failed(0.0, 0.0) for _ in range(11)][:5] == [0.0, 0.25, 0.5, 1.0, 2.0]
+    assert backoff.failed(0.0, 0.0) == 30.0
+    assert not backoff.may_try(29.9)
+    assert backoff.may_try(30.0)
+    assert backoff.failed(100.0, 60.0) == 0.0
+
+
+@given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 3))
+def test_whatever_happens_it_settles_and_the_front_sends_to_who_serves(happenings: list[int], workers: int) -> None:
+    group, acts = served(workers)
+    now = [0.0]
+
+    def one(state: State, then: Callable[[Slot], None]) -> None:
+        for slot in group.of(state)[:1]:
+            then(slot)
+
+    does: list[Callable[[], None]] = [
+        lambda: one(State.BOOTING, lambda slot: group.ready(slot.pid, now[0])),
+        lambda: one(State.BOOTING, lambda slot: group.died(slot.pid, 3, now[0])),
+        lambda: one(State.SERVING, lambda slot: group.died(slot.pid, -9, now[0])),
+        lambda: one(State.LEAVING, lambda slot: group.died(slot.pid, -9, now[0])),
+        lambda: one(State.STOPPING, lambda slot: group.died(slot.pid, 0, now[0])),
+        group.renew,
+        lambda: acts.busy.update(slot.pid for slot in group.of(State.SERVING)),
+    ]
+    for happening in happenings:
+        does[happening]()
+        now[0] += 0.1
+        group.step(now[0])
+        serving = {slot.name for slot in group.of(State.SERVING)}
+        assert serving <= acts.open_slots
+        assert acts.open_slots == serving or not serving
+        assert acts.open_slots == {slot.name for slot in group.slots if slot.open}
+        assert len(serving) + len(group.of(State.BOOTING)) <= workers + 1
+    acts.busy.clear()
+    for _ in range(20 * workers):
+        now[0] += 40.0
+        group.step(now[0])
+        does[0]()
+        does[4]()
+    assert group.settled
+    assert acts.open_slots == {slot.name for slot in group.of(State.SERVING)}
+
+
+def test_who_hangs_says_where_it_stands_and_is_killed_while_another_boots() -> None:
+    group, acts = served()
+    slot = group.of(State.SERVING)[0]
+    group.hung(slot, 40.0, 31.0)
+    assert slot.name not in acts.open_slots
+    assert acts.asked == [1]
+    group.step(40.0)
+    assert [one.pid for one in group.of(State.BOOTING)] == [3]
+    assert acts.told == []
+    group.step(41.5)
+    assert acts.told == [(1, True)]
+    group.died(1, -9, 41.6)
+    assert acts.said == ["worker shared/w1 (pid 1) hangs: it has not turned for 31 s"]
+
+
+def test_the_last_one_that_hangs_stays_open() -> None:
+    group, acts = served(1)
+    group.hung(group.slots[0], 40.0, 31.0)
+    assert acts.open_slots == {"w1"}
+    group.step(40.0)
+    group.ready(2, 41.0)
+    assert acts.open_slots == {"w2"}
+
+
+def test_a_version_gets_nothing_while_none_of_its_workers_lives() -> None:
+    """The application's last worker stays open, for who comes waits for the next one; a version's share goes back."""
+    for directory, stays in ((None, True), ("/srv/next", False)):
+        acts = Acts()
+        group = Group("version-next", 1, Path("/run"), acts, stop_s=5.0, directory=directory)
+        group.step(0.0)
+        (slot,) = group.of(State.BOOTING)
+        group.ready(slot.pid, 0.0)
+        group.died(slot.pid, -9, 1.0)
+        assert (slot.name in acts.open_slots) is stays

@@ -1,0 +1,72 @@
+"""The text that HAProxy gets: as written down here, and as HAProxy reads it.
+
+To renew golden.cfg after a deliberate change: `python -m tests.fleet.test_haproxy_configuration`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from greenlane.settings import Lane, Settings
+from greenlane_serve.haproxy.assigned import FILE
+from greenlane_serve.haproxy.configuration import configuration
+from greenlane_serve.haproxy.site import Server, Site
+from greenlane_serve.haproxy.words import word
+from greenlane_serve.layout import layout_of
+from greenlane_serve.trust import Trust
+from tests.servers.server import find
+
+GOLDEN = Path(__file__).with_name("golden.cfg")
+LANES = (
+    Lane("phones", match=("GET /bikes/*", "/rides/<id>"), headers={"X-Client": "it's a phone*"}, processes=1,
+         priority=10, deadline_ms=250),
+    Lane("hogs", match=("/hog",), at_once=2, priority=-5, deadline_ms=2000),
+    Lane("reports", match=("/report*", "/a b\"'\\#$x"), kind="hard", processes=1, deadline_ms=60_000),
+)  # fmt: skip
+
+
+def site(folder: Path, lanes: tuple[Lane, ...] = LANES, trust: Trust | None = None) -> Site:
+    layout = layout_of(Settings(workers=4, lanes=lanes))
+    servers = {
+        group: [Server(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
+        for group, workers in layout.groups.items()
+    }  # fmt: skip
+    return Site(
+        layout, servers, ["127.0.0.1:21987"], folder, dict.fromkeys(layout.groups, 2), health_path="/healthz",
+        trust=trust or Trust(),
+    )  # fmt: skip
+
+
+def test_the_text_is_the_one_written_down() -> None:
+    assert configuration(site(Path("/run/greenlane"))) == GOLDEN.read_text()
+
+
+def test_without_lanes_there_is_one_queue_and_no_gate() -> None:
+    text = configuration(site(Path("/run/greenlane"), ()))
+    assert "gate" not in text
+    assert text.count("\nbackend ") == 1
+    assert "default_backend shared" in text
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("lanes", [LANES, ()])
+def test_haproxy_accepts_it(tmp_path: Path, lanes: tuple[Lane, ...]) -> None:
+    (tmp_path / "haproxy.cfg").write_text(configuration(site(tmp_path, lanes)))
+    (tmp_path / FILE).touch()
+    command = [find("haproxy", name="HAProxy"), "-c", "-f", str(tmp_path / "haproxy.cfg")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["a", "a b", "it's", '"$HOME"', "\\", "#", "", "ü"])
+def test_a_word_means_itself(text: str) -> None:
+    said = subprocess.run(["sh", "-c", f"printf %s {word(text)}"], capture_output=True, text=True, check=True).stdout
+    assert said == text  # HAProxy's single quotes are the shell's
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(configuration(site(Path("/run/greenlane"))))

@@ -1,0 +1,1 @@
+"""Everything offline: reads recordings, reports, plans, measures. No service loads it."""

@@ -1,0 +1,148 @@
+"""`greenlane lab doctor -- COMMAND…`: which of its settings do nothing, harm, or keep it from starting."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.errors import SettingsError
+
+if TYPE_CHECKING:
+    from greenlane_tools.lab.doctor.finding import Finding
+    from greenlane_tools.lab.doctor.live import Seen
+    from greenlane_tools.lab.doctor.subject import Subject, Times
+
+__all__ = ["COMMAND"]
+
+_WIDTH: Final = 100
+_COLORS: Final[Mapping[str, str]] = {"does not start": "red", "does nothing": "yellow", "harms": "red"}
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cpu-ms", metavar="C", type=_milliseconds, help="CPU of a typical request")
+    parser.add_argument("--network-ms", metavar="S", type=_milliseconds, help="what it waits for others")
+    parser.add_argument(
+        "--check-live", action="store_true", help="also start it, on a free port or socket, and count its listeners"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a setting does nothing or harms")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "rest",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND …",
+        help="as you start the service: gunicorn, uvicorn, granian",
+    )
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if 0 < value < 1e6:
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a number of milliseconds above 0")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane_tools.lab.doctor.asking import ask
+    from greenlane_tools.lab.doctor.command import parse
+    from greenlane_tools.lab.doctor.examining import examined
+    from greenlane_tools.lab.doctor.finding import SERIOUS
+
+    words: list[str] = arguments.rest[1:] if arguments.rest[:1] == ["--"] else arguments.rest
+    if not words:
+        arguments.lab_parser.error("the following arguments are required: COMMAND")
+    times = _times(arguments)
+    parsed = parse(words)
+    if parsed.server == "gunicorn":
+        output.say(
+            "its configuration file, if it has one, runs in a process of its own; the application is not imported"
+        )
+    subject = ask(parsed, times)
+    findings = examined(subject)
+    seen = _seen(parsed, subject, output) if arguments.check_live else None
+    if arguments.json:
+        output.document("lab.doctor", _rows(subject, findings, seen))
+    else:
+        _show(subject, findings, seen, output)
+    serious = any(finding.verdict in SERIOUS for finding in findings)
+    return 1 if arguments.strict and serious else 0
+
+
+def _times(arguments: argparse.Namespace) -> Times | None:
+    from greenlane_tools.lab.doctor.subject import Times
+
+    if (arguments.cpu_ms is None) != (arguments.network_ms is None):
+        missing = "--cpu-ms" if arguments.cpu_ms is None else "--network-ms"
+        raise SettingsError(missing, None, "both or none", "give both", attempted="examine the command")
+    return None if arguments.cpu_ms is None else Times(arguments.cpu_ms, arguments.network_ms)
+
+
+def _seen(parsed: object, subject: Subject, output: Output) -> Seen:
+    from greenlane_tools.lab.doctor.command import Parsed
+    from greenlane_tools.lab.doctor.live import look
+
+    assert isinstance(parsed, Parsed)
+    output.say("starting it on an address of its own")
+    return look(parsed, subject)
+
+
+def _rows(subject: Subject, findings: Sequence[Finding], seen: Seen | None) -> list[dict[str, object]]:
+    server = {
+        "view": "server",
+        "server": subject.server,
+        "version": subject.version,
+        "python": subject.python,
+        "worker_class": subject.worker_class,
+        "workers": subject.number("workers") or 1,
+        "addresses": list(subject.addresses),
+        "kernel": subject.kernel.release,
+        "listeners": None if seen is None else seen.listeners,
+        "listening_processes": None if seen is None else seen.processes,
+        "said": "" if seen is None else seen.said,
+    }
+    return [server, *({"view": "finding", **asdict(finding)} for finding in findings)]
+
+
+def _show(subject: Subject, findings: Sequence[Finding], seen: Seen | None, output: Output) -> None:
+    workers = subject.number("workers") or 1
+    plural = "worker" if workers == 1 else "workers"
+    where = ", ".join(subject.addresses)
+    output.line(
+        f"{subject.named} on Python {subject.python}, {workers} {subject.worker_class} {plural}, {where}, "
+        f"Linux {subject.kernel.release}"
+    )
+    if seen is not None:
+        output.line(_tested(seen))
+    if not findings:
+        output.line("nothing found")
+    for finding in findings:
+        output.line()
+        verdict = output.styled(finding.verdict, _COLORS.get(finding.verdict, "bold"))
+        output.line(f"{finding.setting} = {finding.value!r} ({finding.origin}): {verdict}")
+        _paragraph("", finding.because, output)
+        _paragraph("do: ", finding.remedy, output)
+        _paragraph("evidence: ", finding.evidence, output)
+
+
+def _tested(seen: Seen) -> str:
+    if not seen.listeners:
+        return f"tested: it did not start; it said:\n{textwrap.indent(seen.said, '  ')}"
+    sockets = "listener" if seen.listeners == 1 else "listeners"
+    return f"tested: {seen.listeners} {sockets}, open in {seen.processes} processes"
+
+
+def _paragraph(name: str, text: str, output: Output) -> None:
+    for line in textwrap.wrap(
+        f"{name}{text}", _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+    ):
+        output.line(line)
+
+
+COMMAND: Final = Command("doctor", "which settings of a server's command do nothing or harm", _declare, _run)

@@ -1,0 +1,17 @@
+"""`greenlane lab`: how a service behaves as its work and its concurrency grow, measured."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.subcommands import group
+from greenlane_tools.cli.lab import accept, compare, doctor, part3, placement, run
+
+__all__ = ["COMMAND"]
+
+COMMAND: Final[Command] = group(
+    "lab",
+    "benchmarks and scenarios: how a service behaves as work grows",
+    (part3.COMMAND, run.COMMAND, compare.COMMAND, placement.COMMAND, accept.COMMAND, doctor.COMMAND),
+)

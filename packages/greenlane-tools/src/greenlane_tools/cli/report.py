@@ -1,0 +1,167 @@
+"""`greenlane report FILE`: what a recording says, as a page, as text, as rows and for other tools."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output, environment
+from greenlane.cli.record_parts import SUFFIX
+from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.setting import nearest
+
+if TYPE_CHECKING:
+    from greenlane_tools.report.study import Study
+    from greenlane_tools.report.subject import Recording
+
+__all__ = ["COMMAND"]
+
+_ATTEMPT: Final = "report on a recording"
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a recording: a file of `greenlane record`, or its folder"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
+    parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
+    parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
+    parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
+    parser.add_argument(
+        "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
+    )
+    parser.add_argument("--route", help="of this route's jobs only")
+    parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
+
+
+def _slowest(text: str) -> int:
+    if text.isdecimal() and int(text) <= 200:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 0 to 200")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane_tools.report import folded, rows, study
+    from greenlane_tools.report.trace import write_trace
+
+    to_stdout = str(arguments.trace) == "-"
+    if arguments.json + arguments.folded + to_stdout > 1:
+        name, value = ("--trace", "-") if to_stdout else ("--folded", True)
+        rule = "one of --json, --folded and --trace -: stdout has one form"
+        raise SettingsError(name, value, rule, "run it once for each", attempted=_ATTEMPT)
+    recording = _chosen(_opened(arguments.file), arguments.route)
+    found = study.study_of(recording, arguments.slowest)
+    _write_page(arguments, found, output)
+    if to_stdout:
+        write_trace(recording, output.out)
+        return 0
+    if arguments.trace is not None:
+        _write_trace(arguments.trace, recording, output)
+    if arguments.otlp:
+        _send_spans(arguments.otlp, recording, found, output)
+    if arguments.json:
+        output.document("report", rows.rows_of(found))
+    elif arguments.folded:
+        for line in folded.folded_lines(recording.stacks):
+            output.line(line)
+    else:
+        _text(found, output)
+    return 0
+
+
+def _opened(path: Path) -> Recording:
+    growing = Path(f"{path}{SUFFIX}")
+    if not path.exists() and growing.is_dir():  # still recorded, or its command was killed before it merged them
+        path = growing
+    if not path.exists():
+        hint = "`greenlane record -o FILE -- COMMAND` writes one"
+        raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)
+    from greenlane_tools.reader.recording import open_recording
+
+    return open_recording(path)
+
+
+def _chosen(recording: Recording, route: str | None) -> Recording:
+    if route is None:
+        return recording
+    known = sorted({job.route for job in recording.jobs})
+    if route not in known:
+        hint = nearest(route, known) or f"it has {', '.join(known[:5]) or 'no jobs'}"
+        raise SettingsError("--route", route, "a route of the recording", hint, attempted=_ATTEMPT)
+    from greenlane_tools.report.subject import of_route
+
+    return of_route(recording, route)
+
+
+def _write_page(arguments: argparse.Namespace, found: Study, output: Output) -> None:
+    path: Path | None = arguments.output
+    if path is None:
+        if arguments.json or arguments.folded or str(arguments.trace) == "-":
+            return
+        path = arguments.file.with_name(f"{arguments.file.name.removesuffix('.glr') or 'recording'}.html")
+    if str(path) == "-":
+        return
+    from greenlane_tools.report.page import page
+
+    _write(path, page(found, arguments.file.name, environment()))
+    output.say(f"page: {path}")
+
+
+def _write_trace(path: Path, recording: Recording, output: Output) -> None:
+    from greenlane_tools.report.trace import MOST_JOBS, write_trace
+
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            left_out = write_trace(recording, out)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    output.say(f"trace: {path}" + (f" (the {MOST_JOBS} longest jobs; {left_out} left out)" if left_out else ""))
+
+
+def _send_spans(url: str, recording: Recording, found: Study, output: Output) -> None:
+    """Of the slowest jobs that have a trace."""
+    from greenlane_tools.report import blame_spans
+
+    traced = [job for job in found.slowest if job.trace_id]
+    if not traced:
+        output.say("spans: none sent, none of the slowest jobs has a trace (OpenTelemetry in the recorded process)")
+        return
+    sent = blame_spans.send(recording, traced, blame_spans.exporter(url))
+    output.say(f"spans: {sent} sent to {url}, of {len(traced)} jobs, the first of trace {traced[0].trace_id:032x}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> GreenlaneError:
+    rule = f"a file that can be written ({error.strerror})"
+    return GreenlaneError(_ATTEMPT, name="output", value=str(path), rule=rule, hint="name another with -o or --trace")
+
+
+def _text(found: Study, output: Output) -> None:
+    from greenlane_tools.report import text
+    from greenlane_tools.report.overhead import overhead_sentence
+
+    output.line(output.styled(text.plain(found.verdict), "bold"))
+    if found.contention_said:
+        output.line(text.plain(found.contention_said))
+    for finding in found.findings:
+        output.line(f"- {text.plain(finding.said)}")
+    for note in found.recording.notes:
+        output.say(f"note: {text.plain(note)}")
+    for heading, rows, columns in text.sections(found):
+        output.line()
+        output.line(text.plain(heading))
+        output.table(rows, columns)
+    if found.overhead is not None:
+        output.line()
+        output.line(f"{overhead_sentence(found.overhead)} An estimate; the page says what it leaves out.")
+
+
+COMMAND: Final = Command("report", "what a recording says: page, text, JSON, trace, stacks", _declare, _run)

@@ -1,0 +1,218 @@
+"""The comparison as one HTML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from greenlane_tools.lab.compare.place import Place
+from greenlane_tools.lab.compare.quantities import SMALLEST_SHARE
+from greenlane_tools.lab.compare.repetitions import Repetitions
+from greenlane_tools.lab.compare.rows import conclusion
+from greenlane_tools.lab.compare.study import Comparison, Study
+from greenlane_tools.lab.compare.subject import said
+from greenlane_tools.lab.compare.verdicts import Word
+from greenlane_tools.lab.compare.words import between, change, value
+from greenlane_tools.lab.resampling import drawn_weights
+from greenlane_tools.lab.statistics import interval
+from greenlane_tools.page import blocks
+from greenlane_tools.page.axis import LogAxis
+from greenlane_tools.page.blocks import Card, Row, note, paragraph, section
+from greenlane_tools.page.charts.cumulative import Tail, cumulative
+from greenlane_tools.page.charts.curves import Mark
+from greenlane_tools.page.charts.histogram import histogram
+from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
+from greenlane_tools.page.document import document
+from greenlane_tools.page.html import Html, element
+from greenlane_tools.page.quantities import amount, milliseconds
+
+__all__ = ["page"]
+
+#: Places of a band, and the draws that each stands on.
+_BAND_PLACES: Final = 40
+_BAND_DRAWS: Final = 400
+#: Beyond this share so few samples lie that the band would be drawn from their luck.
+_BAND_SAMPLES: Final = 10
+#: Of two repetitions the band would cover everything.
+_BAND_REPETITIONS: Final = 3
+#: A ratio beyond this is drawn at the edge: one wide interval must not flatten all others.
+_WIDEST: Final = 20.0
+_NARROWEST: Final = 1.25
+#: The contender that has the colour of ours.
+_OURS: Final = "greenlane"
+
+
+def page(study: Study, environment: Mapping[str, object]) -> str:
+    """The whole page.
+
+    Args:
+        environment: of the command that made the page.
+    """
+    names = [subject.name for subject in study.subjects]
+    title = f"greenlane lab compare: {' and '.join(names)}"
+    header = [
+        note(f"greenlane lab compare {' '.join(names)}"),
+        element("h1", conclusion(study), class_="long"),
+        *(paragraph(caution, "warning") for caution in study.cautions),
+        blocks.cards(_cards(study)),
+    ]
+    sections = [_glance(study), _distributions(study), _numbers(study), _about(study, environment)]
+    links = {"glance": "at a glance", "distributions": "distributions", "numbers": "numbers", "about": "about"}
+    return document(title, header, sections, links=links)
+
+
+def _cards(study: Study) -> list[Card]:
+    unknown = sum(each.verdict.open for each in study.comparisons)
+    worse = len(study.counted(Word.WORSE))
+    return [
+        Card("better", str(len(study.counted(Word.BETTER))), mood="good" if study.counted(Word.BETTER) else ""),
+        Card("worse", str(worse), mood="bad" if worse else ""),
+        Card("the same", str(len(study.counted(Word.SAME)) - unknown), f"within {study.smallest_frac * 100:g} %"),
+        Card("cannot tell", str(unknown), "more repetitions would be needed" if unknown else ""),
+    ]
+
+
+def _glance(study: Study) -> Html:
+    first, *others = study.subjects
+    panels = {}
+    for other in others:
+        found = [each for each in study.comparisons if each.b == other.name and each.found.ratio is not None]
+        drawn = [each for each in found if not each.quantity.name.endswith("_frac")]
+        if drawn:
+            panels[f"{other.name} against {first.name}"] = blocks.wide(_forest(drawn))
+    return section(
+        "At a glance",
+        blocks.tabs("glance", panels) if panels else "",
+        about="Each value as a multiple of the first side's, with its 95 % interval. Left of 1 is less: better for "
+        "latencies, worse for done/s. Verdicts are corrected for the number of comparisons, intervals are not.",
+        name="glance",
+    )
+
+
+def _forest(found: Sequence[Comparison]) -> Html:
+    ratios = [each.found.ratio for each in found if each.found.ratio is not None]
+    high = max(_NARROWEST, min(_WIDEST, max(max(ratio.high, 1 / ratio.low) for ratio in ratios)))
+    axis = LogAxis(1 / high, high, LEFT, RIGHT)
+    groups: dict[str, list[Whisker]] = {}
+    for each in found:
+        if each.found.ratio is not None:
+            low, at, top = each.found.ratio
+            row = Whisker(each.quantity.title, low, at, top, _word(each), change(each), *_moods(each))
+            groups.setdefault(each.place.name, []).append(row)
+    title = f"ratios of {found[0].b} to {found[0].a} with intervals"
+    return whiskers(groups, axis, title, lambda value: f"{amount(value)}×", mark=1.0)
+
+
+def _moods(each: Comparison) -> tuple[bool, bool]:
+    """Whether it stands out as better, and as worse."""
+    return each.verdict.word is Word.BETTER, each.verdict.word is Word.WORSE
+
+
+def _word(each: Comparison) -> str:
+    return "cannot tell" if each.verdict.open else each.verdict.word.value
+
+
+def _why(each: Comparison) -> str:
+    """The reason, beside a column that says "cannot tell" already."""
+    return each.verdict.because.removeprefix("cannot tell: ").removesuffix(" would be needed")
+
+
+def _distributions(study: Study) -> Html:
+    cells: dict[str, list[Html]] = {}
+    for place in study.places:
+        if not place.mixture and all(len(side.ordered_ms) for side in place.sides.values()):
+            cells.setdefault(said(place.cell) or "all", []).append(_place(study, place))
+    if not cells:
+        return Html("")
+    return section(
+        "Distributions",
+        blocks.tabs("cells", {name: Html("".join(drawn)) for name, drawn in cells.items()}),
+        about="Latency from the scheduled send to the end of the answer. Above: the share of requests that were "
+        "slower, with the band that the repetitions leave open (95 % at each share). Below: how often each came.",
+        name="distributions",
+    )
+
+
+def _place(study: Study, place: Place) -> Html:
+    deadline = next((side.deadline_ms for side in place.sides.values()), None)
+    marks = [] if deadline is None else [Mark(deadline, f"deadline {milliseconds(deadline)}", late=True)]
+    tails = {name: Tail(side.ordered_ms.tolist(), _band(side)) for name, side in place.sides.items()}
+    series = {name: side.ordered_ms.tolist() for name, side in place.sides.items()}
+    found = [each for each in study.comparisons if each.place is place]
+    strong = _OURS if _OURS in series else ""
+    counts = ", ".join(f"{len(side.ordered_ms):,} of {name}" for name, side in place.sides.items())
+    return Html(
+        element("h3", place.endpoint)
+        + note(f"Latencies: {counts}.")
+        + blocks.wide(cumulative(tails, f"{place.name}: share that is slower", upright=marks, strong=strong))
+        + blocks.wide(histogram(series, f"{place.name}: how often each came", upright=marks, strong=strong, height=220))
+        + (_table(found, f"verdicts for {place.name}", with_place=False) if found else note("Too few to compare."))
+    )
+
+
+def _band(side: Repetitions) -> list[tuple[float, float, float]]:
+    """What the repetitions leave open at shares from all to the last few samples."""
+    size = len(side.ordered_ms)
+    if len(side.parts) < _BAND_REPETITIONS or size < 2 * _BAND_SAMPLES:
+        return []
+    weights = drawn_weights(len(side.parts), _BAND_DRAWS, 1)
+    found = []
+    for slower in np.geomspace(1.0, _BAND_SAMPLES / size, _BAND_PLACES):
+        at = float(side.ordered_ms[max(0, int(np.ceil((1 - slower) * size)) - 1)])
+        low, _, high = interval(at, side.pool.quantiles(1 - slower, weights), len(side.parts))
+        found.append((float(slower), low, high))
+    return found
+
+
+def _numbers(study: Study) -> Html:
+    return section("Numbers", _table(study.comparisons, "all comparisons", with_place=True), name="numbers")
+
+
+def _table(found: Sequence[Comparison], caption: str, *, with_place: bool) -> Html:
+    heads = [*(["where"] if with_place else []), "what", "side", "A", "B", "change", "95 % interval", "verdict", "why"]
+    rows, last = [], None
+    for each in found:
+        first = each.place.name if with_place else each.b
+        cells = [
+            *([each.place.name] if with_place else []), each.quantity.title, each.b,
+            value(each.quantity, each.a_value.at), value(each.quantity, each.b_value.at),
+            change(each), between(each), _word(each), _why(each),
+        ]  # fmt: skip
+        better, worse = _moods(each)
+        styles = ["ours"] * better + ["late"] * worse + ["first"] * (last not in (None, first))
+        rows.append(Row(cells, " ".join(styles)))
+        last = first
+    return blocks.table(heads, rows, caption, names=3 if with_place else 2)
+
+
+def _about(study: Study, environment: Mapping[str, object]) -> Html:
+    runs = {
+        subject.name: {"origin": subject.origin, "runs": len(subject.runs), "environment": dict(subject.environment)}
+        for subject in study.subjects
+    }
+    paired = sum(each.paired for each in study.comparisons)
+    return section(
+        "What this is, and what it cannot say",
+        note(
+            f"{len(study.comparisons)} comparisons, {paired} of them paired by repetition because both sides took "
+            "turns in one run. Whole repetitions are drawn 2,000 times with replacement; the spread of the draws, "
+            "widened by Student's t for their number, gives the intervals and the probability that chance alone makes "
+            "such a difference (Holm's correction for all comparisons, 5 % together)."
+        ),
+        note(
+            f"The same: what differs by less than {study.smallest_frac * 100:g} % (shares: {SMALLEST_SHARE * 100:g} % "
+            "of all requests), or cannot be told. Percentiles are of requests answered with 2xx, and of those never "
+            "answered at the time they were given up. Repetitions of one run on one machine say nothing of another "
+            "machine, another load, or tomorrow."
+        ),
+        blocks.details("Sides", _json(runs)),
+        blocks.details("Made by", _json(environment)),
+        name="about",
+    )
+
+
+def _json(found: object) -> Html:
+    return element("pre", element("code", json.dumps(found, indent=1, default=str)), class_="wide")

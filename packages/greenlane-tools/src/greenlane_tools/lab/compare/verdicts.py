@@ -1,0 +1,76 @@
+"""Better, worse, or the same; why; and how many repetitions it would take to tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from greenlane_tools.lab.compare.quantities import SMALLEST_SHARE, Quantity
+from greenlane_tools.lab.differences import Difference, Scale, needed
+
+__all__ = ["ALPHA", "SMALLEST_FRAC", "Verdict", "Word", "verdict_of"]
+
+#: A difference counts when chance alone makes one as large in fewer cases, all comparisons taken together.
+ALPHA: Final = 0.05
+#: Ratios nearer to 1 are the same. Arbitrary: what nobody would change a server for.
+SMALLEST_FRAC: Final = 0.05
+_MOST: Final = 1_000
+
+
+class Word(Enum):
+    """What B is, seen from A."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word and its reason."""
+
+    word: Word
+    # "" = the word says it.
+    because: str = ""
+    # Nothing is known: neither that they differ, nor that they do not.
+    open: bool = False
+    # Repetitions of each side after which it could be told; 0 = it can be told, or repetitions alone do not help.
+    needed: int = 0
+
+
+def verdict_of(
+    quantity: Quantity, found: Difference, p_adjusted: float, tests: int, repetitions: int, *,
+    paired: bool, single: bool, smallest_frac: float = SMALLEST_FRAC,
+) -> Verdict:  # fmt: skip
+    """The verdict.
+
+    Args:
+        p_adjusted: corrected for `tests` comparisons.
+        repetitions: of the side that has fewer.
+        single: a side has one run alone.
+        smallest_frac: effects below it are the same; shares have a limit of their own.
+    """
+    ratio = quantity.scale is Scale.RATIO and found.ratio is not None
+    smallest = math.log1p(smallest_frac) if ratio else SMALLEST_SHARE
+    effect, low, high = _effect(found, ratio=ratio)
+    said = f"{smallest_frac * 100:g} %" if ratio else f"{SMALLEST_SHARE * 100:g} % of all requests"
+    if p_adjusted <= ALPHA:
+        if abs(effect) < smallest:
+            return Verdict(Word.SAME, f"differs by less than {said}")
+        better = (effect < 0) == quantity.lower_is_better
+        return Verdict(Word.BETTER if better else Word.WORSE, "one run alone" if single else "")
+    if -smallest <= low and high <= smallest:
+        return Verdict(Word.SAME, f"within {said}")
+    if single:
+        return Verdict(Word.SAME, "cannot tell: one run alone; repeat it", open=True)
+    number = needed(found.error, repetitions, max(abs(effect), smallest), tests, paired=paired)
+    about = f"over {_MOST:,}" if number >= _MOST else f"about {number}"
+    return Verdict(Word.SAME, f"cannot tell: {about} repetitions would be needed", open=True, needed=number)
+
+
+def _effect(found: Difference, *, ratio: bool) -> tuple[float, float, float]:
+    if not ratio or found.ratio is None:
+        return found.difference.at, found.difference.low, found.difference.high
+    return math.log(found.ratio.at), math.log(found.ratio.low), math.log(found.ratio.high)

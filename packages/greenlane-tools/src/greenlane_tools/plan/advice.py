@@ -1,0 +1,344 @@
+"""The advice: what to set so that the goals are met at the least cost, how sure that is, and what else there is.
+
+    advised(profile, goals) -> Advice
+
+In turn: which goals the profile carries; what no set-up can change (the requests' own work); dozens of ways to serve,
+each simulated briefly with the same requests; the best few at other loads until a goal breaks; then at length, and
+where the profile errs. Everything follows from the profile, the goals and a seed: the same again gives the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from greenlane.errors import PlanError
+from greenlane_tools.page.quantities import amount, milliseconds
+from greenlane_tools.plan.candidates import Room, candidates, needed_processes
+from greenlane_tools.plan.cliff import at_length, guessed, told, unsure, with_curves
+from greenlane_tools.plan.goal import Goal, carried_goal
+from greenlane_tools.plan.option import Candidate, Option, Predicted
+from greenlane_tools.plan.profile import Profile, Route
+from greenlane_tools.plan.runs import JOBS, Runs, Told
+from greenlane_tools.plan.sensitivity import Wrong, hanging, wrongs
+from greenlane_tools.plan.set_up import SetUp, present
+
+__all__ = ["COSTS", "EDGE_TIMES", "Advice", "Verdict", "advised", "open_loop"]
+
+#: What may be spared.
+COSTS: Final = ("cores", "memory", "processes", "changes")
+#: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
+EDGE_TIMES: Final = 1.1
+#: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
+#: the same cost is better.
+_ROOM_TIMES: Final = 1.2
+#: Options that are looked at closely.
+_FINALISTS: Final = 5
+#: Loads at which two options break are the same within this; then the smaller change counts.
+_SAME_FRAC: Final = 0.05
+#: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
+_FAR_TIMES: Final = 2.0
+_FEW: Final = 5
+#: Times that a choice is borne out at length before what there is must do.
+_ROUNDS: Final = 3
+_AT_LENGTH: Final = "looking at the best at length"
+_STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
+
+
+class Verdict(enum.Enum):
+    """What comes of it."""
+
+    CHANGE = "change"
+    #: The present set-up meets the goals, with room, and nothing that costs less does.
+    NOTHING = "nothing"
+    #: Nothing that was looked at meets the goals; the nearest is shown.
+    OUT_OF_REACH = "out of reach"
+    #: The requests' own work is already beyond a goal.
+    IMPOSSIBLE = "impossible"
+    #: Too little was seen to say anything.
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """All of it.
+
+    Args:
+        goals: that were judged.
+        notes: what of the goals or the profile was taken otherwise than it stands, each a sentence.
+        present: as it is served now, or a what-if has it; None where nothing was simulated.
+        recommended: None = nothing to recommend; with NOTHING it is the present one.
+        runner_up: the next best; None = there is none.
+        stock: the best of those that need nothing of Greenlane; may be `recommended`.
+        options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
+        wrong: the price of being wrong, for present, recommended and runner-up.
+        bounds: what no set-up can change, each a sentence.
+        what_if: `profile` or `present` are not what there is, but changed by a what-if; for the words.
+    """
+
+    profile: Profile
+    goals: tuple[Goal, ...]
+    verdict: Verdict
+    cost: str
+    notes: tuple[str, ...] = ()
+    present: Option | None = None
+    recommended: Option | None = None
+    runner_up: Option | None = None
+    stock: Option | None = None
+    options: tuple[Option, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+    bounds: tuple[str, ...] = ()
+    jobs: int = 0
+    seed: int = 1
+    what_if: bool = False
+
+
+def advised(
+    profile: Profile,
+    goals: Sequence[Goal],
+    *,
+    cost: str = "cores",
+    base: SetUp | None = None,
+    cores: int = 0,
+    jobs: int = JOBS,
+    seed: int = 1,
+    told: Told | None = None,
+) -> Advice:
+    """The advice for a profile.
+
+    Args:
+        goals: all of them are to be met.
+        cost: of what the least is wanted; one of `COSTS`.
+        base: how it is served now; None = as the profile says. What-ifs give their own.
+        cores: that may be used; 0 = the profile's.
+        jobs: requests of each cell that is shown; the others have fewer.
+        told: hears what is being done; None = nobody.
+
+    Raises: PlanError; KeyboardInterrupt within 0.1 s of Ctrl-C.
+
+    Cost: some 30 million simulated requests with the default `jobs`: a minute on two cores.
+    """
+    if cost not in COSTS:
+        raise PlanError("plan", name="--cost", value=cost, rule=f"one of {', '.join(COSTS)}")
+    if not goals:
+        raise PlanError("plan", name="--goal", value=[], rule="one goal at least", hint='--goal "bikes p99.9 <= 500ms"')
+    profile, notes = open_loop(profile)
+    found = [carried_goal(goal, profile) for goal in goals]
+    notes += [each.why for each in found if each.why]
+    judged = tuple(each.goal for each in found if each.goal is not None)
+    base = base or present(profile)
+    if not judged:
+        return Advice(profile, tuple(goals), Verdict.UNSUPPORTED, cost, tuple(notes))
+    if beyond := _beyond(profile, judged):
+        return Advice(profile, judged, Verdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
+    usable = cores or profile.cores
+    room = Room(usable, max(usable, base.processes))
+    tried = candidates(profile, judged, base, room)
+    if needed_processes(profile) > room.cores:
+        notes.append(
+            f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load "
+            "nothing serves all of it (--cores N looks further)."
+        )
+    runs = Runs(profile, judged, jobs=jobs, seed=seed, told=told)
+    return _Choice(runs, cost, tuple(notes)).made(tried)
+
+
+class _Choice:
+    def __init__(self, runs: Runs, cost: str, notes: tuple[str, ...]) -> None:
+        self._runs, self._cost, self._notes = runs, cost, notes
+        #: The tail of whoever waits least.
+        self._least = 0.0
+
+    def made(self, tried: Sequence[Candidate]) -> Advice:
+        found = self._runs.at(tried, f"trying {len(tried)} ways to serve it", quick=True)
+        options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
+        self._least = min(option.at.tail for option in options)
+        close = with_curves(self._runs, _unique([options[0], *self._finalists(options)]))
+        safe = self._going_on(close)
+        verdict, chosen, close = self._confirmed(close, safe)
+        notes = self._notes if close[0].candidate.name in safe else (*self._notes, _STOPS)
+        following = self._following(close, options, chosen)
+        stock = self._best_stock(close, options)
+        named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
+        by_name = {option.candidate.name: option for option in [*options, *close, *named]}
+        short = [by_name[name] for name in dict.fromkeys(each.candidate.name for each in named[:3])]
+        return Advice(
+            self._runs.profile, tuple(self._runs.goals), verdict, self._cost, notes,
+            present=by_name[options[0].candidate.name],
+            recommended=by_name[chosen.candidate.name],
+            runner_up=by_name[following.candidate.name] if following else None,
+            stock=by_name[stock.candidate.name] if stock else None,
+            options=tuple(sorted(by_name.values(), key=_by_cost)),
+            wrong=wrongs(self._runs, short),
+            jobs=self._runs.size(quick=False),
+            seed=self._runs.seed,
+        )  # fmt: skip
+
+    def _option(self, candidate: Candidate, at: Predicted) -> Option:
+        return Option(candidate, at, candidate.cost(self._cost, self._runs.profile.memory_mb))
+
+    def _finalists(self, options: Sequence[Option]) -> list[Option]:
+        """Those that reach the goals at the least cost: the smallest change, what lasts longest by theory, the shortest
+        tails; and of the next dearer what lasts longest. If none does, the shortest tails of all."""
+        reached = [option for option in options if option.at.reached]
+        if not reached:
+            return sorted(options, key=lambda each: each.at.tail)[:_FINALISTS]
+        least = min(option.cost for option in reached)
+        cheapest = sorted((each for each in reached if each.cost == least), key=lambda each: each.at.tail)
+        smallest = min(cheapest, key=lambda each: (each.candidate.effort, each.at.tail))
+        # Some that hold an upstream back: whether they are needed shows when one hangs.
+        held = [each for each in cheapest if each.set_up.upstream_limits][:2]
+        more = min((each.cost for each in reached if each.cost > least), default=least)
+        dearer = [each for each in reached if each.cost == more > least]
+        beyond = [min(dearer, key=self._lasting)] if dearer else []
+        return [*_unique([smallest, min(cheapest, key=self._lasting), *held, *cheapest])[: _FINALISTS - 1], *beyond]
+
+    def _lasting(self, option: Option) -> tuple[float, float]:
+        """What lasts longest comes first, by theory where nobody looked; then the shortest tail."""
+        lasts = guessed(self._runs.profile, option, self._least) if option.holds is None else option.holds
+        return -lasts, option.at.tail
+
+    def _going_on(self, close: Sequence[Option]) -> set[str]:
+        """Names of the options with which the others' orders go on when the busiest upstream hangs, where calls hold
+        slots; of all if that is none."""
+        everyone = {option.candidate.name for option in close}
+        hung = hanging(self._runs.profile)
+        if hung is None or close[0].set_up.host != "celery":
+            return everyone
+        profile, spared = hung
+        found = self._runs.cells([(option.set_up, profile, 1.0) for option in close], "letting an upstream hang")
+        holds = {
+            option.candidate.name for option, run in zip(close, found, strict=True) if run.only(spared).goals_reached
+        }
+        return holds or everyone
+
+    def _confirmed(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option, list[Option]]:
+        """The choice that runs at length bear out, and all options with these: what was chosen for short runs alone is
+        judged again."""
+        found = list(close)
+        rounds: Counter[str] = Counter()
+        while True:
+            verdict, chosen = self._chosen(found, safe)
+            name = chosen.candidate.name
+            loads = {found[0].candidate.name: _missing(found[0], 1.0)}
+            cheaper = self._at_the_edge(found, chosen, safe)
+            if cheaper is not None:
+                loads[cheaper.candidate.name] = _missing(cheaper, 1.0, EDGE_TIMES)
+            else:
+                loads[name] = _missing(chosen, 1.0)
+                if verdict is not Verdict.OUT_OF_REACH and rounds[name] < _ROUNDS:
+                    loads[name] += unsure(self._runs, chosen)
+                rounds[name] += 1
+            if not any(loads.values()):
+                return verdict, chosen, found
+            found = at_length(self._runs, found, loads, _AT_LENGTH)
+
+    def _chosen(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option]:
+        now = close[0]
+        reached = [option for option in close if option.at.reached]
+        # A goal that is reached comes before what happens when an upstream hangs.
+        reached = [option for option in reached if option.candidate.name in safe] or reached
+        if not reached:
+            return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
+        sure = [option for option in reached if _holds(option) >= EDGE_TIMES] or reached
+        least = min(option.cost for option in sure)
+        cheapest = [option for option in sure if option.cost == least]
+        if now in cheapest and _holds(now) >= _ROOM_TIMES:
+            return Verdict.NOTHING, now
+        most = max(_holds(option) for option in cheapest)
+        alike = [option for option in cheapest if _holds(option) >= most * (1 - _SAME_FRAC)]
+        best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
+        return (Verdict.NOTHING if best is now else Verdict.CHANGE), best
+
+    def _at_the_edge(self, close: Sequence[Option], chosen: Option, safe: Collection[str]) -> Option | None:
+        """What costs less than what was chosen, reaches the goals and was left since it is at the edge: the one that
+        lasts longest. That it is must not follow from a short run alone."""
+        found = [
+            option for option in close
+            if option.at.reached and option.cost < chosen.cost and option.candidate.name in safe
+        ]  # fmt: skip
+        known = any(told(option, EDGE_TIMES) for option in found)
+        return max(found, key=_holds) if found and chosen.at.reached and not known else None
+
+    def _following(self, close: Sequence[Option], options: Sequence[Option], chosen: Option) -> Option | None:
+        others = [each for each in _unique([*close, *options]) if each.candidate.name != chosen.candidate.name]
+        others = [each for each in others if each.candidate.name != close[0].candidate.name or each.at.reached]
+        found = min(others, key=self._next_best, default=None)
+        return found if found is None or found.breaks is not None else with_curves(self._runs, [found])[0]
+
+    def _best_stock(self, close: Sequence[Option], options: Sequence[Option]) -> Option | None:
+        every = _unique([*close, *options])
+        found = [each for each in every if each.candidate.stock and each.candidate.name != "present"]
+        return min(found, key=self._next_best, default=None)
+
+    def _next_best(self, option: Option) -> tuple[bool, float, bool, float, float]:
+        """What reaches the goals comes first: the cheapest, what was looked at closely, then what lasts longest; of the
+        others the nearest."""
+        if not option.at.reached:
+            return True, 0.0, False, 0.0, option.at.tail
+        return False, option.cost, option.holds is None, *self._lasting(option)
+
+    def _at_length(self, options: Sequence[Option]) -> list[Option]:
+        """The same, run at length where they are not yet."""
+        wanted = {option.candidate.name: _missing(option, 1.0) for option in options}
+        return at_length(self._runs, options, wanted, _AT_LENGTH)
+
+
+def open_loop(profile: Profile) -> tuple[Profile, list[str]]:
+    """The profile with requests that come as they like: what a benchmark's clients would wait for is asked anyway."""
+    if profile.arrivals.clients is None:
+        return profile, []
+    text = (
+        f"The load was a closed loop of {profile.arrivals.clients} clients; it is taken for "
+        f"{amount(profile.arrivals.rate_per_s)} requests a second that come as they like, as from a public."
+    )
+    return replace(profile, arrivals=replace(profile.arrivals, clients=None)), [text]
+
+
+def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
+    """Goals that the requests' own work misses, with nobody to wait for."""
+    said = []
+    for goal in goals:
+        route = profile.route(goal.route)
+        own, beyond = _own(route, goal.limit_ms)
+        if 1 - own > _FAR_TIMES * (1 - goal.share) and beyond >= min(_FEW, len(route.sequences)):
+            mean = route.demand
+            few = f"only {100 * own:.2f} %" if own > 0 else "none"
+            said.append(
+                f"{goal.said()}: {few} of its requests would take so little with nobody to wait for (mean "
+                f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, "
+                f"{milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
+                "set-up changes that, its code or its upstreams must."
+            )
+    return said
+
+
+def _own(route: Route, limit_ms: float) -> tuple[float, int]:
+    """Of its requests those that their own steps alone let be in time; and how many of the sample are not."""
+    late = [each for each in route.sequences if math.fsum(step.ms for step in each.steps) > limit_ms]
+    whole = math.fsum(each.weight for each in route.sequences)
+    return 1 - math.fsum(each.weight for each in late) / whole if whole else 1.0, len(late)
+
+
+def _unique(options: Sequence[Option]) -> list[Option]:
+    found: dict[str, Option] = {}
+    for option in options:
+        found.setdefault(option.candidate.name, option)
+    return list(found.values())
+
+
+def _by_cost(option: Option) -> tuple[float, float]:
+    return option.cost, option.at.tail
+
+
+def _holds(option: Option) -> float:
+    return option.holds or 0.0
+
+
+def _missing(option: Option, *loads: float) -> tuple[float, ...]:
+    """Of these loads those at which it was not run at length."""
+    return tuple(load for load in loads if all(run.load != load for run in option.long))

@@ -1,0 +1,220 @@
+"""One way to serve, what was predicted of it, and how it stands to the goals."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from greenlane_tools.plan.goal import Goal
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.simulation import Cell, Estimate, Simulated
+
+__all__ = ["Candidate", "Judged", "Option", "Predicted", "Standing", "cell_of", "judged", "predicted"]
+
+#: Requests in progress at the end of a run, for each process, from which on it was filling up and never settled.
+_FILLING: Final = 2_000
+_FULL_FRAC: Final = 0.995
+
+
+class Standing(enum.Enum):
+    """How sure it is that a goal is met."""
+
+    MET = "met"
+    #: The goal lies within the interval of what was predicted.
+    CLOSE = "close"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to serve.
+
+    Args:
+        name: short; one of its own in a search.
+        said: what it is, after "serve it with".
+        effort: what somebody has to do to get there: 0 nothing, 1 flags of the same server, 2 another worker class or
+            command, 3 a second deployment or a change of the code.
+        stock: needs nothing of Greenlane.
+    """
+
+    name: str
+    set_up: SetUp
+    said: str
+    effort: int
+    stock: bool
+
+    def cost(self, of: str, memory_mb: float | None) -> float:
+        """What it takes: of "cores", "memory" (MB), "processes" or "changes"."""
+        processes = self.set_up.processes + (self.set_up.pool if "process" in self.set_up.placement.values() else 0)
+        if of == "changes":
+            return float(self.effort)
+        if of == "memory":
+            return processes * (memory_mb or 1.0)
+        return float(processes if of == "processes" else min(processes, self.set_up.cores))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A goal and what was predicted.
+
+    Args:
+        within: share of the route's requests that is answered well within the limit.
+        latency_ms: at the goal's percentile.
+    """
+
+    goal: Goal
+    within: Estimate
+    latency_ms: float
+
+    @property
+    def standing(self) -> Standing:
+        """By the interval of what was predicted."""
+        if self.within.low >= self.goal.share:
+            return Standing.MET
+        return Standing.CLOSE if self.within.high >= self.goal.share else Standing.MISSED
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a simulation said of a way to serve at a load."""
+
+    load: float
+    run: Simulated
+    goals: tuple[Judged, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether it serves what comes at all."""
+        many = self.run.in_progress > _FILLING * len(self.run.process_cpu_frac)
+        return not many and max(self.run.process_cpu_frac, default=0.0) < _FULL_FRAC
+
+    @property
+    def standing(self) -> Standing:
+        """The worst of the goals; what never settles misses them."""
+        return self.goals_standing if self.settled else Standing.MISSED
+
+    @property
+    def goals_standing(self) -> Standing:
+        """The worst of the goals, whether or not the rest is served."""
+        found = {each.standing for each in self.goals}
+        if Standing.MISSED in found:
+            return Standing.MISSED
+        return Standing.CLOSE if Standing.CLOSE in found else Standing.MET
+
+    @property
+    def reached(self) -> bool:
+        """Each goal's share, as it was predicted, is at least what is wanted, and all that comes is served."""
+        return self.settled and self.goals_reached
+
+    @property
+    def goals_reached(self) -> bool:
+        """Each goal's share is at least what is wanted, whether or not the rest is served."""
+        return all(each.within.at >= each.goal.share for each in self.goals)
+
+    @property
+    def worst(self) -> Judged:
+        """The goal that is missed most, or met by least: by its latency over its limit."""
+        return max(self.goals, key=lambda each: _number(each.latency_ms) / each.goal.limit_ms)
+
+    @property
+    def tail(self) -> float:
+        """The worst goal's latency, by its limit: below 1 it is met."""
+        return _number(self.worst.latency_ms) / self.worst.goal.limit_ms
+
+    def only(self, routes: Collection[str]) -> Predicted:
+        """The same with the goals of these routes alone; there may be none."""
+        return replace(self, goals=tuple(each for each in self.goals if each.goal.route in routes))
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A candidate with its predictions.
+
+    Args:
+        at: at the load of the profile.
+        curve: short runs at other loads, ascending, that of the profile's among them.
+        long: runs at length, `at` among them once it is one.
+        holds: highest factor of the load that reaches the goals, and none below misses one; None = not looked for,
+            0 = there is none, inf = all that were looked at do.
+        breaks: lowest factor of the load that misses a goal; None = not looked for, inf = there is none.
+        sure: runs at length say so on both sides; else it is about there.
+        jobs: requests of `at` where it is a run at length; 0 = it is a short one.
+    """
+
+    candidate: Candidate
+    at: Predicted
+    cost: float
+    curve: tuple[Predicted, ...] = ()
+    long: tuple[Predicted, ...] = ()
+    holds: float | None = None
+    breaks: float | None = None
+    sure: bool = False
+    jobs: int = field(default=0, compare=False)
+
+    @property
+    def set_up(self) -> SetUp:
+        """The candidate's."""
+        return self.candidate.set_up
+
+
+def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0) -> Cell:
+    """A run: the profile as the set-up's host meets it."""
+    due = _due(profile, set_up, goals)
+    routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
+    threaded = [route for route, place in set_up.placement.items() if place == "thread"]
+    simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host, threaded=threaded)
+    return Cell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
+
+
+def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
+    """What the run of `cell_of` says of the goals."""
+    due = _due(profile, set_up, goals)
+    return Predicted(load, run, tuple(judged(run, goal, due[goal.route]) for goal in goals))
+
+
+def judged(run: Simulated, goal: Goal, due_ms: float | None) -> Judged:
+    """One goal. The interval is that of the batches where the goal's limit was the deadline of the run, `due_ms`."""
+    route = run.route(goal.route)
+    if due_ms == goal.limit_ms:
+        within = _open(route.within_deadline, route.ended)
+    else:
+        within = _beside(route.within_frac(goal.limit_ms), route.ended)
+    return Judged(goal, within, _latency_ms(run, goal))
+
+
+def _open(within: Estimate, samples: int) -> Estimate:
+    """Where nothing was late no batch differs from another: then the rule of three says how many may be."""
+    return Estimate(1.0, max(0.0, 1 - 3 / max(3, samples)), 1.0) if within.at >= 1 else within
+
+
+def _latency_ms(run: Simulated, goal: Goal) -> float:
+    """At the goal's percentile, of all requests: one that was refused or failed is later than any."""
+    route = run.route(goal.route)
+    share = goal.share * route.ended / route.done if route.done else math.inf
+    return route.percentile_ms(share) if share <= 1 else math.inf
+
+
+def _beside(share: float, samples: int) -> Estimate:
+    """An interval by counts alone, widened: neighbours in time are late together."""
+    if not samples or math.isnan(share):
+        return Estimate(0.0, 0.0, 1.0)
+    half = 3 * 1.96 * math.sqrt(max(share * (1 - share), 1 / samples) / samples)
+    return Estimate(share, max(0.0, share - half), min(1.0, share + half))
+
+
+def _due(profile: Profile, set_up: SetUp, goals: Sequence[Goal]) -> Mapping[str, float | None]:
+    """Deadline by route: the goal's limit, of several the tightest. Who sheds knows only what requests bring."""
+    found = {route.route: route.deadline_ms for route in profile.routes}
+    if set_up.shed:
+        return found
+    for goal in sorted(goals, key=lambda each: -each.limit_ms):
+        found[goal.route] = goal.limit_ms
+    return found
+
+
+def _number(ms: float) -> float:
+    return ms if not math.isnan(ms) else math.inf

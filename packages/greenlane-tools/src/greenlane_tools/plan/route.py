@@ -1,0 +1,249 @@
+"""One route or task of a profile: how often it comes, what its requests do; read, written, ready to simulate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from greenlane_tools.plan.fields import Fields
+from greenlane_tools.plan.sampling import ranked
+from greenlane_tools.plan.steps import KINDS, NOBODY, Kind, Sequence, Step, joined
+
+__all__ = ["Mean", "Route", "rounded", "route_json", "route_of", "simulated_route", "weighted"]
+
+#: A shorter stretch of CPU has the GIL all along: calls that release it for long are in the long ones.
+_LONG_MS: Final = 0.25
+#: Where all sequences are known their mean is the mean; else it may be so many times the exact one, or the other way
+#: round. And so much is rounding.
+_WHOLE_TIMES: Final = 1.02
+_SAMPLE_TIMES: Final = 4.0
+_NOISE_MS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A request's time by kind, mean."""
+
+    cpu_ms: float = 0.0
+    free_ms: float = 0.0
+    io_ms: float = 0.0
+    held_ms: float = 0.0
+
+    def of(self, kind: Kind) -> float:
+        """By the step's kind."""
+        return {"cpu": self.cpu_ms, "free": self.free_ms, "io": self.io_ms, "held": self.held_ms}[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route or task."""
+
+    route: str
+    rate_per_s: float
+    sequences: tuple[Sequence, ...]
+    #: Upstreams that its steps name by index.
+    upstreams: tuple[str, ...] = ()
+    lane: str | None = None
+    #: From arrival. None = none known.
+    deadline_ms: float | None = None
+    #: Mean body of a request and of its answer. None = not known.
+    bytes_in: float | None = None
+    bytes_out: float | None = None
+    #: That one request holds while it runs. None = not known.
+    memory_mb: float | None = None
+    #: That the profile saw; 0 = none: written by hand.
+    requests: int = 0
+    #: Over all its requests. None = the sequences say it.
+    mean: Mean | None = None
+    #: See `greenlane_tools.plan.sampling`.
+    threshold: float = 0.0
+    #: Share of its CPU that ran without the GIL on a loop, where that makes no difference: its steps have it as CPU.
+    #: None = not known, or its steps have it.
+    unlocked_frac: float | None = None
+
+    @property
+    def demand(self) -> Mean:
+        """Mean time by kind: over all requests where that is known, else over the sequences."""
+        return self.mean or _mean_of(self.sequences)
+
+    @property
+    def phases(self) -> float:
+        """Mean number of times that a request wants the CPU."""
+        return weighted(self, lambda each: float(each.phases()))
+
+    @property
+    def longest_ms(self) -> float:
+        """The longest stretch of CPU in the sample."""
+        return max((each.longest_ms() for each in self.sequences), default=0.0)
+
+
+def _mean_of(sequences: Iterable[Sequence]) -> Mean:
+    """Their mean by weight, in one pass: a plan asks for it for each of its cells."""
+    weights, parts = [], {kind: [0.0] for kind in KINDS}
+    for each in sequences:
+        weights.append(each.weight)
+        for step in each.steps:
+            parts[step.kind].append(each.weight * step.ms)
+    total = math.fsum(weights)
+    means = {kind: math.fsum(parts[kind]) / total if total else 0.0 for kind in KINDS}
+    return Mean(cpu_ms=means["cpu"], free_ms=means["free"], io_ms=means["io"], held_ms=means["held"])
+
+
+def weighted(route: Route, of: Callable[[Sequence], float]) -> float:
+    """The mean over a route's sequences by their weights."""
+    total = math.fsum(each.weight for each in route.sequences)
+    return math.fsum(each.weight * of(each) for each in route.sequences) / total if total else 0.0
+
+
+def route_of(fields: Fields) -> Route:
+    """A route from its table; PlanError for what is missing, out of range or contradictory."""
+    name, upstreams = fields.text("route"), fields.texts("upstreams")
+    numbered = enumerate(fields.tables("sequences"))
+    sequences = tuple(_sequence(each, number, name, len(upstreams)) for number, each in numbered)
+    if not sequences:
+        hint = 'sequences = [{ weight = 1, steps = [["cpu", 5], ["io", 55], ["cpu", 1]] }]'
+        raise fields.error("sequences", None, "at least one", hint)
+    mean = fields.table("mean") if fields.has("mean") else None
+    found = Route(
+        route=name,
+        rate_per_s=fields.number("rate_per_s"),
+        sequences=sequences,
+        upstreams=upstreams,
+        lane=fields.text("lane", "") or None,
+        deadline_ms=fields.perhaps("deadline_ms", open_=True),
+        bytes_in=fields.perhaps("bytes_in"),
+        bytes_out=fields.perhaps("bytes_out"),
+        memory_mb=fields.perhaps("memory_mb"),
+        requests=fields.whole("requests", 0),
+        mean=_mean(mean) if mean else None,
+        threshold=fields.number("threshold", 0.0),
+        unlocked_frac=fields.perhaps("unlocked_frac", most=1.0),
+    )
+    fields.end()
+    _check_mean(found, fields)
+    return found
+
+
+def _sequence(fields: Fields, number: int, route: str, upstreams: int) -> Sequence:
+    steps = joined(_step(fields, each, upstreams) for each in fields.items("steps"))
+    if not steps:
+        raise fields.error("steps", None, "at least one step with time in it", 'steps = [["cpu", 5], ["io", 55]]')
+    weight = fields.number("weight", 1.0, open_=True)
+    emphasis = fields.number("emphasis", 1.0, open_=True)
+    priority = fields.perhaps("priority", open_=True, most=math.inf)
+    fields.end()
+    if priority is None:
+        return ranked(Sequence(weight, steps, emphasis), f"{route} {number}")
+    return Sequence(weight, steps, emphasis, priority)
+
+
+def _step(fields: Fields, step: object, upstreams: int) -> Step:
+    rule = '["cpu", ms], ["free", ms], ["io", ms] or ["io", ms, index of the route\'s upstreams]'
+    if not isinstance(step, list) or not 2 <= len(step) <= 3 or step[0] not in KINDS:
+        raise fields.error("steps", step, rule)
+    kind, ms, *rest = step
+    upstream = rest[0] if rest else NOBODY
+    if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < math.inf:
+        raise fields.error("steps", step, f"{rule}, ms a number of at least 0")
+    if isinstance(upstream, bool) or not isinstance(upstream, int) or not NOBODY <= upstream < upstreams:
+        raise fields.error("steps", step, f"an index below {upstreams}: the route names {upstreams} upstreams")
+    if kind not in ("io", "held") and upstream != NOBODY:
+        raise fields.error("steps", step, "no upstream: only I/O has one")
+    return Step(kind, float(ms), upstream)
+
+
+def _mean(fields: Fields) -> Mean:
+    found = Mean(**{f"{kind}_ms": fields.number(f"{kind}_ms", 0.0) for kind in KINDS})
+    fields.end()
+    return found
+
+
+def simulated_route(
+    route: Route, held: Kind, overhead_ms: float, free: Kind = "free", *, unlocked: bool = False
+) -> Route:
+    """With exact means, `held` and `free` as the kinds that they are where it is to run, overhead before all.
+
+    Args:
+        unlocked: what of its CPU a loop was seen to compute without the GIL is `free`.
+    """
+    exact = route.demand
+    sampled = exact if route.mean is None else replace(route, mean=None).demand
+    factors = {kind: exact.of(kind) / sampled.of(kind) if sampled.of(kind) > 0 else 1.0 for kind in KINDS}
+    kinds: Mapping[Kind, Kind] = {"held": held, "free": free}
+    unlocked_frac = (route.unlocked_frac or 0.0) if unlocked else 0.0
+    sequences = tuple(_resolved(each, factors, kinds, overhead_ms, unlocked_frac) for each in route.sequences)
+    return replace(route, sequences=sequences, mean=None, unlocked_frac=None)
+
+
+def _resolved(
+    sequence: Sequence, factors: Mapping[Kind, float], kinds: Mapping[Kind, Kind], overhead_ms: float, unlocked: float
+) -> Sequence:
+    steps = [Step("cpu", overhead_ms)] if overhead_ms else []
+    for step in sequence.steps:
+        kind = kinds.get(step.kind, step.kind)
+        upstream = step.upstream if kind in ("io", "held") else NOBODY
+        ms = step.ms * factors[step.kind]
+        if step.kind == "cpu" and unlocked and ms >= _LONG_MS:
+            # What it needs for its answer it computes afterwards, with the GIL again.
+            around = Step("cpu", ms * (1 - unlocked) / 2)
+            steps += [around, Step("free", ms * unlocked), around]
+        else:
+            steps.append(Step(kind, ms, upstream))
+    return replace(sequence, steps=joined(steps))
+
+
+def route_json(route: Route) -> dict[str, object]:
+    """For the file."""
+    table: dict[str, object] = {
+        "route": route.route,
+        "lane": route.lane,
+        "rate_per_s": route.rate_per_s,
+        "requests": route.requests,
+        "deadline_ms": route.deadline_ms,
+        "bytes_in": route.bytes_in,
+        "bytes_out": route.bytes_out,
+        "memory_mb": route.memory_mb,
+        "upstreams": list(route.upstreams),
+    }
+    if route.mean is not None:
+        table["mean"] = {f"{kind}_ms": route.mean.of(kind) for kind in KINDS}
+    if route.unlocked_frac is not None:
+        table["unlocked_frac"] = route.unlocked_frac
+    if route.threshold:
+        table["threshold"] = route.threshold
+    table["sequences"] = [_sequence_json(each) for each in route.sequences]
+    return table
+
+
+def _sequence_json(sequence: Sequence) -> dict[str, object]:
+    return {
+        "weight": sequence.weight,
+        "emphasis": sequence.emphasis,
+        "priority": sequence.priority,
+        "steps": [_step_json(step) for step in sequence.steps],
+    }
+
+
+def _step_json(step: Step) -> list[object]:
+    pair: list[object] = [step.kind, rounded(step.ms)]
+    return pair if step.upstream == NOBODY else [*pair, step.upstream]
+
+
+def rounded(ms: float) -> float:
+    """To 10 ns: what is below is noise, and would be half of the file."""
+    return round(ms, 5)
+
+
+def _check_mean(route: Route, fields: Fields) -> None:
+    """All requests have the mean of the sequences when those are all of them; else they are a sample, near it."""
+    if route.mean is None:
+        return
+    sampled = replace(route, mean=None).demand
+    for kind in KINDS:
+        exact, found = route.mean.of(kind), sampled.of(kind)
+        times = _SAMPLE_TIMES if route.threshold else _WHOLE_TIMES
+        if max(exact, found) > times * min(exact, found) + _NOISE_MS:
+            rule = f"near what its sequences have in the mean, {found:.4g}"
+            raise fields.error(f"mean.{kind}_ms", exact, rule, "make the profile again, or leave `mean` out")

@@ -1,0 +1,152 @@
+"""How many slots (threads, green threads, connections) work needs that mostly waits: Little's law and what it leaves.
+
+Little's law says how many are busy on average. With just so many the queue of those that wait for one grows, so a
+worker needs some more; how many follows from how long an order may wait for one. And of several upstreams one may hang:
+a bulkhead keeps it from taking them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from greenlane._native import waits_frac
+from greenlane.errors import PlanError
+from greenlane_tools.plan import formulas
+from greenlane_tools.plan.answer import Answer, Given
+from greenlane_tools.plan.bounds import in_progress, knee
+
+__all__ = ["Slots", "Stuck", "slots", "stuck"]
+
+#: An order may wait for a slot, in the mean, this share of the time that it holds one. Arbitrary: little beside what
+#: orders differ by themselves, and some tens of slots are then within a tenth of Little's law.
+WAIT_FRAC: Final = 0.1
+_MOST: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What a rate of orders needs.
+
+    Args:
+        busy: on average: Little's law.
+        needed: so many that an order waits for one a tenth of its stay at most, in the mean.
+        waits: share of orders that wait for a slot with `needed`.
+        processes: of which each computes one thing at a time, so that the CPU keeps up; and slots for each.
+        memory_mb: that orders hold with all slots taken; None = not known.
+        per_hour: orders that all processes' CPU could do at the very most.
+    """
+
+    busy: Answer
+    needed: Answer
+    waits: Answer
+    processes: int
+    each: int
+    memory_mb: float | None
+    per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """What happens when one upstream hangs.
+
+    Args:
+        taken: slots that its orders hold after a while without a bulkhead.
+        full_after_s: until none is left for the others; inf: never.
+        bulkhead: a limit for each upstream that leaves the others theirs; 0 = there is only one.
+        said: all of it in words.
+    """
+
+    taken: int
+    full_after_s: float
+    bulkhead: int
+    said: str
+
+
+def slots(
+    rate_per_s: float, stay_ms: float, cpu_ms: float = 0.0, *, busy_most: float = 0.7, memory_mb: float | None = None
+) -> Slots:
+    """Slots for orders that come at random.
+
+    Args:
+        rate_per_s: of orders.
+        stay_ms: that one holds its slot, mean.
+        cpu_ms: of it that it computes.
+        busy_most: share of a process's CPU that may be used.
+        memory_mb: that one order holds while it runs; None = not known.
+    """
+    busy = in_progress(rate_per_s, stay_ms)
+    if busy.value > _MOST:
+        raise PlanError("count slots", name="rate_per_s", value=rate_per_s, rule=f"at most {_MOST} slots busy at once")
+    needed = _needed(rate_per_s, stay_ms) if busy.value else 1
+    processes = max(1, math.ceil(rate_per_s * cpu_ms / 1000 / busy_most - 1e-9))
+    given = (Given("λ", rate_per_s, "per_s"), Given("R", stay_ms, "ms"))
+    spare = f"{busy.value:.3g} are busy on average; with just as many the queue of those that wait would grow."
+    each = math.ceil(needed / processes)
+    return Slots(
+        busy,
+        Answer(needed, "", formulas.ERLANG, given, (spare, *_overfull(cpu_ms, stay_ms - cpu_ms, each))),
+        Answer(waits_frac(busy.value, needed), "frac", formulas.ERLANG, (*given, Given("k", needed))),
+        processes,
+        each,
+        memory_mb * needed if memory_mb is not None else None,
+        3_600_000 / cpu_ms * processes if cpu_ms else math.inf,
+    )
+
+
+def stuck(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: str, timeout_ms: float) -> Stuck:
+    """What one hanging upstream does to the others' slots.
+
+    Args:
+        number: slots in all.
+        rates_per_s: of orders, by upstream.
+        stay_ms: that an order holds its slot when nothing hangs.
+        hang: the upstream that does not answer.
+        timeout_ms: after which its orders give up.
+    """
+    if hang not in rates_per_s:
+        raise PlanError("count slots", name="hang", value=hang, rule=f"one of {', '.join(sorted(rates_per_s))}")
+    others_per_s = math.fsum(rates_per_s.values()) - rates_per_s[hang]
+    wanted = in_progress(rates_per_s[hang], timeout_ms).value
+    free = number - in_progress(others_per_s, stay_ms).value
+    taken = min(number, math.ceil(wanted))
+    full_after_s = max(0.0, free) / rates_per_s[hang] if wanted > free and rates_per_s[hang] else math.inf
+    left = number - _needed(others_per_s, stay_ms)
+    bulkhead = 0 if len(rates_per_s) < 2 else max(1, min(left, number // 2))
+    return Stuck(taken, full_after_s, bulkhead, _said(number, hang, taken, full_after_s, bulkhead, timeout_ms))
+
+
+def _needed(rate_per_s: float, stay_ms: float) -> int:
+    """The least number with which orders wait `WAIT_FRAC` of their stay in the mean. Erlang: the wait is the same for
+    stays of any law within some per cent, once there are tens of slots."""
+    busy = rate_per_s * stay_ms / 1000
+    below, step = math.floor(busy), 1
+    while not _enough(busy, below + step):
+        step *= 2
+    enough = below + step
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        below, enough = (below, middle) if _enough(busy, middle) else (middle, enough)
+    return enough
+
+
+def _enough(busy: float, number: int) -> bool:
+    return number > busy and waits_frac(busy, number) / (number - busy) <= WAIT_FRAC
+
+
+def _overfull(cpu_ms: float, io_ms: float, each: int) -> tuple[str, ...]:
+    if cpu_ms <= 0 or io_ms < 0 or each <= (limit := knee(cpu_ms, io_ms).value):
+        return ()
+    return (f"One process's CPU is full with {limit:.0f}: so many more slots only wait for it.",)
+
+
+def _said(number: int, hang: str, taken: int, full_after_s: float, bulkhead: int, timeout_ms: float) -> str:
+    if math.isinf(full_after_s):
+        return f"If {hang} hangs its orders hold {taken} of {number} slots until they give up: the others go on."
+    text = (
+        f"If {hang} hangs, its orders hold every free slot after {full_after_s:.3g} s and keep them "
+        f"{timeout_ms / 1000:.3g} s each: all others stop. More slots only put that off."
+    )
+    return f"{text} A bulkhead of {bulkhead} for each upstream leaves the others theirs." if bulkhead else text

@@ -1,0 +1,105 @@
+"""The scenario of a profile: an application that does what the profile says, its routes at their rates."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import PlanError
+from greenlane.settings import Settings
+from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.scenario.service import Service
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.route import Route, simulated_route
+from greenlane_tools.plan.verify.played import Played
+
+__all__ = ["APPLICATION", "asked_of", "classes_of", "twin"]
+
+APPLICATION: Final = "played:app"
+_PROGRAM: Final = "played.py"
+_SEQUENCES: Final = "sequences.json"
+#: Fewer requests than this in the whole run say nothing: such routes are left out, and their CPU with them.
+_LEAST: Final = 1.0
+#: Until permits have learned what each route needs.
+_WARM_S: Final = 4.0
+#: The number that a request brings. Large, so that its three digits behind the point tell a million apart: with few
+#: numbers a rare sequence would be played three times too often, or never.
+_NUMBER: Final = 1000.0
+
+
+def classes_of(profile: Profile) -> dict[str, str]:
+    """Name of the load's class by route: routes have characters that names may not."""
+    return {route.route: f"r{number}" for number, route in enumerate(profile.routes)}
+
+
+def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds: float, repetitions: int) -> Scenario:
+    """The scenario, without contenders. Writes what it needs into `folder`.
+
+    Args:
+        limits_ms: by route, what counts as in time.
+        seconds: of load for each contender, over all repetitions.
+
+    Raises: PlanError when the profile's work cannot be played.
+    """
+    if profile.means_only:
+        rule, hint = "a profile that knows how requests differ", "record the service"
+        raise PlanError("verify the plan in the lab", name="profile", value=profile.source, rule=rule, hint=hint)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).with_name(_PROGRAM), folder / _PROGRAM)
+    played = [_played(route) for route in _exact(profile)]
+    (folder / _SEQUENCES).write_text(json.dumps(played), encoding="utf-8")
+    service = Service(
+        name="played",
+        command=(
+            "{python}", "-m", "gunicorn", "--bind", "{address}", "--log-level", "warning", "--no-control-socket",
+            "{arguments}", APPLICATION,
+        ),
+        files=(_PROGRAM, _SEQUENCES),
+        env={"PLAYED_ITERATIONS_PER_MS": "{iterations_per_ms}"},
+        ready="/empty",
+        ready_s=60.0,
+    )  # fmt: skip
+    names = classes_of(profile)
+    classes = tuple(
+        RequestClass(
+            name=names[route.route], path=f"/{number}", rate_per_s=route.rate_per_s, work_mean_ms=_NUMBER, work_cv=1.0,
+            work_parameter="w", headers=_headers(route),
+            deadline_ms=limits_ms.get(route.route, route.deadline_ms or 0.0),
+            timeout_s=max(10.0, 4 * limits_ms.get(route.route, 0.0) / 1000),
+        )
+        for number, route in enumerate(profile.routes)
+        if route.rate_per_s * seconds >= _LEAST
+    )  # fmt: skip
+    return Scenario(
+        name="plan", question="Does what was predicted hold under load?", expected="Within the predicted intervals.",
+        seconds=seconds, repetitions=repetitions, work=f"{_PROGRAM}:burn", warm_s=_WARM_S, services=(service,),
+        classes=classes, folder=folder,
+    )  # fmt: skip
+
+
+def asked_of(profile: Profile) -> Callable[[str, float], int]:
+    """Which sequence a request of a route does when it brings this number: as the twin itself decides."""
+    numbers = {route.route: number for number, route in enumerate(profile.routes)}
+    played = Played([_played(route) for route in _exact(profile)], 1.0)
+    return lambda route, word: played.number(numbers[route], f"{word}")
+
+
+def _headers(route: Route) -> dict[str, str]:
+    """What the recorded requests brought: a server that keeps deadlines must see them."""
+    return {Settings().deadline_headers[0]: f"{route.deadline_ms:.0f}"} if route.deadline_ms else {}
+
+
+def _exact(profile: Profile) -> tuple[Route, ...]:
+    """Sequences with the exact means, `held` as it is; the server's own overhead is there in any case."""
+    return tuple(simulated_route(route, "held", 0.0, unlocked=True) for route in profile.routes)
+
+
+def _played(route: Route) -> dict[str, object]:
+    sequences = [
+        {"weight": each.weight, "steps": [(step.kind, step.ms) for step in each.steps]} for each in route.sequences
+    ]
+    return {"route": route.route, "sequences": sequences}

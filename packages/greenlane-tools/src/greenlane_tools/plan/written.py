@@ -1,0 +1,196 @@
+"""The recommended set-up as greenlane.toml, and the command for it. Checked by the settings' own loader."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import PlanError, SettingsError
+from greenlane.settings import Settings, load
+from greenlane_tools.plan.advice import Advice, Verdict
+from greenlane_tools.plan.option import Option
+from greenlane_tools.plan.set_up import THREADS, SetUp
+
+__all__ = ["checked", "command_of", "settings_of", "writable"]
+
+_WIDTH: Final = 118
+#: Deadlines that a comment names; the others are counted.
+_NAMED: Final = 3
+#: A parameter of a route as frameworks write it: <int:id>, {id}, :id.
+_PARAMETER: Final = re.compile(r"<[^<>/]*>|\{[^{}/]*\}|(?<=/):[^/]+")
+
+
+def writable(advice: Advice) -> Option | None:
+    """The option whose settings are Greenlane's: the recommended one; else the best of the others.
+
+    None = there is none, or nothing is to be changed.
+    """
+    if advice.verdict is Verdict.NOTHING:
+        return None
+    for option in (advice.recommended, advice.runner_up):
+        if option is not None and not option.candidate.stock:
+            return option
+    found = [option for option in advice.options if not option.candidate.stock and option.at.reached]
+    return min(found, key=lambda each: (each.cost, each.at.tail), default=None)
+
+
+def settings_of(advice: Advice, option: Option) -> str:
+    """The text of greenlane.toml, with what is promised of it above.
+
+    Raises: PlanError when the settings' own loader refuses it: a bug of ours.
+    """
+    text = "\n".join([*_above(advice, option), "", *_keys(option.set_up)]) + "\n"
+    checked(text)
+    return text
+
+
+def checked(text: str) -> Settings:
+    """The settings that the text gives.
+
+    Raises: PlanError when they are refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="greenlane-plan-") as folder:
+        path = Path(folder, "greenlane.toml")
+        path.write_text(text, encoding="utf-8")
+        try:
+            return load(file=path, environ={})
+        except SettingsError as error:
+            raise PlanError(
+                "write the settings", name=error.setting, value=error.value, rule=error.rule, hint=error.hint
+            ) from None
+
+
+def command_of(set_up: SetUp, application: str = "module:app") -> str:
+    """How to start it with these settings."""
+    if set_up.host == "celery":
+        more = f"    # {set_up.processes} of these" if set_up.processes > 1 else ""
+        return f"greenlane work {application}{more}"
+    if set_up.host == "asyncio":
+        return (
+            f"greenlane serve {application}"
+            if set_up.queue == "central"
+            else f"uvicorn --workers {set_up.processes} {application}"
+        )
+    if set_up.queue == "central":
+        return f"greenlane serve {application}"
+    threads = set_up.limit or THREADS
+    worker = "greenlane.hosts.gunicorn.Worker"
+    return f"gunicorn -k {worker} --workers {set_up.processes} --threads {threads} {application}"
+
+
+def _above(advice: Advice, option: Option) -> Iterator[str]:
+    goals = "; ".join(goal.said() for goal in advice.goals)
+    yield from _comment(f"For {goals}. Written by `greenlane plan`; start it with:")
+    yield f"#     {command_of(option.set_up)}"
+    chosen = advice.recommended
+    if chosen is not None and chosen.candidate.name != option.candidate.name:
+        best = "" if option is advice.present else ": the best with Greenlane"
+        yield from _comment(f"Not the recommendation, which is {chosen.candidate.said}{best}.")
+    for judged in option.at.goals:
+        goal = judged.goal
+        yield from _comment(f"Predicted: {goal.route} {100 * judged.within.at:.3f} % within {goal.limit_ms:g} ms.")
+    if option.holds and option.breaks is not None and math.isfinite(option.breaks):
+        which = "The goal" if len(option.at.goals) == 1 else "The first of the goals"
+        about = "" if option.sure else "about "
+        yield from _comment(f"{which} breaks at {about}{option.breaks:.2f} times the load that was planned for.")
+    if option.set_up.shed:
+        yield from _comment(_deadlines(advice))
+
+
+def _deadlines(advice: Advice) -> str:
+    """Only what has a deadline is refused early, and those of a profile may have come with no request."""
+    due = [f"{route.route} {route.deadline_ms:g} ms" for route in advice.profile.routes if route.deadline_ms]
+    more = f" and {len(due) - _NAMED} more" if len(due) > _NAMED else ""
+    return (
+        f"Requests must bring their deadlines ({', '.join(due[:_NAMED])}{more}) as {Settings().deadline_headers[0]}; "
+        "else set deadline_ms in [lanes.NAME]."
+    )
+
+
+def _comment(text: str) -> Iterator[str]:
+    line = "#"
+    for word in "".join(c if c.isprintable() else "?" for c in text).split():
+        if len(line) + 1 + len(word) > _WIDTH:
+            yield line
+            line = "#"
+        line += f" {word}"
+    yield line
+
+
+def _keys(set_up: SetUp) -> Iterator[str]:
+    usual = Settings()
+    if set_up.host == "permits":
+        if set_up.permits and set_up.permits != usual.permits:
+            yield f"permits = {set_up.permits}"
+        if set_up.limit and set_up.limit != usual.threads:
+            yield f"threads = {set_up.limit}"
+    if set_up.queue == "central":
+        yield f"workers = {set_up.processes}"
+        if set_up.at_once:
+            yield f"at_once = {set_up.at_once}"
+    if set_up.host == "celery":
+        yield from _of_tasks(set_up, usual)
+    if "process" in set_up.placement.values():
+        yield f"process_workers = {set_up.pool}"
+    for route, place in set_up.placement.items():
+        yield f"# {_plain(route)}: pin its heavy function in [placements]: {json.dumps(place)}."
+    yield from _lanes(set_up)
+
+
+def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
+    if set_up.limit and set_up.limit != usual.task_slots:
+        yield f"task_slots = {set_up.limit}"
+    if set_up.upstream_limits:
+        yield from _comment(
+            "The bulkhead: task_key says where an order names its upstream. Take out both # then, not one: without a "
+            "key task_limit holds for all orders together."
+        )
+        yield '# task_key = "kwargs.merchant"'
+        wanted = max(set_up.upstream_limits.values())
+        each = max(1, wanted // set_up.processes)
+        if set_up.processes > 1:
+            yield from _comment(_shared_out(wanted, each, set_up.processes))
+        yield f"# task_limit = {each}"
+
+
+def _shared_out(wanted: int, each: int, processes: int) -> str:
+    """Simulated is one bulkhead over all processes; each process has its own."""
+    text = f"Each of the {processes} processes has a task_limit of its own, {each * processes} calls together"
+    if each * processes == wanted:
+        return f"{text}."
+    why = "a process cannot have less than one" if each * processes > wanted else "what is left over is nobody's"
+    return f"{text}; simulated was one limit of {wanted} over all of them: {why}."
+
+
+def _lanes(set_up: SetUp) -> Iterator[str]:
+    if set_up.queue != "central" and set_up.host != "permits":
+        return
+    for lane in set_up.lanes:
+        yield ""
+        yield f"[lanes.{lane.name}]"
+        yield f"match = [{', '.join(json.dumps(glob_of(route), ensure_ascii=False) for route in lane.routes)}]"
+        if lane.kind != "soft":
+            yield f"kind = {json.dumps(lane.kind)}"
+        if lane.processes:
+            yield f"processes = {lane.processes}"
+        if lane.priority:
+            yield f"priority = {lane.priority}"
+        if lane.at_once:
+            yield f"at_once = {lane.at_once}"
+        if lane.deadline_ms:
+            yield f"deadline_ms = {lane.deadline_ms:g}"
+
+
+def glob_of(route: str) -> str:
+    """A glob that matches the route by its name and by its path: parameters become `*`."""
+    plain = re.sub(r"[\[\]?*]", "?", _PARAMETER.sub("\0", route))
+    return plain.replace("\0", "*")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

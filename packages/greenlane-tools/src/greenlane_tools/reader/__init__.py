@@ -1,0 +1,24 @@
+"""Recordings, read: a file or folder on disk, accounted for.
+
+- `open_recording`, `Recording` — a file or folder on disk, read and accounted for
+- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that
+  accounting gives
+"""
+
+from greenlane_tools.reader.recording import Recording, open_recording
+from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
+
+__all__ = [
+    "Recording",
+    "open_recording",
+    "Blame",
+    "Call",
+    "Cost",
+    "Held",
+    "Job",
+    "Process",
+    "Sample",
+    "Segment",
+    "Stack",
+    "Unfinished",
+]

@@ -1,0 +1,187 @@
+"""A recording on disk, read and accounted for: the file that `greenlane record` has written, or the folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from greenlane import _native
+from greenlane.errors import RecordingError
+from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
+
+__all__ = ["SUFFIX", "Recording", "open_recording"]
+
+#: Of the files that make up a recording.
+SUFFIX: Final = ".glr"
+
+_READ: Final = "read the recording"
+
+# By what the native reader says: the rule and the hint.
+_UNREADABLE: Final = {
+    "empty": (
+        "a file with at least one chunk",
+        "the recorded program ended within its first quarter of a second, or never started: look at its output",
+    ),
+    "foreign": ("a file that `greenlane record` has written", "give the file that stands behind `-o`"),
+    "damaged": ("at least one whole chunk", "the file was changed or cut after it was written: copy it again"),
+}
+
+
+class Recording:
+    """A recording after accounting. Rows are made when they are first asked for, and kept.
+
+    Cost: about a second and 250 MB a million events, once.
+    """
+
+    def __init__(self, source: Path | bytes) -> None:
+        self._native = _native.Recording(source) if isinstance(source, bytes) else _read(source)
+        parts = self._native.processes()
+        #: In the order in which they began.
+        self.processes: list[Process] = [
+            Process(number, pid, _about(about), *rest) for (number, pid, about, *rest), _, _ in parts
+        ]
+        #: (process, when, what) for "on", "off" and what else the recorder wrote down.
+        self.marks: list[tuple[int, int, str]] = [
+            (number, at_ns, what) for number, (_, _, marks) in enumerate(parts) for at_ns, what in marks
+        ]
+        counts, skipped = [counts for _, counts, _ in parts], self._native.skipped()
+        unread = bool(skipped["damaged_bytes"] or skipped["newer_chunks"])
+        #: What the recorder itself could not keep; each a sentence. Empty = it kept everything.
+        self.lost: list[str] = _lost(self.processes, counts, unread=unread)
+        #: What a reader must know about what is missing, `lost` too; each a sentence. Empty = nothing is.
+        self.notes: list[str] = self.lost + _notes(self.processes, counts, skipped)
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """Jobs whose begin and end are in the recording, by arrival."""
+        return [Job._make(row) for row in self._native.jobs()]
+
+    @cached_property
+    def blame(self) -> list[Blame]:
+        """Who made whom wait, most first. Its sum is the sum of the jobs' waits."""
+        return [Blame._make(row) for row in self._native.blame()]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Calls of upstreams, by begin."""
+        return [Call._make(row) for row in self._native.calls()]
+
+    @cached_property
+    def held(self) -> list[Held]:
+        """Calls that blocked a whole loop, most first."""
+        return [Held._make(row) for row in self._native.held()]
+
+    @cached_property
+    def unfinished(self) -> list[Unfinished]:
+        """Jobs in progress when their process ended, by process; those that ran first."""
+        return [Unfinished._make(row) for row in self._native.unfinished()]
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """What the recording cost, by process; none of processes that were killed in their first second."""
+        return [Cost._make(row) for row in self._native.costs()]
+
+    @cached_property
+    def stacks(self) -> list[Stack]:
+        """Where culprits were while somebody waited, most first."""
+        return [Stack._make(row) for row in self._native.stacks()]
+
+    @cached_property
+    def looks(self) -> list[Look]:
+        """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
+        return [Look._make(row) for row in self._native.looks()]
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """Each process in each second, by time."""
+        return [Sample._make(row) for row in self._native.samples()]
+
+    def segments(self, process: int, job: int) -> list[Segment]:
+        """Give the life of one job stretch by stretch, by begin; empty if the recording does not have all of it."""
+        return [Segment(*row) for row in self._native.segments(process, job) or ()]
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> list[tuple[str, int]]:
+        """Say who made one job wait between two moments: (culprit, ns), most first."""
+        return self._native.culprits(process, job, from_ns, to_ns)
+
+
+def open_recording(path: Path | str) -> Recording:
+    """Read a recording: one file, or a folder with the files of its processes.
+
+    Raises: RecordingError if there is none, or nothing of it can be read. What is damaged in part is read as far as it
+    goes; `Recording.notes` says what is missing.
+    """
+    return Recording(Path(path))
+
+
+def _read(path: Path) -> _native.Recording:
+    paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not paths:
+        rule = f"a folder with files named *{SUFFIX}"
+        hint = "nothing was recorded there: did the program run under `greenlane record`?"
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint)
+    try:
+        return _native.Recording(paths)
+    except OSError as error:
+        rule = f"a file that can be read ({error.strerror or error})"
+        hint = "name the file or folder behind `-o` of `greenlane record`"
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint) from error
+    except ValueError as error:
+        what, version = error.args
+        if what == "newer":
+            rule, hint = "format version 1", f"it is version {version}: read it with a later release of greenlane"
+        else:
+            rule, hint = _UNREADABLE[what]
+        raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint) from None
+
+
+def _about(text: str) -> dict[str, object]:
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, unread: bool) -> list[str]:
+    lost = []
+    for process, (dropped, missing, _unfinished, _unknown) in zip(processes, counts, strict=True):
+        who = f"process {process.pid}"
+        if dropped and not unread:
+            lost.append(f"{who}: its beginning was dropped to keep the recording within its size ({_chunks(dropped)})")
+        elif dropped:
+            lost.append(f"{who}: its beginning is missing ({_chunks(dropped)})")
+        if missing:
+            why = "" if unread else ": no room on the disk, or a limit on files"
+            lost.append(f"{who}: {_chunks(missing)} missing in between{why}")
+        if process.lost_events:
+            lost.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
+    return lost
+
+
+def _chunks(number: int) -> str:
+    return f"{number} chunk{'' if number == 1 else 's'}"
+
+
+def _notes(processes: list[Process], counts: list[tuple[int, int, int, int]], skipped: dict[str, int]) -> list[str]:
+    notes = []
+    for process, (_dropped, _missing, unfinished, unknown) in zip(processes, counts, strict=True):
+        who = f"process {process.pid}"
+        if process.torn_bytes:
+            notes.append(f"{who}: its last chunk is cut off ({process.torn_bytes} bytes); it was killed while it wrote")
+        if unfinished:
+            notes.append(f"{who}: {unfinished} jobs are left out: their begin or end is not in the recording")
+        if unknown:
+            notes.append(f"{who}: {unknown} threads, greenlets or tasks began before the recording does")
+    if skipped["damaged_chunks"] or skipped["damaged_bytes"]:
+        chunks, size = skipped["damaged_chunks"], skipped["damaged_bytes"]
+        notes.append(f"{chunks} chunks are damaged; {size} bytes were skipped")
+    if skipped["newer_chunks"]:
+        notes.append(f"{skipped['newer_chunks']} chunks are of a later format and were skipped")
+    if skipped["unknown_records"]:
+        notes.append(f"{skipped['unknown_records']} records are of kinds that this release does not know")
+    if skipped["repeated_chunks"]:
+        notes.append(f"{skipped['repeated_chunks']} chunks are there twice; each counts once")
+    return notes

@@ -1,0 +1,164 @@
+"""Workers against each other: jobs, busy share, lag; and the same second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from greenlane_tools.reader.rows import Job, Process, Sample
+from greenlane_tools.report.percentiles import nearest
+
+__all__ = ["Balance", "Worker", "balance_of", "busy_over_time", "lag_over_time"]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One process that serves."""
+
+    process: int
+    pid: int
+    jobs: int
+    jobs_frac: float
+    #: CPU used per second of wall time; 1 = one core all the time. None: the recording has no samples of it.
+    busy_frac: float | None
+    busiest_second_frac: float | None
+    #: Of its samples' largest lateness each second; None likewise.
+    lag_p50_ns: int | None
+    lag_p99_ns: int | None
+    #: Jobs in progress at the same time, mean: Little's N = their summed latency by the time.
+    in_progress: float
+    latency_p99_ns: int | None
+    os_wait_frac: float | None
+    rss_bytes: int
+    backlog: int
+
+
+@dataclass(frozen=True)
+class Balance:
+    """All of them."""
+
+    workers: Sequence[Worker]
+    #: Largest count of jobs by the mean of all; 1 = even, None = no jobs.
+    max_to_mean: float | None
+    #: Gini coefficient of the jobs' counts; 0 = even, 1 - 1/n = one has them all.
+    gini: float | None
+    #: Processes that serve nothing by design: parents of the others, and other programs.
+    parents: Sequence[int]
+
+    @property
+    def hottest(self) -> Worker | None:
+        """The worker with the largest busy share."""
+        known = [worker for worker in self.workers if worker.busy_frac is not None]
+        return max(known, key=lambda worker: worker.busy_frac or 0.0, default=None)
+
+    @property
+    def mean_busy_frac(self) -> float | None:
+        """Of all workers: what a host's dashboard shows."""
+        known = [worker.busy_frac for worker in self.workers if worker.busy_frac is not None]
+        return sum(known) / len(known) if known else None
+
+
+def balance_of(processes: Sequence[Process], jobs: Iterable[Job], samples: Iterable[Sample]) -> Balance:
+    """Workers by the number of their jobs, most first."""
+    by_process: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_process.setdefault(job.process, []).append(job)
+    sampled: dict[int, list[Sample]] = {}
+    for sample in samples:
+        sampled.setdefault(sample.process, []).append(sample)
+    idle = _bystanders(processes, by_process)
+    whole = sum(map(len, by_process.values()))
+    workers = [
+        _worker(process, by_process.get(process.number, []), sampled.get(process.number, []), whole)
+        for process in processes
+        if process.number not in idle
+    ]
+    workers.sort(key=lambda worker: (-worker.jobs, worker.process))
+    counts = [worker.jobs for worker in workers]
+    even = whole / len(counts) if counts else 0
+    return Balance(
+        workers=workers,
+        max_to_mean=max(counts) / even if even else None,
+        gini=_gini(counts) if even else None,
+        parents=idle,
+    )
+
+
+def _bystanders(processes: Sequence[Process], by_process: Mapping[int, Sequence[Job]]) -> list[int]:
+    """Processes without jobs that are no idle workers: an idle worker is a sibling of one that serves."""
+    serving = {_kin(process) for process in processes if process.number in by_process}
+    parents = {process.about.get("parent_pid") for process in processes}
+    return [
+        each.number
+        for each in processes
+        if each.number not in by_process and (each.pid in parents or (bool(serving) and _kin(each) not in serving))
+    ]
+
+
+def _kin(process: Process) -> tuple[object, str]:
+    """What the workers of one server have in common: who started them, as what."""
+    return process.about.get("parent_pid"), str(process.about.get("argv"))
+
+
+def busy_over_time(samples: Iterable[Sample], start_ns: int) -> dict[int, list[tuple[float, float]]]:
+    """(ns since the start, CPU by wall time since the sample before) by process."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for process, of in _by_process(samples).items():
+        steps = _cpu_steps(of)
+        found[process] = [(after.at_ns - start_ns, cpu_ns / wall_ns) for after, cpu_ns, wall_ns in steps if wall_ns > 0]
+    return found
+
+
+def lag_over_time(samples: Iterable[Sample], start_ns: int) -> dict[int, list[tuple[float, float]]]:
+    """(ns since the start, largest lateness in ns since the sample before) by process."""
+    return {
+        process: [(each.at_ns - start_ns, each.lag_ns) for each in of] for process, of in _by_process(samples).items()
+    }
+
+
+def _by_process(samples: Iterable[Sample]) -> Mapping[int, list[Sample]]:
+    found: dict[int, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(sample.process, []).append(sample)
+    for of in found.values():
+        of.sort(key=lambda each: each.at_ns)
+    return found
+
+
+def _cpu_steps(samples: Sequence[Sample]) -> list[tuple[Sample, int, int]]:
+    """(sample, CPU ns and wall ns since the one before): samples count from the process's start."""
+    return [
+        (after, max(0, after.cpu_ns - before.cpu_ns), after.at_ns - before.at_ns) for before, after in pairwise(samples)
+    ]
+
+
+def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], whole: int) -> Worker:
+    ordered = sorted(samples, key=lambda each: each.at_ns)
+    steps = [step for step in _cpu_steps(ordered) if step[2] > 0]
+    wall_ns = sum(step[2] for step in steps)
+    lags = sorted(each.lag_ns for each in ordered)
+    latencies = sorted(job.latency_ns for job in jobs)
+    length_ns = max(1, process.to_ns - process.from_ns)
+    return Worker(
+        process=process.number,
+        pid=process.pid,
+        jobs=len(jobs),
+        jobs_frac=len(jobs) / whole if whole else 0.0,
+        busy_frac=sum(step[1] for step in steps) / wall_ns if wall_ns else None,
+        busiest_second_frac=max(cpu / wall for _, cpu, wall in steps) if steps else None,
+        lag_p50_ns=nearest(lags, 0.5) if lags else None,
+        lag_p99_ns=nearest(lags, 0.99) if lags else None,
+        in_progress=sum(latencies) / length_ns,
+        latency_p99_ns=nearest(latencies, 0.99) if latencies else None,
+        os_wait_frac=(ordered[-1].os_wait_ns - ordered[0].os_wait_ns) / wall_ns if wall_ns else None,
+        rss_bytes=max((each.rss_bytes for each in ordered), default=0),
+        backlog=max((each.backlog for each in ordered), default=0),
+    )
+
+
+def _gini(counts: Sequence[int]) -> float:
+    """Source: C. Gini (1912), by ranks of the ascending values."""
+    ordered = sorted(counts)
+    ranked = sum((2 * rank - len(ordered) - 1) * value for rank, value in enumerate(ordered, 1))
+    return ranked / (len(ordered) * sum(ordered))

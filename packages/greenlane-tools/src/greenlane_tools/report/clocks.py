@@ -1,0 +1,150 @@
+"""Several clocks for one time: the upstream's beside the application's, and arrival, spawn and handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from greenlane_tools.reader.rows import Call, Job
+from greenlane_tools.report.percentiles import nearest, neighbours
+
+__all__ = ["RouteClocks", "Upstream", "route_clocks", "upstreams"]
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Calls of one operation of one upstream by one route. Times in ns; None = no call's reply has a known moment."""
+
+    route: str
+    upstream: str
+    operation: str
+    #: Ascending by what the application saw.
+    calls: Sequence[Call]
+    #: Calls whose reply has a known moment.
+    known: int
+    #: What the application saw: from the send until its code went on.
+    seen_p50_ns: int
+    seen_p99_ns: int
+    #: On the wire: from the send until the reply was there. The span as it should be.
+    wire_p50_ns: int | None
+    wire_p99_ns: int | None
+    #: By the upstream's own clock, of the calls whose reply says it.
+    own_p50_ns: int | None
+    own_p99_ns: int | None
+    #: The reply was there, the code did not go on: the process's own time.
+    late_p50_ns: int | None
+    late_p99_ns: int | None
+    #: Means of the calls around the p99 of what was seen: on the wire, then in the process.
+    slow_wire_ns: float
+    slow_late_ns: float
+    #: Replies that were there in time but given to the code after the deadline, as if nothing were wrong.
+    late_resumed: int
+    #: Replies that came after the deadline and were given to the code nonetheless.
+    late_replied: int
+    with_deadline: int
+    failed: int
+
+    @property
+    def factor(self) -> float:
+        """How many times as long as the upstream the process took, in the slow calls."""
+        return self.slow_late_ns / self.slow_wire_ns if self.slow_wire_ns > 0 else 0.0
+
+    @property
+    def late_ns(self) -> int:
+        """Time of all calls between ready and resumed."""
+        return sum(call.late_ns for call in self.calls if call.ready_ns)
+
+    @property
+    def inflated_frac(self) -> float:
+        """Of what was seen, the share that no upstream spent; 0 to 1."""
+        seen = sum(call.to_ns - call.from_ns for call in self.calls if call.ready_ns)
+        return self.late_ns / seen if seen else 0.0
+
+
+@dataclass(frozen=True)
+class RouteClocks:
+    """One route's latencies by the clock that starts them; None = that clock was not read."""
+
+    route: str
+    jobs: int
+    #: Which clocks the arrivals were read from, most frequent first.
+    clocks: Sequence[str]
+    arrival_p50_ns: int
+    arrival_p99_ns: int
+    spawn_p50_ns: int | None
+    spawn_p99_ns: int | None
+    handler_p50_ns: int
+    handler_p99_ns: int
+
+
+def upstreams(calls: Iterable[Call]) -> list[Upstream]:
+    """Those first whose replies waited longest in the process."""
+    grouped: dict[tuple[str, str, str], list[Call]] = {}
+    for call in calls:
+        grouped.setdefault((call.route, call.upstream, call.operation), []).append(call)
+    found = [_upstream(key, sorted(of, key=lambda call: call.to_ns - call.from_ns)) for key, of in grouped.items()]
+    return sorted(found, key=lambda each: (-each.late_ns, each.route, each.upstream, each.operation))
+
+
+def route_clocks(jobs: Iterable[Job]) -> list[RouteClocks]:
+    """Routes by the difference that the clock makes to all their jobs, largest first."""
+    grouped: dict[str, list[Job]] = {}
+    for job in jobs:
+        grouped.setdefault(job.route, []).append(job)
+    found = [_clocks(route, of) for route, of in grouped.items()]
+    return sorted(found, key=lambda each: ((each.handler_p99_ns - each.arrival_p99_ns) * each.jobs, each.route))
+
+
+def late(call: Call) -> bool:
+    """Whether its data reached the code after its deadline without an error."""
+    return call.outcome == "ok" and 0 < call.deadline_ns < max(call.to_ns, call.ready_ns)
+
+
+def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
+    seen = [call.to_ns - call.from_ns for call in calls]
+    known = [call for call in calls if call.ready_ns]
+    wire = sorted(call.wire_ns for call in known)
+    own = sorted(call.own_ns for call in calls if call.own_ns)
+    lateness = sorted(call.late_ns for call in known)
+    slow = neighbours(known, 0.99) if known else []
+    after = [call for call in calls if late(call)]
+    replied = sum(call.ready_ns > call.deadline_ns for call in after)
+    return Upstream(
+        *key,
+        calls=calls,
+        known=len(known),
+        seen_p50_ns=nearest(seen, 0.5),
+        seen_p99_ns=nearest(seen, 0.99),
+        wire_p50_ns=nearest(wire, 0.5) if wire else None,
+        wire_p99_ns=nearest(wire, 0.99) if wire else None,
+        own_p50_ns=nearest(own, 0.5) if own else None,
+        own_p99_ns=nearest(own, 0.99) if own else None,
+        late_p50_ns=nearest(lateness, 0.5) if wire else None,
+        late_p99_ns=nearest(lateness, 0.99) if wire else None,
+        slow_wire_ns=sum(call.wire_ns for call in slow) / max(1, len(slow)),
+        slow_late_ns=sum(call.late_ns for call in slow) / max(1, len(slow)),
+        late_resumed=len(after) - replied,
+        late_replied=replied,
+        with_deadline=sum(call.deadline_ns > 0 for call in calls),
+        failed=sum(call.outcome != "ok" for call in calls),
+    )
+
+
+def _clocks(route: str, jobs: Sequence[Job]) -> RouteClocks:
+    arrival = sorted(job.latency_ns for job in jobs)
+    spawn = sorted(job.end_ns - job.spawn_ns for job in jobs if job.spawn_ns)
+    handler = sorted(job.end_ns - (job.handler_ns or job.arrival_ns) for job in jobs)
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job.clock] = counts.get(job.clock, 0) + 1
+    return RouteClocks(
+        route=route,
+        jobs=len(jobs),
+        clocks=sorted(counts, key=lambda clock: (-counts[clock], clock)),
+        arrival_p50_ns=nearest(arrival, 0.5),
+        arrival_p99_ns=nearest(arrival, 0.99),
+        spawn_p50_ns=nearest(spawn, 0.5) if spawn else None,
+        spawn_p99_ns=nearest(spawn, 0.99) if spawn else None,
+        handler_p50_ns=nearest(handler, 0.5),
+        handler_p99_ns=nearest(handler, 0.99),
+    )

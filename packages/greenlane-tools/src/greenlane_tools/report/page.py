@@ -1,0 +1,125 @@
+"""The study as one HTML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from greenlane_tools.page.blocks import Card, cards, details, note, paragraph, section
+from greenlane_tools.page.document import document
+from greenlane_tools.page.html import Html, element
+from greenlane_tools.page.quantities import count, duration, share
+from greenlane_tools.report.overhead import LEFT_OUT, overhead_sentence
+from greenlane_tools.report.study import Study
+from greenlane_tools.report.views import blame, calls, clocks, culprits, ending, gain, latency, slowest, tail, workers
+
+__all__ = ["page"]
+
+#: A sentence of more letters is set smaller.
+_LONG: Final = 190
+
+
+def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
+    """The whole page.
+
+    Args:
+        name: of the recording, as the reader knows it.
+        environment: of the command that made the page; printed at the foot.
+    """
+    sections = {
+        "latency": ("where the time went", latency.view(study)),
+        "tail": ("the slow ones", tail.view(study)),
+        "blame": ("who made whom wait", blame.view(study)),
+        "upstreams": ("upstreams", calls.view(study)),
+        "slowest": ("slowest jobs", slowest.view(study)),
+        "end": ("running at the end", ending.view(study)),
+        "culprits": ("culprits' code", culprits.view(study)),
+        "workers": ("workers and time", workers.view(study)),
+        "clocks": ("clocks", clocks.view(study)),
+        "permits": (f"with {study.remedy}", gain.view(study)),
+        "about": ("about", _about(study, environment)),
+    }
+    header = [
+        note(f"greenlane report {name}"),
+        element("h1", study.verdict, class_="long" if len(study.verdict) > _LONG else None),
+        paragraph(study.contention_said, "lead") if study.contention_said else "",
+        *(paragraph(said, "warning") for said in _warnings(study)),
+        cards(_cards(study)) if study.routes else "",
+        _findings(study),
+    ]
+    links = {name: said for name, (said, body) in sections.items() if body}
+    return document(f"greenlane report {name}", header, [body for _, body in sections.values()], links=links)
+
+
+def _cards(study: Study) -> list[Card]:
+    jobs = sum(len(split.jobs) for split in study.routes)
+    latency_ns = sum(split.latency_ns for split in study.routes) or 1
+    waited = sum(split.wait_ns for split in study.routes) / latency_ns
+    seconds = max(1, study.to_ns - study.from_ns) / 1e9
+    workers = len(study.balance.workers)
+    found = [
+        Card("jobs", count(jobs), f"{jobs / seconds:.1f} a second, {workers} worker{'s' * (workers != 1)}"),
+        Card("recorded", duration(study.to_ns - study.from_ns), f"{len(study.routes)} routes"),
+        Card("waiting", share(waited), "of all latency", "bad" if waited >= 0.3 else ""),
+    ]
+    scaling = study.scaling
+    if scaling.hottest_busy_frac is not None:
+        mean = f"mean of all {share(scaling.mean_busy_frac or 0)}"
+        mood = "bad" if scaling.hottest_busy_frac >= 0.9 else ""
+        found.append(Card("hottest worker", share(scaling.hottest_busy_frac), f"of a core; {mean}", mood))
+    if scaling.lag_p99_ns is not None:
+        found.append(Card("lag p99", duration(scaling.lag_p99_ns), "largest lateness of each second"))
+    if scaling.queue_wait_p99_ns is not None:
+        found.append(Card("queue wait p99", duration(scaling.queue_wait_p99_ns), "before the first instruction"))
+    return found
+
+
+def _findings(study: Study) -> Html:
+    if not study.findings:
+        return Html("")
+    return element("ul", *(element("li", finding.said) for finding in study.findings), class_="findings")
+
+
+def _warnings(study: Study) -> list[str]:
+    lost = sum(process.lost_events for process in study.recording.processes)
+    torn = sum(process.torn_bytes for process in study.recording.processes)
+    found = []
+    if lost:
+        found.append(f"{count(lost)} events were lost in full buffers: sums are lower bounds where they belong.")
+    if torn:
+        found.append(f"{count(torn)} bytes at the end of the recording are torn: its last moment is missing.")
+    return [*found, *study.recording.notes]
+
+
+def _about(study: Study, environment: Mapping[str, object]) -> Html:
+    processes = [
+        {
+            "pid": each.pid,
+            "seconds": round((each.to_ns - each.from_ns) / 1e9, 3),
+            "lost_events": each.lost_events,
+            "torn_bytes": each.torn_bytes,
+            **each.about,
+        }
+        for each in study.recording.processes
+    ]
+    uncertain = sum(split.uncertain_ns for split in study.routes)
+    latency_ns = sum(split.latency_ns for split in study.routes) or 1
+    residual = sum(abs(job.residual_ns) for split in study.routes for job in split.jobs)
+    return section(
+        "What this is, and what it cannot say",
+        note(
+            "CPU + I/O + wait + residual is the latency of each job, exactly. I/O: blocked on something outside until "
+            "it was ready. Wait: it could have run, and something else did. Residual here: "
+            f"{share(residual / latency_ns)} of all latency. Known only as a bound: {share(uncertain / latency_ns)} is "
+            "counted as I/O and may have been wait. Stacks are sampled only while somebody waits."
+        ),
+        note(f"{overhead_sentence(study.overhead)} {LEFT_OUT}") if study.overhead else "",
+        details("Processes", _json(processes)),
+        details("Made by", _json(environment)),
+        name="about",
+    )
+
+
+def _json(value: object) -> Html:
+    return element("pre", element("code", json.dumps(value, indent=1, default=str)), class_="wide")

@@ -1,0 +1,396 @@
+"""The study as rows of `--json`: one flat object each, told apart by `view`; times in `_ms`, shares in `_frac`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from greenlane_tools.report import costs
+from greenlane_tools.report.clocks import late
+from greenlane_tools.report.ending import place_of
+from greenlane_tools.report.overhead import LEFT_OUT
+from greenlane_tools.report.story import Story
+from greenlane_tools.report.study import Study
+
+__all__ = ["VIEWS", "rows_of"]
+
+Row = dict[str, object]
+
+#: Every `view` that can occur, in the order of the rows.
+VIEWS: Final = (
+    *(
+        "verdict",
+        "finding",
+        "route",
+        "tail",
+        "blame",
+        "upstream",
+        "clock",
+        "worker",
+        "contention",
+        "uncut",
+        "unfinished",
+    ),
+    *("branch", "load", "cost", "held", "scaling", "gain", "job", "call", "process", "overhead", "note"),
+)
+
+
+def rows_of(study: Study) -> list[Row]:
+    """All rows; None = unknown or not applicable."""
+    found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
+    found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
+    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _held)
+    for each in (*views, _unfinished, _scaling, _gains):
+        found += each(study)
+    found += [{"view": "job", **_job(story)} for story in study.stories]
+    found += _job_calls(study)
+    found += _processes(study)
+    found += _overhead(study)
+    found += [{"view": "note", "said": said} for said in study.recording.notes]
+    return found
+
+
+def _routes(study: Study) -> Iterator[Row]:
+    for split in study.routes:
+        mean = split.levels["mean"]
+        levels = {f"{name}_ms": ms(level.latency_ns) for name, level in split.levels.items()}
+        yield {
+            "view": "route",
+            "route": split.route,
+            "samples": len(split.jobs),
+            "p999_ms": None,
+            **levels,
+            **{f"{kind}_ms": ms(ns) for kind, ns in mean.parts.items()},
+            "io_by_kind_ms": {kind: ms(ns / len(split.jobs)) for kind, ns in split.io_ns.items()},
+            "wait_frac": frac(split.wait_ns, split.latency_ns),
+            "uncertain_frac": frac(split.uncertain_ns, split.latency_ns),
+            "errors": split.failed,
+            "within_deadline_frac": 1 - split.late / split.with_deadline if split.with_deadline else None,
+        }
+
+
+def _tails(study: Study) -> Iterator[Row]:
+    for route, found in study.excesses.items():
+        for each in found:
+            yield {
+                "view": "tail",
+                "route": route,
+                "at": each.at,
+                "latency_ms": ms(each.latency_ns),
+                "excess_ms": ms(each.excess_ns),
+                "wait_frac": rounded(each.wait_frac),
+                "kind": each.kind,
+                **{f"{kind}_ms": ms(ns) for kind, ns in each.parts.items()},
+                "culprits": [
+                    {"culprit": name, "frac": rounded(share), "place": _place(study, name)}
+                    for name, share in each.culprits[:5]
+                ],
+            }
+
+
+def _blame(study: Study) -> Iterator[Row]:
+    for row in sorted(study.recording.blame, key=lambda row: -row.ns):
+        yield {
+            "view": "blame",
+            "victim": row.victim,
+            "kind": row.kind,
+            "culprit": row.culprit,
+            "phase": row.phase if row.phase >= 0 else None,
+            "place": _place(study, row.culprit),
+            "wait_ms": ms(row.ns),
+            "wait_frac": frac(row.ns, study.matrix.by_victim.get(row.victim, 0)),
+            "waits": row.waits,
+            "slices": row.slices,
+            "longest_ms": ms(row.longest_ns),
+        }
+
+
+def _upstreams(study: Study) -> Iterator[Row]:
+    for each in study.upstreams:
+        yield {
+            "view": "upstream",
+            "route": each.route,
+            "upstream": each.upstream,
+            "operation": each.operation,
+            "samples": len(each.calls),
+            "known": each.known,
+            "seen_p50_ms": ms(each.seen_p50_ns),
+            "seen_p99_ms": ms(each.seen_p99_ns),
+            "wire_p50_ms": ms(each.wire_p50_ns),
+            "wire_p99_ms": ms(each.wire_p99_ns),
+            "own_p50_ms": ms(each.own_p50_ns),
+            "own_p99_ms": ms(each.own_p99_ns),
+            "late_p50_ms": ms(each.late_p50_ns),
+            "late_p99_ms": ms(each.late_p99_ns),
+            "slow_wire_ms": ms(each.slow_wire_ns),
+            "slow_late_ms": ms(each.slow_late_ns),
+            "factor": rounded(each.factor) if each.known else None,
+            "inflated_frac": rounded(each.inflated_frac) if each.known else None,
+            "with_deadline": each.with_deadline,
+            "after_deadline": sum(map(late, each.calls)),
+            "after_deadline_resumed": each.late_resumed,
+            "errors": each.failed,
+        }
+
+
+def _clocks(study: Study) -> Iterator[Row]:
+    for each in study.clocks:
+        yield {
+            "view": "clock",
+            "route": each.route,
+            "samples": each.jobs,
+            "arrival_clock": ", ".join(each.clocks),
+            "arrival_p50_ms": ms(each.arrival_p50_ns),
+            "arrival_p99_ms": ms(each.arrival_p99_ns),
+            "spawn_p50_ms": ms(each.spawn_p50_ns),
+            "spawn_p99_ms": ms(each.spawn_p99_ns),
+            "handler_p50_ms": ms(each.handler_p50_ns),
+            "handler_p99_ms": ms(each.handler_p99_ns),
+        }
+
+
+def _workers(study: Study) -> Iterator[Row]:
+    for each in study.balance.workers:
+        yield {
+            "view": "worker",
+            "pid": each.pid,
+            "jobs": each.jobs,
+            "jobs_frac": rounded(each.jobs_frac),
+            "busy_frac": rounded(each.busy_frac),
+            "busiest_second_frac": rounded(each.busiest_second_frac),
+            "lag_p50_ms": ms(each.lag_p50_ns),
+            "lag_p99_ms": ms(each.lag_p99_ns),
+            "in_progress": rounded(each.in_progress),
+            "p99_ms": ms(each.latency_p99_ns),
+            "os_wait_frac": rounded(each.os_wait_frac),
+            "rss_mb": rounded(each.rss_bytes / 1e6),
+            "backlog": each.backlog,
+        }
+
+
+def _contention(study: Study) -> Iterator[Row]:
+    found, uncut, balance = study.contention, study.uncut, study.balance
+    yield {
+        "view": "contention",
+        "verdict": found.verdict,
+        "said": study.contention_said,
+        "long_frac": rounded(found.long_frac),
+        "wait_ms": ms(found.wait_ns),
+        "slices": found.slices,
+        "typical_slice_ms": ms(found.typical_slice_ns),
+        "in_progress": rounded(found.in_progress),
+        "busy_frac": rounded(found.busy_frac),
+        "max_to_mean": rounded(balance.max_to_mean),
+        "gini": rounded(balance.gini),
+        "hogs": [
+            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest), "place": _place(study, name)}
+            for name, ns, longest in found.hogs[:5]
+        ],
+    }
+    yield {
+        "view": "uncut",
+        "interval_ms": ms(uncut.interval_ns),
+        "gil_wait_ms": ms(uncut.gil_wait_ns),
+        "looked_ms": ms(uncut.looked_ns),
+        "samples": uncut.jobs,
+        "uncut_ms": ms(uncut.uncut_ns),
+        "uncut_frac": rounded(uncut.frac),
+        "culprits": [
+            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest)} for name, ns, longest in uncut.culprits[:5]
+        ],
+    }
+
+
+def _branches(study: Study) -> Iterator[Row]:
+    for each in study.branches:
+        yield {
+            "view": "branch",
+            "route": each.route,
+            "upstream": each.upstream,
+            "operation": each.operation,
+            "samples": each.calls,
+            "missed": each.missed,
+            "missed_frac": rounded(each.missed_frac),
+            "missed_but_ready": each.was_ready,
+            "missed_unknown": each.unknown,
+        }
+
+
+def _load(study: Study) -> Iterator[Row]:
+    found = study.load
+    yield {
+        "view": "load",
+        "done_per_s": rounded(found.per_s),
+        "mean_ms": ms(found.latency_ns),
+        "in_progress": rounded(found.in_progress),
+        "most_in_progress": found.most_in_progress,
+        "closed": found.closed,
+    }
+
+
+def _costs(study: Study) -> Iterator[Row]:
+    for by, found in (("function", costs.by_function), ("work", costs.by_work)):
+        for each in found(study.recording.stacks):
+            yield {
+                "view": "cost",
+                "by": by,
+                "name": each.name,
+                "place": each.place,
+                "lateness_ms": ms(each.lateness_ns),
+                "lateness_frac": rounded(each.lateness_frac),
+                "looks": each.looks,
+                "culprits": list(each.culprits[:5]),
+            }
+
+
+def _held(study: Study) -> Iterator[Row]:
+    for row in sorted(study.recording.held, key=lambda row: -row.ns):
+        yield {
+            "view": "held",
+            "route": row.route,
+            "call": row.call,
+            "stack": row.stack,
+            "calls": row.calls,
+            "blocked_ms": ms(row.ns),
+            "longest_ms": ms(row.longest_ns),
+        }
+
+
+def _scaling(study: Study) -> Iterator[Row]:
+    found = study.scaling
+    yield {
+        "view": "scaling",
+        "lag_p99_ms": ms(found.lag_p99_ns),
+        "queue_wait_p99_ms": ms(found.queue_wait_p99_ns),
+        "hottest_busy_frac": rounded(found.hottest_busy_frac),
+        "hottest_second_frac": rounded(found.hottest_second_frac),
+        "mean_busy_frac": rounded(found.mean_busy_frac),
+        "backlog": found.backlog,
+    }
+
+
+def _gains(study: Study) -> Iterator[Row]:
+    for gain in study.gains:
+        row: Row = {"view": "gain", "route": gain.route, "heavy": gain.heavy}
+        for name, each in gain.levels.items():
+            row[f"{name}_ms"] = ms(each.now_ns)
+            row[f"{name}_predicted_ms"] = ms(each.about_ns)
+            row[f"{name}_predicted_low_ms"] = ms(each.low_ns)
+            row[f"{name}_predicted_high_ms"] = ms(each.high_ns)
+        yield row
+
+
+def _unfinished(study: Study) -> Iterator[Row]:
+    for ending in study.endings:
+        for job in ending.jobs:
+            frame = place_of(job)
+            yield {
+                "view": "unfinished",
+                "process": job.process,
+                "pid": ending.process.pid,
+                "end": ending.how,
+                "job": job.job,
+                "route": job.route,
+                "host": job.host,
+                "in_progress_ms": ms(ending.at_ns - job.arrival_ns),
+                "running_ms": ms(job.running_ns),
+                "kept_the_loop": job.held,
+                "cpu_ms": ms(job.cpu_ns),
+                "io_ms": ms(sum(job.io_ns.values())),
+                "wait_ms": ms(sum(job.wait_ns.values())),
+                "unknown_ms": ms(max(0, ending.at_ns - job.last_ns)),
+                "place": frame.place if frame else None,
+                "stack": job.stack or None,
+            }
+
+
+def _overhead(study: Study) -> Iterator[Row]:
+    found = study.overhead
+    if found is not None:
+        yield {
+            "view": "overhead",
+            "processes": found.processes,
+            "cpu_frac": rounded(found.frac),
+            "events": found.events,
+            "event_ns": round(found.event_ns, 1),
+            "hooks_ms": ms(found.hooks_ns),
+            "writer_ms": ms(found.writer_ns),
+            "sampler_ms": ms(found.sampler_ns),
+            "lost_events": found.lost_events,
+            "left_out": LEFT_OUT,
+        }
+
+
+def _job(story: Story) -> Row:
+    job = story.job
+    return {
+        "process": job.process,
+        "job": job.job,
+        "route": job.route,
+        "host": job.host,
+        "status": job.status,
+        "clock": job.clock,
+        "trace": story.trace or None,
+        "latency_ms": ms(job.latency_ns),
+        "cpu_ms": ms(job.cpu_ns),
+        "io_ms": ms(sum(job.io_ns.values())),
+        "wait_ms": ms(sum(job.wait_ns.values())),
+        "residual_ms": ms(job.residual_ns),
+        "wait_by_kind_ms": {kind: ms(ns) for kind, ns in job.wait_ns.items()},
+        "culprits": [{"culprit": name, "wait_ms": ms(ns)} for name, ns in job.culprits],
+    }
+
+
+def _job_calls(study: Study) -> Iterator[Row]:
+    for story in study.stories:
+        for each in story.calls:
+            call = each.call
+            yield {
+                "view": "call",
+                "process": story.job.process,
+                "job": story.job.job,
+                "route": story.job.route,
+                "upstream": call.upstream,
+                "operation": call.operation,
+                "at_ms": ms(call.from_ns - story.job.arrival_ns),
+                "own_ms": ms(call.own_ns or None),
+                "wire_ms": ms(call.wire_ns if call.ready_ns else None),
+                "seen_ms": ms(each.seen_ns),
+                "factor": rounded(each.factor) if each.factor else None,
+                "outcome": call.outcome,
+                "culprits": [
+                    {"culprit": name, "wait_ms": ms(ns), "place": _place(study, name)} for name, ns in each.culprits[:5]
+                ],
+            }
+
+
+def _processes(study: Study) -> Iterator[Row]:
+    for each in study.recording.processes:
+        about: Mapping[str, object] = each.about
+        yield {
+            "view": "process",
+            "pid": each.pid,
+            "seconds": round((each.to_ns - each.from_ns) / 1e9, 3),
+            "lost_events": each.lost_events,
+            "torn_bytes": each.torn_bytes,
+            "about": about,
+        }
+
+
+def _place(study: Study, culprit: str) -> str | None:
+    return study.places[culprit].place if culprit in study.places else None
+
+
+def ms(ns: float | None) -> float | None:
+    """Milliseconds to the microsecond."""
+    return None if ns is None else round(ns / 1e6, 3)
+
+
+def frac(part: float, whole: float) -> float | None:
+    """A share to four places; None of nothing."""
+    return round(part / whole, 4) if whole else None
+
+
+def rounded(value: float | None) -> float | None:
+    """To four places."""
+    return None if value is None else round(value, 4)

@@ -1,0 +1,115 @@
+"""The recording as the analyses see it: rows in memory, whoever read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
+
+__all__ = ["Part", "Recording", "of_route"]
+
+
+class Recording(Protocol):
+    """What `greenlane_tools.reader.recording.Recording` gives, and what a test can make of rows alone."""
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        """Whose recording it is."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Jobs that ended, in any order."""
+
+    @property
+    def unfinished(self) -> Sequence[Unfinished]:
+        """Jobs in progress when their process ended."""
+
+    @property
+    def blame(self) -> Sequence[Blame]:
+        """Who made whom wait."""
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Calls of upstreams."""
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """Calls that blocked a whole loop."""
+
+    @property
+    def stacks(self) -> Sequence[Stack]:
+        """Where culprits were."""
+
+    @property
+    def looks(self) -> Sequence[Look]:
+        """Jobs that were looked at while they computed."""
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """Processes by the second."""
+
+    @property
+    def costs(self) -> Sequence[Cost]:
+        """What the recording cost."""
+
+    @property
+    def marks(self) -> Sequence[tuple[int, int, str]]:
+        """(process, when, what) for "on", "off", "end" and the like."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader should know: losses, damage, switching on and off."""
+
+    def segments(self, process: int, job: int) -> Sequence[Segment]:
+        """The life of one job."""
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
+        """Who made it wait between two moments: (culprit, ns), most first."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a recording: the rows that were chosen."""
+
+    whole: Recording
+    processes: Sequence[Process]
+    jobs: Sequence[Job]
+    unfinished: Sequence[Unfinished]
+    blame: Sequence[Blame]
+    calls: Sequence[Call]
+    held: Sequence[Held]
+    stacks: Sequence[Stack]
+    looks: Sequence[Look]
+    samples: Sequence[Sample]
+    costs: Sequence[Cost]
+    marks: Sequence[tuple[int, int, str]]
+    notes: Sequence[str]
+
+    def segments(self, process: int, job: int) -> Sequence[Segment]:
+        """The life of one job."""
+        return self.whole.segments(process, job)
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
+        """Who made it wait between two moments."""
+        return self.whole.culprits(process, job, from_ns, to_ns)
+
+
+def of_route(recording: Recording, route: str) -> Part:
+    """The part in which `route` is the victim; culprits' stacks, processes and samples stay whole."""
+    return Part(
+        whole=recording,
+        processes=recording.processes,
+        jobs=[job for job in recording.jobs if job.route == route],
+        unfinished=[job for job in recording.unfinished if job.route == route],
+        blame=[row for row in recording.blame if row.victim == route],
+        calls=[call for call in recording.calls if call.route == route],
+        held=recording.held,
+        stacks=recording.stacks,
+        looks=recording.looks,
+        samples=recording.samples,
+        costs=recording.costs,
+        marks=recording.marks,
+        notes=recording.notes,
+    )

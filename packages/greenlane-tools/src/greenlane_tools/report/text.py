@@ -1,0 +1,188 @@
+"""The study for a terminal: the sentence first, then the tables that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from greenlane_tools.page.quantities import count, duration, factor, share
+from greenlane_tools.report.ending import place_of
+from greenlane_tools.report.parts import KINDS, named
+from greenlane_tools.report.story import story_sentence
+from greenlane_tools.report.study import Study
+
+__all__ = ["Section", "plain", "sections"]
+
+#: Lines of each table; the page and `--json` have all.
+_MOST: Final = 8
+
+Line = Mapping[str, object]
+Section = tuple[str, Sequence[Line], Sequence[str]]
+
+
+def sections(study: Study) -> Iterator[Section]:
+    """(heading, rows, columns) of each table that has something to say."""
+    for heading, rows in (
+        ("where the time went, mean a job", _routes(study)),
+        ("what slow jobs have more of", _tails(study)),
+        ("who made whom wait", _blame(study)),
+        ("upstream's clock beside yours", _upstreams(study)),
+        (_slowest(study), _slow_calls(study)),
+        ("what was running at the end", _endings(study)),
+        ("workers", _workers(study)),
+        (f"with {study.remedy}, estimated", _gains(study)),
+    ):
+        if rows:
+            yield heading, rows, list(rows[0])
+
+
+def _routes(study: Study) -> Sequence[Line]:
+    shown = study.routes[:_MOST]
+    kinds = [kind for kind in KINDS if any(split.levels["mean"].parts[kind] > 0 for split in shown)]
+    return [
+        {
+            "route": split.route,
+            "jobs": count(len(split.jobs)),
+            **{name: duration(level.latency_ns) for name, level in split.levels.items() if name in ("p50", "p99")},
+            **{named(kind).removeprefix("wait: "): duration(split.levels["mean"].parts[kind]) for kind in kinds},
+        }
+        for split in shown
+    ]
+
+
+def _tails(study: Study) -> Sequence[Line]:
+    found: list[Line] = []
+    for split in study.routes[:_MOST]:
+        for each in study.excesses[split.route]:
+            if each.at != "p99" or each.excess_ns <= 0:
+                continue
+            culprit, frac = each.culprits[0] if each.culprits else ("", 0.0)
+            found.append(
+                {
+                    "route": split.route,
+                    "p99 - p50": duration(each.excess_ns),
+                    "is waiting": share(each.wait_frac),
+                    "mostly": named(each.kind),
+                    "for": f"{culprit} {share(frac)}" if culprit else "",
+                    "at": study.places[culprit].place if culprit in study.places else "",
+                }
+            )
+    return found
+
+
+def _blame(study: Study) -> Sequence[Line]:
+    cells = sorted(study.matrix.cells.items(), key=lambda item: -item[1])
+    return [
+        {
+            "victim": victim,
+            "waited": duration(ns),
+            "of its wait": share(study.matrix.share(victim, culprit)),
+            "for": culprit,
+            "at": study.places[culprit].place if culprit in study.places else "",
+        }
+        for (victim, culprit), ns in cells[:_MOST]
+    ]
+
+
+def _upstreams(study: Study) -> Sequence[Line]:
+    shown = study.upstreams[:_MOST]
+    # Most upstreams say nothing of themselves: no column then.
+    told = any(each.own_p99_ns is not None for each in shown)
+    return [
+        {
+            "route": each.route,
+            "upstream": f"{each.upstream} {each.operation}".strip(),
+            "calls": count(len(each.calls)),
+            "seen p99": duration(each.seen_p99_ns),
+            **({"its clock p99": _known(each.own_p99_ns)} if told else {}),
+            "on the wire p99": _known(each.wire_p99_ns),
+            "process p99": _known(each.late_p99_ns),
+            "after deadline": count(each.late_resumed + each.late_replied),
+        }
+        for each in shown
+    ]
+
+
+def _slowest(study: Study) -> str:
+    """The heading above the slowest job's calls: the job, and the sentence about the worst of them."""
+    if not study.stories:
+        return ""
+    story = study.stories[0]
+    trace = f" (trace {story.trace})" if story.trace else ""
+    return f"the slowest job{trace}, call by call: {story_sentence(story, study.places)}".rstrip(": ")
+
+
+def _slow_calls(study: Study) -> Sequence[Line]:
+    if not study.stories:
+        return []
+    return [
+        {
+            "call": f"{each.call.upstream} {each.call.operation}".strip(),
+            "at": duration(each.call.from_ns - study.stories[0].job.arrival_ns),
+            "upstream's clock": _known(each.call.own_ns or None),
+            "the wire": _known(each.call.wire_ns if each.call.ready_ns else None),
+            "your clock": duration(each.seen_ns),
+            "times": factor(each.factor) if each.factor else "-",
+            "waited for": f"{each.culprits[0][0]} {duration(each.culprits[0][1])}" if each.culprits else "",
+        }
+        for each in study.stories[0].calls[:_MOST]
+    ]
+
+
+def _endings(study: Study) -> Sequence[Line]:
+    found: list[Line] = []
+    for ending in study.endings:
+        for job in ending.jobs[:_MOST]:
+            frame = place_of(job)
+            found.append(
+                {
+                    "process": str(ending.process.pid),
+                    "end": ending.how,
+                    "route": job.route,
+                    "since": duration(ending.at_ns - job.arrival_ns),
+                    "running for": duration(job.running_ns) if job.running_ns else "-",
+                    "at": frame.place if frame else "",
+                    "kept the loop": "yes" if job.held else "",
+                }
+            )
+    return found[:_MOST]
+
+
+def _workers(study: Study) -> Sequence[Line]:
+    return [
+        {
+            "worker": each.pid,
+            "jobs": count(each.jobs),
+            "of all": share(each.jobs_frac),
+            "busy": "-" if each.busy_frac is None else share(each.busy_frac),
+            "lag p99": _known(each.lag_p99_ns),
+            "in progress": f"{each.in_progress:.1f}",
+            "p99": _known(each.latency_p99_ns),
+        }
+        for each in study.balance.workers[:_MOST]
+    ]
+
+
+def _gains(study: Study) -> Sequence[Line]:
+    found: list[Line] = []
+    for gain in study.gains[:_MOST]:
+        at = gain.levels["p99"]
+        found.append(
+            {
+                "route": gain.route,
+                "takes turns": "yes" if gain.heavy else "",
+                "p99 now": duration(at.now_ns),
+                "about": duration(at.about_ns),
+                "between": f"{duration(at.low_ns)} and {duration(at.high_ns)}",
+            }
+        )
+    return found
+
+
+def _known(ns: int | None) -> str:
+    return "-" if ns is None else duration(ns)
+
+
+def plain(said: str) -> str:
+    """The text with what could steer a terminal written out: routes come from strangers."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said)

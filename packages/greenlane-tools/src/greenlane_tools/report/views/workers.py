@@ -1,0 +1,99 @@
+"""Workers against each other, their lag and load over time, and what an autoscaler could follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from greenlane_tools.page.blocks import Row, figure, note, section, table, wide
+from greenlane_tools.page.charts.time_lines import MOST_LINES, nanoseconds_step, time_lines
+from greenlane_tools.page.html import Html
+from greenlane_tools.page.quantities import count, duration, share
+from greenlane_tools.report.balance import Worker, busy_over_time, lag_over_time
+from greenlane_tools.report.study import Study
+from greenlane_tools.report.views.limits import shortened
+
+__all__ = ["view"]
+
+
+def view(study: Study) -> Html:
+    """The section."""
+    if not study.balance.workers:
+        return Html("")
+    samples = study.recording.samples
+    lag = _named(study, lag_over_time(samples, study.from_ns))
+    busy = _named(study, busy_over_time(samples, study.from_ns))
+    hidden = len(study.balance.workers) - MOST_LINES
+    return section(
+        "Workers and time",
+        figure("Lag", wide(time_lines(lag, "lag over time", duration, step=nanoseconds_step)), "largest of each second")
+        if lag
+        else "",
+        figure(
+            "Load", wide(time_lines(busy, "CPU over time", share, high=_top(busy))), "CPU by wall time, 1 core = 100 %"
+        )
+        if busy
+        else "",
+        note(f"The {MOST_LINES} workers with the most jobs are drawn, {hidden} are not.") if hidden > 0 else "",
+        _table(study),
+        _scaling(study),
+        name="workers",
+    )
+
+
+def _named(
+    study: Study, found: Mapping[int, Sequence[tuple[float, float]]]
+) -> dict[str, Sequence[tuple[float, float]]]:
+    shown = study.balance.workers[:MOST_LINES]
+    return {f"worker {each.pid}": found[each.process] for each in shown if found.get(each.process)}
+
+
+def _top(found: Mapping[str, Sequence[tuple[float, float]]]) -> float:
+    return max(1.0, *(value for points in found.values() for _, value in points))
+
+
+def _table(study: Study) -> Html:
+    balance = study.balance
+    chosen, more = shortened(balance.workers)
+    heads = ["worker", "jobs", "of all", "busy", "busiest second", "lag p50 / p99", "in progress", "p99", "OS wait"]
+    heads += ["memory", "backlog"]
+    drawn = table(heads, [Row(_cells(each)) for each in chosen], "workers")
+    evenness = ""
+    if balance.max_to_mean is not None and len(balance.workers) > 1:
+        evenness = (
+            f"The busiest has {balance.max_to_mean:.2f} times the mean of the jobs; Gini {balance.gini or 0:.2f}."
+        )
+    return Html(drawn + more + (note(evenness) if evenness else ""))
+
+
+def _cells(each: Worker) -> list[str]:
+    lag = "-" if each.lag_p50_ns is None else f"{duration(each.lag_p50_ns)} / {duration(each.lag_p99_ns or 0)}"
+    return [
+        str(each.pid),
+        count(each.jobs),
+        share(each.jobs_frac),
+        _share(each.busy_frac),
+        _share(each.busiest_second_frac),
+        lag,
+        f"{each.in_progress:.1f}",
+        "-" if each.latency_p99_ns is None else duration(each.latency_p99_ns),
+        _share(each.os_wait_frac),
+        f"{each.rss_bytes / 1e6:.0f} MB" if each.rss_bytes else "-",
+        count(each.backlog),
+    ]
+
+
+def _share(frac: float | None) -> str:
+    return "-" if frac is None else share(frac)
+
+
+def _scaling(study: Study) -> Html:
+    found = study.scaling
+    if found.lag_p99_ns is None and found.queue_wait_p99_ns is None:
+        return Html("")
+    said = [
+        f"lag p99 {duration(found.lag_p99_ns)}" if found.lag_p99_ns is not None else "",
+        f"queue wait p99 {duration(found.queue_wait_p99_ns)}" if found.queue_wait_p99_ns is not None else "",
+        f"hottest worker {share(found.hottest_busy_frac)} of a core" if found.hottest_busy_frac is not None else "",
+    ]
+    mean = f"; a dashboard's mean of all is {share(found.mean_busy_frac)}" if found.mean_busy_frac is not None else ""
+    return note(f"Signals to scale by: {', '.join(each for each in said if each)}{mean}.")

@@ -1,0 +1,119 @@
+"""Rows: pooled over repetitions, percentiles by nearest rank, shares with Wilson's interval."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import pytest
+from tests.lab.made import PRICING, run, sample, scenario
+
+from greenlane_tools.lab.run import rows as lab_rows
+from greenlane_tools.lab.run.performed import Closed, Run
+from greenlane_tools.lab.run.rows import Row, find
+from greenlane_tools.lab.samples import UNANSWERED
+from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.scenario.scenario import Level
+from greenlane_tools.lab.statistics import quantile, wilson
+
+# DESIGN: one name for one thing, in every `--json`, table and plot.
+FIELDS = {
+    "contender", "endpoint", "stage", "lane", "phase", "utilisation_frac", "rate_factor", "offered_per_s", "done_per_s",
+    "within_deadline_frac", "within_deadline_low_frac", "within_deadline_high_frac",
+    "p50_ms", "p95_ms", "p99_ms", "p999_ms", "samples", "cpu_ms_per_job", "cpu_utilisation_frac", "pss_mb",
+    "errors", "lost", "effects_doubled", "calls_repeated",
+}  # fmt: skip
+
+
+def pooled(runs: Iterable[Run]) -> list[Row]:
+    return lab_rows.pooled(PRICING, runs)
+
+
+def bikes(rows: list[Row]) -> Row:
+    row = find(rows, "greenlane", "bikes", Level(0.9))
+    assert row is not None
+    return row
+
+
+def test_a_row_has_the_fields_that_all_results_share() -> None:
+    assert {field.name for field in dataclasses.fields(Row)} == FIELDS
+
+
+def test_repetitions_are_pooled_into_one_row() -> None:
+    rows = pooled([run([sample(300.0)] * 3), run([sample(700.0)], repetition=1)])
+    row = bikes(rows)
+    assert (row.samples, row.p50_ms, row.p99_ms) == (4, 300.0, 700.0)
+    assert row.within_deadline_frac == 0.75
+    assert row.offered_per_s == pytest.approx(4 / 20)
+    assert [one.endpoint for one in rows] == ["bikes", "all"]
+
+
+def test_cells_of_other_contenders_and_utilisations_stay_apart() -> None:
+    rows = pooled([run([sample(1.0)]), run([sample(2.0)], "gevent"), run([sample(3.0)], utilisation_frac=0.6)])
+    assert [(row.utilisation_frac, row.contender) for row in rows if row.endpoint == "bikes"] == [
+        (0.6, "greenlane"),
+        (0.9, "greenlane"),
+        (0.9, "gevent"),
+    ]
+
+
+def test_a_failed_request_is_an_error_is_not_in_time_and_is_no_latency() -> None:
+    row = bikes(pooled([run([sample(300.0), sample(1.0, status=503), sample(2.0, status=0)])]))
+    assert (row.errors, row.lost, row.samples, row.within_deadline_frac) == (2, 0, 1, 1 / 3)
+
+
+def test_an_unanswered_request_counts_in_the_percentiles_with_the_time_it_was_waited_for() -> None:
+    row = bikes(pooled([run([sample(300.0), sample(10_000.0, status=UNANSWERED)])]))
+    assert (row.errors, row.lost, row.p99_ms) == (0, 1, 10_000.0)
+
+
+def test_an_answer_long_after_the_load_is_not_done_at_its_rate() -> None:
+    row = bikes(pooled([run([sample(300.0, at_s=9.9), sample(2_000.0, at_s=9.9)])]))
+    assert row.done_per_s == pytest.approx(1 / 10)
+
+
+def test_an_endpoint_without_a_deadline_has_no_share() -> None:
+    row = find(pooled([run([sample(50.0, "quote")])]), "greenlane", "quote", Level(0.9))
+    assert row is not None and row.within_deadline_frac is None and row.lane == "heavy"
+
+
+def test_cpu_per_job_is_of_all_jobs_that_were_answered() -> None:
+    row = bikes(pooled([run([sample(1.0)] * 4 + [sample(1.0, "quote")], cpu_ms=500.0)]))
+    assert row.cpu_ms_per_job == pytest.approx(100.0)
+    assert row.cpu_utilisation_frac == pytest.approx(0.05)
+
+
+def test_p999_needs_ten_thousand_samples() -> None:
+    assert bikes(pooled([run([sample(1.0)] * 9_999)])).p999_ms is None
+    assert bikes(pooled([run([sample(1.0)] * 10_000)])).p999_ms == 1.0
+
+
+def test_wilson_is_the_textbook_interval() -> None:
+    assert wilson(8, 10) == pytest.approx((0.4902, 0.9433), abs=2e-4)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=2e-4)
+    assert wilson(3_000, 3_000) == pytest.approx((0.99872, 1.0), abs=2e-5)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_quantile_is_the_nearest_rank() -> None:
+    values = [float(n) for n in range(1, 101)]
+    assert (quantile(values, 0.5), quantile(values, 0.99), quantile([7.0], 0.99)) == (50.0, 99.0, 7.0)
+
+
+def test_a_request_belongs_to_the_phase_in_which_it_was_due_and_only_counted_ones_are_in_the_whole() -> None:
+    phased = scenario(phases=(Phase("warm", 2.0, counted=False), Phase("load", 3.0)), seconds=5.0)
+    found = run([sample(10.0, "probe", 1.9), sample(20.0, "probe", 2.0), sample(30.0, "probe", 4.9)], seconds=5.0)
+    rows = lab_rows.pooled(phased, [found])
+    level = Level(0.9)
+    by_phase = {phase: find(rows, "greenlane", "probe", level, phase) for phase in ("all", "warm", "load")}
+    assert {phase: row and row.samples for phase, row in by_phase.items()} == {"all": 2, "warm": 1, "load": 2}
+    assert by_phase["warm"] is not None and by_phase["warm"].offered_per_s == pytest.approx(1 / 2)
+    assert by_phase["all"] is not None and by_phase["all"].offered_per_s == pytest.approx(2 / 3)
+
+
+def test_a_closed_loop_tool_is_a_row_of_its_own_stage_with_the_median_of_its_repetitions() -> None:
+    tools = [Closed("ab", 8.0, 1_000, 0, 5.0, 6.0, p99) for p99 in (7.0, 9.0, 90.0)]
+    runs = [dataclasses.replace(run([sample(5.0)], repetition=n), contrast=(one,)) for n, one in enumerate(tools)]
+    row = find(pooled(runs), "greenlane", "bikes", Level(0.9), stage="ab")
+    assert row is not None
+    assert (row.p99_ms, row.samples, row.cpu_ms_per_job, row.done_per_s) == (9.0, 3_000, None, 125.0)

@@ -1,0 +1,223 @@
+"""The proof's arithmetic: intervals, verdicts, and the ideal bound against formulas and by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import statistics
+from pathlib import Path
+
+import pytest
+from tests.lab.made import run, sample
+
+from bench import blocks, claims, ideal, offers, pos
+from bench.blocks import BLOCKS, Block
+from bench.claims import Claim
+from bench.prove import main
+from bench.store import read_csv
+from bench.summary import claim_line
+from greenlane.errors import FrontError, PlatformError, SettingsError
+from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
+from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.samples import UNANSWERED
+from greenlane_tools.lab.verdict import Verdict
+from offers.demo.options import bad
+from offers.demo.verdicts import FEWEST_OFFERS
+from offers.table import read
+
+
+def claim(measured: float, low: float, high: float, relation: str = "≤") -> Claim:
+    return Claim("block", "text", measured, low, high, relation, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (claim(0.8, 0.7, 0.9), "holds"),
+        (claim(0.95, 0.9, 1.1), "holds (interval crosses)"),
+        (claim(1.05, 0.9, 1.1), "FAILS (interval crosses)"),
+        (claim(1.2, 1.1, 1.3), "FAILS"),
+        (claim(1.2, 1.1, 1.3, "≥"), "holds"),
+        (claim(0.8, 0.7, 0.9, "≥"), "FAILS"),
+    ],
+)
+def test_a_verdict_follows_the_point_and_says_where_the_interval_is(made: Claim, verdict: str) -> None:
+    assert made.verdict == verdict
+
+
+def test_a_ratio_is_paired_by_repetition_and_its_interval_comes_from_them() -> None:
+    ours = [run([sample(100.0 * (n + 1))], repetition=n) for n in range(5)]
+    theirs = [run([sample(200.0 * (n + 1))], "gevent", repetition=n) for n in range(5)]
+    # Every repetition says one half: however they are drawn, the ratio is one half.
+    assert claims.ratio(ours, theirs, claims.of_p(0.99, "bikes")) == (0.5, 0.5, 0.5)
+    theirs[0] = run([sample(4_000.0)], "gevent", repetition=0)
+    point, low, high = claims.ratio(ours, theirs, claims.of_p(0.99, "bikes"))
+    assert (point, low, high) == (0.125, 0.075, 0.5)  # without repetition 0: one half; with it: n × 100 / 4000
+
+
+def test_all_draws_together_have_probability_one() -> None:
+    draws = list(claims._draws(range(5)))
+    assert len(draws) == math.comb(9, 5) and sum(weight for _, weight in draws) == pytest.approx(1)
+
+
+def test_one_job_alone_takes_its_phases_and_its_calls() -> None:
+    jobs = [ideal.Job(5.0, "bikes", (1.0, 1.0, 1.0, 1.0))]
+    assert ideal.latencies_ms(jobs, priority=True) == {"bikes": [4.0 + 3 * ideal.IO_MS]}
+
+
+def test_a_light_phase_preempts_a_heavy_one_which_is_resumed() -> None:
+    jobs = [ideal.Job(0.0, "quote", (40.0,)), ideal.Job(10.0, "bikes", (1.0,))]
+    assert ideal.latencies_ms(jobs, priority=True) == {"quote": [41.0], "bikes": [1.0]}
+    assert ideal.latencies_ms(jobs, priority=False) == {"quote": [40.0], "bikes": [31.0]}
+
+
+def test_heavy_phases_are_served_in_the_order_of_their_arrival_after_a_preemption() -> None:
+    jobs = [ideal.Job(0.0, "a", (40.0,)), ideal.Job(1.0, "b", (40.0,)), ideal.Job(2.0, "bikes", (1.0,))]
+    assert ideal.latencies_ms(jobs, priority=True) == {"a": [41.0], "b": [80.0], "bikes": [1.0]}
+
+
+def poisson(count: int, per_ms: float, service: dict[str, tuple[float, float]]) -> list[ideal.Job]:
+    """Jobs of classes `name: (share of arrivals, mean of an exponential service in ms)`."""
+    source, at, jobs = random.Random(7), 0.0, []
+    for _ in range(count):
+        at += source.expovariate(per_ms)
+        name = source.choices(list(service), [share for share, _ in service.values()])[0]
+        jobs.append(ideal.Job(at, name, (source.expovariate(1 / service[name][1]),)))
+    return jobs
+
+
+@pytest.mark.slow
+def test_fifo_agrees_with_pollaczek_and_khinchine() -> None:
+    jobs = poisson(120_000, 0.7 / 10, {"quote": (1.0, 10.0)})
+    found = statistics.mean(ideal.latencies_ms(jobs, priority=False)["quote"])
+    assert found == pytest.approx(10 / (1 - 0.7), rel=0.06)  # M/M/1: S / (1 - rho)
+
+
+@pytest.mark.slow
+def test_preemptive_priority_agrees_with_theory() -> None:
+    # Light services of at most 4 ms (uniform 0.5-1.5), heavy ones exponential of mean 20 ms.
+    source, at, jobs = random.Random(3), 0.0, []
+    light_per_ms, heavy_per_ms = 0.1, 0.03
+    for _ in range(150_000):
+        at += source.expovariate(light_per_ms + heavy_per_ms)
+        light = source.random() < light_per_ms / (light_per_ms + heavy_per_ms)
+        service = source.uniform(0.5, 1.5) if light else 4.0001 + source.expovariate(1 / 16)
+        jobs.append(ideal.Job(at, "light" if light else "heavy", (service,)))
+    found = {name: statistics.mean(values) for name, values in ideal.latencies_ms(jobs, priority=True).items()}
+    rho_light, rho_heavy = light_per_ms * 1.0, heavy_per_ms * 20.0
+    half_light, half_heavy = light_per_ms * (1 + 1 / 12) / 2, heavy_per_ms * (20**2 + 16**2) / 2
+    assert found["light"] == pytest.approx(1 + half_light / (1 - rho_light), rel=0.02)
+    expected = 20 / (1 - rho_light) + (half_light + half_heavy) / ((1 - rho_light) * (1 - rho_light - rho_heavy))
+    assert found["heavy"] == pytest.approx(expected, rel=0.08)
+
+
+def test_priority_for_the_light_class_costs_the_heavy_class_something() -> None:
+    streams = (
+        Stream("bikes", "", Poisson(40.0), cost_ms=4.0),
+        Stream("quote", "", Poisson(16.0), cost_ms=44.0, work=Work(40.0, 1.0)),
+    )
+    assert 1.0 <= ideal.p99_ratio([Plan("1", 60.0, streams)], "quote") < 2.0
+
+
+def test_a_run_of_an_earlier_proof_can_be_read(tmp_path: Path) -> None:
+    key = {"contender": "gevent", "mix": "light10", "utilisation_frac": 0.9, "repetition": 3}
+    head = {"seconds": 4.0, "cpu_ms": 900.0, "wall_s": 4.2, "pss_mb": 60.5, "others_cores": 0.1, "key": key}
+    path = tmp_path / "0.9-gevent-3.csv.gz"
+    with gzip.open(path, "wt") as out:
+        out.write(json.dumps(head) + "\nbikes,1000000,1100000,301000000,200\nquote,5,0,10000000005,-1\n")
+    found = read_csv(path)
+    assert (found.turn.contender, found.turn.level.utilisation_frac, found.turn.repetition) == ("gevent", 0.9, 3)
+    assert (found.seconds, found.cpu_ms, found.pss_mb) == (4.0, 900.0, 60.5)
+    assert found.samples.of("bikes").latency_ms().tolist() == [300.0]
+    assert found.samples.of("quote").status.tolist() == [UNANSWERED]
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not block.django], ids=lambda block: block.name)
+def test_a_block_asks_for_as_many_bikes_as_it_claims_about(block: Block) -> None:
+    costs = dict.fromkeys(("bikes", "scooters", "quote", "surge", "receipt", "report", "search"), 4.0)
+    made = block.scenario(costs, 1, quick=False)
+    (level,) = made.levels()
+    bikes = rates_per_s(made, costs, level)["bikes"] * made.run_seconds() * made.repetitions
+    assert block.bikes <= bikes <= block.bikes * 1.2
+
+
+@pytest.mark.parametrize("argv", [("--only", "everything"), ("--seed", "x"), ("--soon",)])
+def test_wrong_options_of_the_proof_exit_2(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert capsys.readouterr().err.startswith("run the proof: ")
+
+
+def test_the_verdicts_of_offers_become_claims_of_their_block() -> None:
+    missed = Verdict("greenlane in hills: bike and scooter offers missed", 4.0, math.nan, math.nan, "<=", 3.0)
+    (claim,) = offers.claims([missed.row()])
+    assert (claim.block, claim.holds, claim.measured, claim.low, claim.high) == ("offers", False, 4.0, 4.0, 4.0)
+
+
+def test_a_length_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFERS_PROVE", "Long")
+    with pytest.raises(SettingsError, match="OFFERS_PROVE='Long', expected one of short, long"):
+        offers.installed()
+
+
+def test_offers_want_go_and_haproxy_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OFFERS_PROVE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PlatformError, match="go='', expected on PATH"):
+        offers.installed()
+    for name in ("go", "haproxy"):
+        # Too old: a HAProxy that is missing here may be where only root looks.
+        (tmp_path / name).write_text("#!/bin/sh\necho 'HAProxy version 1.8.30 2021/04/12 - https://haproxy.org/'\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(FrontError, match=r"'1\.8\.30', expected HAProxy 2\.6 or later"):
+        offers.installed()
+
+
+def test_a_long_proof_has_as_many_offers_as_it_claims_about() -> None:
+    regions = read().regions
+    # A bike and a scooter each poll.
+    made = offers.REPETITIONS * offers._LONG_S * regions[bad(regions)].riders_per_s * 2
+    assert FEWEST_OFFERS <= made <= 1.02 * FEWEST_OFFERS
+
+
+def test_raw_samples_are_kept_where_git_ignores_them() -> None:
+    ignored = (blocks.checkout() / ".gitignore").read_text().split()
+    for quick in (False, True):
+        assert f"/{blocks.raw(quick).relative_to(blocks.checkout()).as_posix()}/" in ignored
+
+
+@pytest.mark.parametrize("measuring", ["offers/demo/turn.py", "offers/twin.py"])
+def test_what_only_shows_a_result_does_not_make_it_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measuring: str
+) -> None:
+    for name in ("offers/demo/live/show.py", measuring):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(offers, "_SYSTEM", tmp_path)
+    before = offers.sources()
+    (tmp_path / "offers/demo/live/show.py").write_text("2")
+    assert offers.sources() == before
+    (tmp_path / measuring).write_text("2")
+    assert offers.sources() != before
+
+
+@pytest.mark.parametrize(("relation", "measured"), [(">=", math.nan), ("<=", math.nan), ("<=", math.inf)])
+def test_what_is_not_known_proves_nothing(relation: str, measured: float) -> None:
+    nothing = Verdict("offers' p99 ÷ p95", measured, math.nan, math.nan, relation, 2.0)
+    (claim,) = offers.claims([nothing.row()])
+    assert (claim.holds, claim.verdict) == (False, "FAILS")
+
+
+def test_what_is_beyond_every_number_is_more_than_any() -> None:
+    (claim,) = pos.claims([Verdict("times", math.inf, math.nan, math.nan, ">=", 16).row()])
+    assert claim.holds and claim_line(claim)
+
+
+def test_the_verdicts_of_pos_become_claims_and_what_never_came_fails() -> None:
+    ratio = Verdict("times", 17.5, 16.4, 18.6, ">=", 16, "226 and 12.9 a second").row()
+    never = Verdict("p95", math.inf, math.nan, math.nan, "<=", 360, "some never came", " ms").row()
+    found, late = pos.claims([ratio, never])
+    assert (found.verdict, found.low, found.note) == ("holds", 16.4, "226 and 12.9 a second")
+    assert (late.holds, late.verdict, late.unit) == (False, "FAILS", " ms")
+    assert claim_line(late)

@@ -1,0 +1,49 @@
+"""Each situation is run and recorded once; several questions may be asked of it.
+
+A question that is not answered right has it run anew: see tests/disturbed.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.oncall.evidence import Evidence, gathered
+
+from tests.disturbed import WRONG
+
+Ask = Callable[[str], Evidence]
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.system)
+            item.add_marker(pytest.mark.timeout(150))
+
+
+@pytest.fixture(scope="session")
+def known() -> dict[str, Evidence]:
+    """What has been gathered so far."""
+    return {}
+
+
+@pytest.fixture
+def ask(
+    known: dict[str, Evidence], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Ask]:
+    """What the recording of a situation says."""
+    asked = set()
+
+    def evidence(name: str) -> Evidence:
+        asked.add(name)
+        if name not in known:
+            known[name] = gathered(name, tmp_path_factory.mktemp("oncall") / f"{name}.glr")
+        return known[name]
+
+    yield evidence
+    if request.node.stash.get(WRONG, False):
+        for name in asked:
+            known.pop(name, None)

@@ -1,0 +1,277 @@
+"""A situation: which service, served how, under which load; run with or without a recording around it.
+
+    python -m tests.oncall.situation NAME [FILE]
+
+runs one by hand: unrecorded it prints what the clients saw, with FILE it records into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.oncall.load import Clients, after, repeated, together
+
+from tests import child
+from tests.where import IMPORT_PATH
+
+#: Length of the closed loop of 50 clients.
+LOOP_S = 3.0
+_FOLDER = "tests.oncall.situations"
+_GUNICORN = ("gunicorn", "-b", "127.0.0.1:{port}", "--no-control-socket", "--graceful-timeout", "2")
+_GEVENT = (*_GUNICORN, "-k", "gevent")
+_UVICORN = ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning")
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One of them."""
+
+    #: Its module.
+    name: str
+    #: The server's command after `python -m`; "{port}" is filled in. Empty: the module serves itself.
+    serve: tuple[str, ...]
+    load: Callable[[Clients, Scene], None]
+    #: Environment variable -> milliseconds that this upstream takes.
+    upstreams_ms: Mapping[str, float] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    redis: bool = False
+
+    def command(self, port: int) -> list[str]:
+        """As a user would type it after `python -m`."""
+        served = [part.format(port=port) for part in self.serve]
+        module = f"{_FOLDER}.{self.name}"
+        return [*served, f"{module}:app"] if served else [module, str(port)]
+
+
+@dataclass
+class Scene:
+    """What a load may need beside the service."""
+
+    folder: Path
+    server: child.Child | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of a run."""
+
+    clients: Clients
+    #: What the service wrote.
+    output: str
+
+
+def run(situation: Situation, recording: Path | None) -> Seen:
+    """Serves, loads and ends it; records into `recording` unless that is None."""
+    with contextlib.ExitStack() as stack:
+        scene = Scene(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncall-"))))
+        env = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [IMPORT_PATH, os.environ.get("PYTHONPATH")])),
+            **situation.env,
+        }
+        for variable, milliseconds in situation.upstreams_ms.items():
+            port = child.free_port()
+            command = [sys.executable, "-m", "greenlane_tools.demo.upstream", str(port), str(milliseconds)]
+            stack.enter_context(child.Child(command)).wait_port(port)
+            env[variable] = f"http://127.0.0.1:{port}/"
+        if situation.redis:
+            env["REDIS_URL"] = stack.enter_context(_redis(scene.folder))
+        env["DATABASE"] = str(scene.folder / "orders.sqlite3")
+        with sqlite3.connect(env["DATABASE"]) as database:
+            database.execute("create table orders (number)")
+        port = child.free_port()
+        server = stack.enter_context(child.Child(_command(situation, port, recording), env=env, cwd=scene.folder))
+        scene.server = server
+        server.wait_port(port)
+        clients = Clients(port)
+        situation.load(clients, scene)
+        server.signal(signal.SIGTERM)
+        server.wait_exit(timeout_s=30)
+        return Seen(clients, server.output)
+
+
+def _command(situation: Situation, port: int, recording: Path | None) -> list[str | Path]:
+    served: list[str | Path] = [sys.executable, "-m", *situation.command(port)]
+    if recording is None:
+        return served
+    return [Path(sys.executable).with_name("greenlane"), "record", "-o", recording.absolute(), "--", *served]
+
+
+@contextlib.contextmanager
+def _redis(folder: Path) -> Iterator[str]:
+    port = child.free_port()
+    binary = shutil.which("redis-server")
+    assert binary, "redis-server is not installed: `make test-system` installs it"
+    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with child.Child(command, cwd=folder) as server:
+        server.wait_port(port)
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+def _dependency(clients: Clients, scene: Scene) -> None:
+    clients.at_once("/price", "/report")  # the first request of a worker imports and resolves
+    # While the first report computes, the replies of all others arrive.
+    together(
+        lambda: clients.ask("/report"),
+        after(0.06, lambda: clients.at_once(*["/price"] * 10, *["/report"] * 12)),
+    )
+
+
+def _tail(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.paced("/offer", 15, 6),
+        repeated(1.4, 3, lambda: clients.at_once(*["/export"] * 3)),
+    )
+
+
+def _queue(clients: Clients, scene: Scene) -> None:
+    for _ in range(2):
+        clients.at_once(*["/page"] * 20)
+
+
+def _one_worker(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.kept("/render", 4),
+        after(0.2, lambda: clients.paced("/ping", 25, 3.6)),
+    )
+
+
+def _starving(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.paced("/bike_price", 20, 4),
+        lambda: clients.paced("/report", 6, 4),
+        lambda: clients.paced("/quote", 6, 4),
+    )
+
+
+def _crowd(clients: Clients, scene: Scene) -> None:
+    clients.loops("/offer", 50, LOOP_S)
+
+
+def _stalls(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.paced("/offer", 15, 4),
+        repeated(0.7, 4, lambda: clients.ask("/stall")),
+    )
+
+
+def _now_and_then(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.paced("/search", 20, 4),
+        lambda: clients.paced(lambda number: f"/profile/{number + 1}", 10, 4),
+    )
+
+
+def _killed(clients: Clients, scene: Scene) -> None:
+    clients.ask("/ping")  # the first request of a worker imports and resolves
+    together(
+        lambda: clients.paced("/ping", 20, 1),  # two at a time, whenever the export comes
+        after(0.5, lambda: clients.ask("/export")),
+    )
+    assert scene.server is not None
+    scene.server.wait_output("WORKER TIMEOUT")
+    clients.ask("/ping")
+
+
+def _no_error(clients: Clients, scene: Scene) -> None:
+    clients.ask("/stock")
+    for _ in range(2):
+        together(
+            lambda: clients.at_once(*["/stock"] * 8),
+            after(0.08, lambda: clients.ask("/summary")),
+        )
+
+
+def _flicker(clients: Clients, scene: Scene) -> None:
+    clients.paced("/offers", 5, 3)
+
+
+def _executor(clients: Clients, scene: Scene) -> None:
+    together(
+        lambda: clients.paced("/ping", 25, 4),
+        lambda: clients.paced("/rank", 5, 4),
+    )
+
+
+def _small_costs(clients: Clients, scene: Scene) -> None:
+    clients.loops("/feed", 6, 4)
+
+
+def _blamed(clients: Clients, scene: Scene) -> None:
+    clients.ask("/hit")
+    for _ in range(6):
+        # While a report computes, three hits and another report come: the hits ask Redis, then that report computes.
+        together(
+            lambda: clients.ask("/report"),
+            after(0.05, lambda: clients.at_once("/hit", "/hit", "/hit", "/report")),
+        )
+    clients.paced("/hit", 20, 1)
+
+
+def _unpatched(clients: Clients, scene: Scene) -> None:
+    def locked() -> None:
+        with contextlib.closing(sqlite3.connect(scene.folder / "orders.sqlite3", isolation_level=None)) as database:
+            database.execute("begin immediate")
+            order = threading.Thread(target=lambda: clients.ask("/order"))
+            order.start()
+            time.sleep(0.3)
+            database.execute("rollback")
+            order.join()
+
+    together(lambda: clients.paced("/ping", 25, 3), repeated(0.3, 4, locked))
+
+
+_MONITOR = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.1"}
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "q01": Situation("q01_dependency", _GEVENT, _dependency, {"UPSTREAM": 110, "STORE": 130}),
+    "q02": Situation("q02_tail", (*_GUNICORN, "--threads", "16"), _tail, {"UPSTREAM": 20}),
+    "q03": Situation("q03_queue", (*_GUNICORN, "-k", "sync"), _queue, {"UPSTREAM": 60}),
+    "q04": Situation("q04_one_worker", (*_GEVENT, "-w", "2"), _one_worker),
+    "q09": Situation("q09_starving", _UVICORN, _starving),
+    "q11-crowd": Situation("q11_monitor", _GEVENT, _crowd, env=_MONITOR),
+    "q11-stalls": Situation("q11_monitor", _GEVENT, _stalls, env=_MONITOR),
+    "q12": Situation("q12_now_and_then", _UVICORN, _now_and_then, {"UPSTREAM": 600}),
+    "q13": Situation("q13_killed", (*_GEVENT, "--timeout", "3"), _killed),
+    "q14": Situation("q14_no_error", _GEVENT, _no_error, {"UPSTREAM": 200}),
+    "q17": Situation("q17_benchmark", _GEVENT, _crowd),
+    "q18": Situation(
+        "q18_flicker", (*_GUNICORN, "--threads", "16"), _flicker,
+        {"UPSTREAM_BIKE": 40, "UPSTREAM_SCOOTER": 60, "UPSTREAM_TRANSIT": 800},
+    ),
+    "q22": Situation("q22_executor", (), _executor),
+    "q24": Situation("q24_small_costs", (*_GUNICORN, "--threads", "16"), _small_costs),
+    "q25": Situation("q25_blamed", _GEVENT, _blamed, redis=True),
+    "q26": Situation("q26_unpatched", _GEVENT, _unpatched),
+}  # fmt: skip
+
+
+def main(argv: list[str]) -> int:
+    """Run one, and print what its clients saw."""
+    recording = Path(argv[1]) if len(argv) > 1 else None
+    if recording is not None:
+        recording.unlink(missing_ok=True)
+    seen = run(SITUATIONS[argv[0]], recording)
+    for path in sorted({one.path.rstrip("0123456789") for one in seen.clients.seen}):
+        wanted = [one for one in seen.clients.seen if one.path.startswith(path)]
+        answered = seen.clients.of(path)
+        times = [f"{seen.clients.share(path, at) * 1000:.0f} ms" for at in (0.5, 0.99)] if answered else []
+        print(f"{path:<14} {len(answered)} of {len(wanted)} answered, p50 and p99: {' '.join(times)}")
+    if len(argv) > 2:
+        print(seen.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,382 @@
+"""The advice: what it recommends, when it recommends nothing, and what it says of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from tests.plan.models import ORDERS, model, pricing
+
+from greenlane.errors import PlanError
+from greenlane.settings import Settings
+from greenlane_tools.page.quantities import milliseconds
+from greenlane_tools.plan import stock, words, written
+from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict, _Choice, advised
+from greenlane_tools.plan.candidates import Room, candidates
+from greenlane_tools.plan.cliff import with_curves
+from greenlane_tools.plan.goal import goals
+from greenlane_tools.plan.option import Candidate, Option, Predicted, Standing
+from greenlane_tools.plan.page import page
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.runs import Runs
+from greenlane_tools.plan.set_up import SetUp, present
+from greenlane_tools.plan.simulation import Estimate
+from tests.page_tags import tags, what_it_fetches
+
+pytestmark = pytest.mark.slow
+
+_JOBS = 10_000
+
+
+def _advised(profile: Profile, *texts: str, **more: object) -> Advice:
+    return advised(profile, goals(texts, profile), jobs=_JOBS, **more)  # type: ignore[arg-type]
+
+
+def _plain(settings: str) -> str:
+    """Comments on one line."""
+    return " ".join(settings.replace("#", " ").split())
+
+
+def _roomy() -> Profile:
+    """A load at which one process with permits is not at the edge."""
+    return pricing(times=0.94)
+
+
+@pytest.fixture(scope="module")
+def found() -> Advice:
+    """For a stock gevent worker whose light requests come late."""
+    return _advised(_roomy(), "bikes p99 <= 400ms")
+
+
+def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores(found: Advice) -> None:
+    assert found.verdict is Verdict.CHANGE
+    assert found.present is not None and found.recommended is not None
+    assert found.present.at.standing is Standing.MISSED
+    assert found.recommended.at.standing is Standing.MET
+    assert found.recommended.set_up.host == "permits"
+    assert found.recommended.cost == 1
+    assert found.runner_up is not None
+    assert found.runner_up.candidate.name != found.recommended.candidate.name
+
+
+def test_the_goal_breaks_later_than_now_and_before_the_process_is_full(found: Advice) -> None:
+    assert found.recommended is not None and found.present is not None
+    assert found.recommended.breaks is not None
+    assert found.present.breaks is not None
+    assert found.present.breaks < 1 < found.recommended.breaks
+    assert [run.load for run in found.recommended.curve] == sorted(run.load for run in found.recommended.curve)
+
+
+def test_the_words_name_what_to_set_what_comes_of_it_and_what_if_it_is_wrong(found: Advice) -> None:
+    said = " ".join(words.answers(found))
+    for part in (
+        "Serve it with",
+        "CPU permits",
+        "GET /bikes: p99",
+        "95 %:",
+        "The goal breaks:",
+        "Runner-up:",
+        "more CPU",
+    ):
+        assert part in said
+    assert len(words.table_of(found)) == len(found.options)
+    assert {"advice", "option", "route", "curve", "wrong"} == {str(row["view"]) for row in words.rows_of(found)}
+
+
+def test_the_same_again_gives_the_same(found: Advice) -> None:
+    assert words.rows_of(_advised(_roomy(), "bikes p99 <= 400ms")) == words.rows_of(found)
+
+
+def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> None:
+    option = written.writable(found)
+    assert option is not None
+    text = written.settings_of(found, option)
+    assert written.checked(text).mode == "on"
+    assert written.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
+    assert "GET /bikes" in text
+
+
+def test_settings_of_what_is_not_recommended_say_so(found: Advice) -> None:
+    assert found.recommended is not None
+    assert "Not the recommendation" not in written.settings_of(found, found.recommended)
+    chosen = next(option for option in found.options if option.candidate.stock and option.at.reached)
+    other = replace(found, recommended=chosen)
+    option = written.writable(other)
+    assert option is not None and not option.candidate.stock
+    said = f"Not the recommendation, which is {chosen.candidate.said}: the best with Greenlane."
+    assert said in _plain(written.settings_of(other, option))
+
+
+def test_settings_of_what_refuses_early_name_the_deadlines_that_requests_must_bring(found: Advice) -> None:
+    assert found.recommended is not None
+    assert "deadlines" not in written.settings_of(found, found.recommended)
+    candidate = found.recommended.candidate
+    sheds = replace(found.recommended, candidate=replace(candidate, set_up=replace(candidate.set_up, shed=True)))
+    due = tuple(replace(route, deadline_ms=500.0) for route in found.profile.routes)
+    text = written.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
+    assert "GET /bikes 500 ms" in _plain(text)
+    assert "x-envoy-expected-rq-timeout-ms" in text
+
+
+def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
+    text = page(found, {"python": "3"}, stock=stock.stock_of(found))
+    assert tags(text).seen
+    assert not what_it_fetches(text)
+    for part in ("how far the cliff is", "What it costs", "Each route", "The price of being wrong", "today"):
+        assert part in text
+
+
+def test_a_goal_that_breaks_at_each_load_or_at_none_is_said_to(found: Advice) -> None:
+    chosen = found.recommended
+    assert chosen is not None
+    lowest = min(run.load for run in chosen.curve)
+    nothing = replace(found, verdict=Verdict.NOTHING)
+
+    def said(holds: float, breaks: float) -> list[str]:
+        option = replace(chosen, holds=holds, breaks=breaks)
+        return words.answers(replace(nothing, present=option, recommended=option))
+
+    at_each = f"{lowest:.2f}× today's load"
+    assert said(0.0, lowest)[0].endswith(f"as it is served now, but not at {at_each}, the lowest that was looked at.")
+    assert f"The goal breaks: recommended, at {at_each} already, the lowest that was looked at." in said(0.0, lowest)
+    assert words.breaks_said(found, replace(chosen, holds=0.0, breaks=lowest)) == f"≤ {at_each}"
+    assert said(math.inf, math.inf)[0].endswith("as it is served now, at every load that was looked at.")
+    assert "The goal breaks: recommended, at no load that was looked at." in said(math.inf, math.inf)
+
+
+def test_with_a_what_if_the_present_option_is_not_now_and_the_load_is_the_planned_one(found: Advice) -> None:
+    changed = replace(found, what_if=True)
+    said = " ".join(words.answers(changed))
+    assert "with the what-if alone: p99" in said and ". And with the what-if alone, at " in said
+    assert "the planned load" in said and "today" not in said and "; now: " not in said
+    rows = {row["way"]: row["what it is"] for row in words.table_of(changed)}
+    assert rows["present"] == "what it has, with the what-if alone"
+    text = page(changed, {"python": "3"})
+    assert "what-if alone: the goal breaks at" in text and "times the planned" in text and "today" not in text
+
+
+def test_so_few_refused_requests_that_they_read_as_none_are_said_to_be_few(found: Advice) -> None:
+    option = found.recommended
+    assert option is not None
+    first, *others = option.at.run.routes
+
+    def said(refused: int) -> str:
+        routes = (replace(first, done=10_000 - refused, refused=refused), *(replace(each, done=0) for each in others))
+        at = replace(option.at, run=replace(option.at.run, routes=routes))
+        return " ".join(words.answers(replace(found, recommended=replace(option, at=at))))
+
+    assert "Fewer than 0.1 % of the requests are refused at once" in said(4)
+    assert " 0.1 % of the requests are refused at once" in said(5) and "Fewer" not in said(5)
+
+
+def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) -> None:
+    staying = stock.stock_of(found)
+    assert staying is not None
+    assert staying.option.candidate.stock
+    assert all(command.startswith("gunicorn ") for command in staying.commands)
+    limited = next(option for option in found.options if " limit " in option.candidate.name)
+    of_limit = stock.stock_of(replace(found, stock=limited))
+    assert of_limit is not None
+    assert any("counts connections, not requests" in text for text in of_limit.warnings)
+    assert any("A limit without shedding makes no process faster" in text for text in of_limit.warnings)
+
+
+def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
+    low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
+    assert low.verdict is Verdict.NOTHING
+    assert low.recommended == low.present
+    assert written.writable(low) is None
+    first, why, *_ = words.answers(low)
+    assert first.startswith("Change nothing")
+    assert "Its processes compute 8" in why
+
+
+def test_what_the_requests_own_work_takes_no_set_up_can_change() -> None:
+    never = _advised(pricing(), "bikes p99 <= 250ms")
+    assert never.verdict is Verdict.IMPOSSIBLE
+    assert never.recommended is None
+    assert "no set-up changes that" in " ".join(words.answers(never))
+
+
+def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
+    busy = _advised(pricing(times=3.0), "bikes p99 <= 400ms")
+    assert busy.verdict is Verdict.OUT_OF_REACH
+    assert "The work needs 3 cores at least, 2 may be used" in " ".join(words.answers(busy))
+    enough = _advised(pricing(times=3.0), "bikes p99 <= 400ms", cores=4)
+    assert enough.verdict is Verdict.CHANGE
+    assert enough.recommended is not None
+    assert enough.recommended.set_up.processes in (3, 4)
+
+
+@dataclass(frozen=True)
+class _Otherwise(Runs):
+    """Runs that meet another load than they are asked for: as if chance had been kind to them, or unkind."""
+
+    short_times: float = 1.0
+    long_times: float = 1.0
+
+    def cells(self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True) -> list[Predicted]:
+        times = self.short_times if quick else self.long_times
+        found = super().cells([(set_up, profile, load * times) for set_up, profile, load in cells], said, quick=quick)
+        return [replace(run, load=load) for run, (_, _, load) in zip(found, cells, strict=True)]
+
+
+def _choice(profile: Profile, **times: float) -> Advice:
+    wanted = goals(["bikes p99 <= 400ms"], profile)
+    tried = candidates(profile, wanted, present(profile), Room(2, 2))
+    return _Choice(_Otherwise(profile, wanted, jobs=_JOBS, **times), "cores", ()).made(tried)
+
+
+def test_what_only_a_short_run_meets_is_not_recommended() -> None:
+    lucky = _choice(_roomy())
+    assert lucky.recommended is not None and lucky.recommended.cost == 1
+    sure = _choice(_roomy(), long_times=1.25)
+    assert sure.verdict is Verdict.CHANGE
+    assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
+    assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
+
+
+def test_what_is_at_the_edge_for_a_short_run_alone_is_recommended_if_it_holds_at_length() -> None:
+    unlucky = _choice(_roomy(), short_times=1.1)
+    chosen = unlucky.recommended
+    assert chosen is not None and chosen.cost == 1 and chosen.sure
+    assert (chosen.holds or 0) >= EDGE_TIMES
+    short = max(run.load for run in chosen.curve if run.reached)
+    assert short < EDGE_TIMES
+
+
+def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: Advice) -> None:
+    chosen = found.recommended
+    assert chosen is not None and chosen.sure and chosen.holds and chosen.breaks
+    runs = Runs(found.profile, found.goals, jobs=_JOBS)
+    cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds, chosen.breaks)]
+    holds, breaks = runs.cells(cells, "", quick=False)
+    assert holds.reached and not breaks.reached
+    assert f"recommended, at {chosen.breaks:.2f}× today's load (" in " ".join(words.answers(found))
+
+
+def test_at_more_cores_what_lasts_longest_is_recommended_and_what_fewer_would_give_is_said() -> None:
+    edge = _advised(pricing(), "bikes p99 <= 400ms")
+    chosen, cheaper = edge.recommended, edge.runner_up
+    assert chosen is not None and (chosen.cost, chosen.set_up.host) == (2, "permits")
+    assert chosen.holds is not None and chosen.holds > 1.5
+    assert cheaper is not None and cheaper.candidate.name == "permits x1"
+    assert cheaper.at.reached and 1 < (cheaper.breaks or 0) <= EDGE_TIMES
+    said = " ".join(words.answers(edge))
+    assert "; 1 core instead of 2). It takes less and meets the goal, but is at the edge: " in said
+    assert "must hold at 1.10× today's load too." in said
+
+
+def test_a_lane_of_a_stock_server_is_called_one(found: Advice) -> None:
+    lane = next(option for option in found.options if option.candidate.name == "gevent x2 apart1")
+    said = words.answers(replace(found, recommended=lane, wrong=()))[0]
+    lane_said = "one of them as a hard lane: a second deployment for GET /bikes alone"
+    assert said == f"Serve it with 2 processes of stock gevent, {lane_said}."
+
+
+def test_of_too_few_requests_nothing_is_recommended() -> None:
+    few = replace(
+        pricing(), source="recording", routes=tuple(replace(route, requests=12) for route in pricing().routes)
+    )
+    found = _advised(few, "bikes p99 <= 400ms")
+    assert found.verdict is Verdict.UNSUPPORTED
+    assert "12 requests of GET /bikes were seen" in " ".join(words.answers(found))
+
+
+def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
+    orders = _advised(model(ORDERS), "p99 <= 10s")
+    assert orders.verdict is Verdict.CHANGE
+    held = [option for option in orders.options if option.set_up.upstream_limits]
+    assert held
+    assert orders.recommended is not None
+    assert orders.recommended.candidate.name in {option.candidate.name for option in held}
+    assert orders.recommended is not None and orders.recommended.at.reached
+    option = written.writable(orders)
+    assert option is not None
+    text = written.settings_of(orders, option)
+    (limit,) = set(option.set_up.upstream_limits.values())
+    opened = re.sub("^# (task_[a-z]+ = )", r"\1", text, flags=re.MULTILINE)
+    assert written.checked(opened).task_limit == limit / option.set_up.processes > 0
+    assert written.checked(opened).task_key
+    # As it is written all orders go on as without a bulkhead.
+    assert written.checked(text).task_limit == Settings().task_limit
+    assert '# task_key = "kwargs.merchant"' in text.splitlines()
+
+
+def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
+    """The present option of orders and one with a bulkhead; each reaches the goals at length up to such a load, and in
+    short runs in any case."""
+    profile = model(ORDERS)
+    wanted = goals(["p99 <= 30s"], profile)
+    plain = SetUp("celery", 4, 2, limit=3)
+    held = replace(plain, limit=6, upstream_limits={"taco": 8, "sushi": 8}, breakers=True)
+    names = {"present": (plain, now), "bulkhead8": (held, safe)}
+
+    @dataclass(frozen=True)
+    class Told(Runs):
+        def cells(
+            self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True
+        ) -> list[Predicted]:
+            found = super().cells([(set_up, profile, 0.2) for set_up, profile, _ in cells], said, quick=quick)
+            most = {bool(set_up.upstream_limits): load for set_up, load in names.values()}
+            judged = []
+            for run, (set_up, _, load) in zip(found, cells, strict=True):
+                late = tuple(replace(each, within=Estimate(0.5, 0.5, 0.5)) for each in run.goals)
+                holds = quick or load <= most[bool(set_up.upstream_limits)]
+                judged.append(replace(run, load=load, goals=run.goals if holds else late))
+            return judged
+
+    runs = Told(profile, wanted, jobs=_JOBS)
+    cells = runs.cells([(set_up, profile, 1.0) for set_up, _ in names.values()], "")
+    options = [
+        Option(Candidate(name, set_up, name, number, number == 0), at, 1.0)
+        for number, ((name, (set_up, _)), at) in enumerate(zip(names.items(), cells, strict=True))
+    ]
+    return _Choice(runs, "cores", ()), with_curves(runs, options)
+
+
+@pytest.mark.parametrize(
+    ("now", "safe", "verdict", "name"),
+    [
+        # Both hold: that with which the others' orders go on.
+        (9.0, 9.0, Verdict.CHANGE, "bulkhead8"),
+        # The present one reaches the goals in short runs alone.
+        (0.5, 9.0, Verdict.CHANGE, "bulkhead8"),
+        # Nothing that goes on reaches them: the goals come first.
+        (9.0, 0.5, Verdict.NOTHING, "present"),
+        # At length nothing reaches them.
+        (0.5, 0.5, Verdict.OUT_OF_REACH, None),
+    ],
+)
+def test_where_the_present_one_would_stop_with_an_upstream(
+    now: float, safe: float, verdict: Verdict, name: str | None
+) -> None:
+    choice, close = _orders_choice(now=now, safe=safe)
+    found, chosen, _ = choice._confirmed(close, {"bulkhead8"})
+    assert found is verdict
+    assert chosen.jobs and chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH)
+    assert name in (None, chosen.candidate.name)
+
+
+def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
+    profile = replace(pricing(), host="threads", slots=64)
+    advice = _advised(profile, "bikes p99 <= 400ms")
+    present_one = replace(advice, stock=None)
+    staying = stock.stock_of(present_one)
+    assert staying is not None and staying.option.set_up.host == "threads"
+    (here,) = (text for text in staying.warnings if text.startswith("Here, p99 on threads with "))
+    found = re.fullmatch(
+        r"Here, p99 on threads with (\d+) threads instead of 64: GET /bikes (.+?) instead of (.+?); .*", here
+    )
+    assert found
+    by_name = {option.candidate.name: option for option in advice.options}
+    run = by_name[f"threads-{found[1]} x1"].at.run
+    assert found[2] == milliseconds(run.route("GET /bikes").percentile_ms(0.99))
+
+
+def test_a_cost_that_there_is_not_is_refused() -> None:
+    with pytest.raises(PlanError, match="--cost='money', expected one of cores, memory, processes, changes"):
+        _advised(pricing(), "bikes p99 <= 400ms", cost="money")

@@ -1,0 +1,147 @@
+"""`greenlane plan show`, `diff` and `profile`: what they print where, what they write, what they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.plan.profiles import BIKES
+
+from greenlane.cli.main import main
+from greenlane_tools.cli.plan.names_key import VARIABLE
+from tests.recordings import pricing
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> bytes:
+    return pricing(seconds=5)
+
+
+@pytest.fixture
+def run(tmp_path: Path, recorded: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in a folder that has a recording and a model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    (tmp_path / "pricing.glr").write_bytes(recorded)
+    (tmp_path / "bikes.toml").write_text(BIKES, "utf-8")
+
+    def plan(*argv: str) -> tuple[int, str, str]:
+        try:
+            code = main(["plan", *argv])
+        except SystemExit as ended:
+            code = int(str(ended.code))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return plan
+
+
+def test_show_says_what_it_is_how_close_the_cliff_and_what_is_missing(run: Run) -> None:
+    code, out, err = run("show", "pricing.glr")
+    assert (code, err) == (0, "")
+    assert out.startswith("pricing, recorded (") and "on gevent" in out.splitlines()[0]
+    assert "this load it is full" in out and "requests in progress fill one process" in out
+    assert "GET /report" in out and "of the CPU" in out
+    assert "what is missing" in out and "- Too few requests of" in out and "- No bytes are known" in out
+
+
+def test_json_has_the_whole_the_routes_and_what_is_missing(run: Run) -> None:
+    code, out, _ = run("show", "--json", "pricing.glr")
+    document = json.loads(out)
+    assert code == 0 and document["schema"] == "greenlane.plan-show/1"
+    assert {row["view"] for row in document["rows"]} >= {"profile", "route", "missing"}
+    legacy = next(row for row in document["rows"] if row.get("endpoint") == "GET /legacy")
+    assert legacy["held_ms_per_job"] == pytest.approx(30, rel=0.25) and "p99" in legacy["unsaid"]
+    assert "p999_ms" not in legacy and "p50_ms" not in legacy
+
+
+def test_a_profile_is_written_and_shows_the_same(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("profile", "pricing.glr", "-o", "p.json")
+    assert (code, out) == (0, "") and "profile: p.json (" in err and "missing: " in err
+    assert run("show", "p.json")[1] == run("show", "pricing.glr")[1]
+    assert run("profile", "p.json", "-o", "-")[1].rstrip("\n").encode() == (tmp_path / "p.json").read_bytes()
+
+
+def test_merged_completed_and_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "known.toml").write_text(
+        '[[routes]]\nroute = "bikes"\nlane = "fast"\nbytes_out = 54000\n[[upstreams]]\nname = "offers"\nlimit = 40\n',
+        "utf-8",
+    )
+    argv = ("bikes.toml", "-o", "p.json", "--beside", "bikes.toml", "--merge", "bikes.toml", "--known", "known.toml")
+    assert run("profile", *argv, "--name", "shop")[0] == 0
+    found = json.loads((tmp_path / "p.json").read_bytes())
+    bikes = next(route for route in found["routes"] if route["route"] == "bikes")
+    assert (found["name"], found["source"], found["processes"], found["seconds"]) == ("shop", "merged", 4, 120.0)
+    assert bikes["rate_per_s"] == pytest.approx(30) and (bikes["lane"], bikes["bytes_out"]) == ("fast", 54000)
+    assert found["upstreams"] == [{"name": "offers", "limit": 40}]
+
+
+def test_anonymous_has_no_name_and_the_same_tokens_again(run: Run, tmp_path: Path) -> None:
+    for name in ("one.json", "two.json"):
+        assert run("profile", "pricing.glr", "-o", name, "--anonymous")[0] == 0
+    one = (tmp_path / "one.json").read_text("utf-8")
+    assert one == (tmp_path / "two.json").read_text("utf-8")
+    assert not any(name in one for name in ("bikes", "report", "legacy", "inventory", "postgres", "pricing"))
+    key = tmp_path / "config" / "greenlane" / "names.key"
+    assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
+    assert run("diff", "one.json", "two.json")[0] == 0
+
+
+def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.toml").write_text(BIKES.replace("mean = 16", "mean = 28"), "utf-8")
+    code, out, _ = run("diff", "bikes.toml", "new.toml")
+    assert code == 0 and out.startswith("The cliff is nearer") and "quote: CPU a request 16 ms before, 28 ms now" in out
+    rows = json.loads(run("diff", "--json", "bikes.toml", "new.toml")[1])["rows"]
+    changed = {(row["endpoint"], row["measure"]) for row in rows if row.get("changed")}
+    assert ("quote", "cpu_ms") in changed and not any(
+        endpoint == "bikes" and what == "cpu_ms" for endpoint, what in changed
+    )
+    same = json.loads(run("diff", "--json", "bikes.toml", "bikes.toml")[1])["rows"]
+    assert not any(row.get("changed") for row in same)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says", "hint"),
+    [
+        (
+            ["show", "absent.glr"],
+            "source='absent.glr', expected a file, folder or address that exists",
+            "greenlane record",
+        ),
+        (["show", "empty"], "expected a folder with files named *.glr", "was recorded there"),
+        (["show", "cut.json"], "read cut.json: profile=", "cut or changed"),
+        (["show", "wrong.toml"], "host='gevnt', expected one of", "did you mean 'gevent'?"),
+        (["diff", "bikes.toml", "pricing.glr"], "a route of both", "two profiles of one service"),
+        (["profile", "pricing.glr", "-o", "p.json", "--merge", "bikes.toml", "--known", "none.toml"], "none.toml", ""),
+        (["profile", "bikes.toml", "-o", "no/such/p.json"], "-o='no/such/p.json'", "name another"),
+        (
+            ["profile", "bikes.toml", "-o", "p.json", "--known", "strange.toml"],
+            "route='bike', expected a route",
+            "'bikes'?",
+        ),
+        (["show", "http://127.0.0.1:1/metrics"], "address='http://127.0.0.1:1/metrics'", "metrics_path"),
+        (["show", "bikes.toml", "--seconds", "x"], "expected seconds from", "show --help"),
+    ],
+)
+def test_what_it_cannot_do_is_said_with_a_hint(run: Run, tmp_path: Path, argv: list[str], says: str, hint: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut.json").write_text('{"schema": "greenlane.profile/1", "routes": [', "utf-8")
+    (tmp_path / "wrong.toml").write_text(
+        'host = "gevnt"\n' + BIKES.partition("\n")[2].replace('host = "gevent"', ""), "utf-8"
+    )
+    (tmp_path / "strange.toml").write_text('[[routes]]\nroute = "bike"\n', "utf-8")
+    code, out, err = run(*argv)
+    assert (code, out) == (2, "")
+    assert says in err and hint in err
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.97])
+def test_a_cut_recording_is_profiled_as_far_as_it_goes(run: Run, tmp_path: Path, recorded: bytes, cut: float) -> None:
+    (tmp_path / "cut.glr").write_bytes(recorded[: int(len(recorded) * cut)])
+    code, out, err = run("show", "cut.glr")
+    assert (code == 0 and "what is missing" in out) or (code == 2 and "hint: " in err)

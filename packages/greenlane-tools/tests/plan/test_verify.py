@@ -1,0 +1,106 @@
+"""The proof in the lab: the twin does what the profile says, and set-ups become contenders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.plan.models import pricing
+
+from greenlane.errors import PlanError
+from greenlane_tools.plan.set_up import Lane, SetUp
+from greenlane_tools.plan.verify.compared import Compared
+from greenlane_tools.plan.verify.contenders import contender_of
+from greenlane_tools.plan.verify.named import application_of, named
+from greenlane_tools.plan.verify.played import Played
+from greenlane_tools.plan.verify.twin import classes_of, twin
+
+BIKES = "GET /bikes"
+
+
+def test_a_request_plays_a_sequence_of_its_route_and_the_same_for_everybody() -> None:
+    steps = [{"weight": 3.0, "steps": [["cpu", 0.0]]}, {"weight": 1.0, "steps": [["cpu", 0.0]]}]
+    one, other = (Played([{"sequences": steps}], 1.0, 0.0) for _ in range(2))
+    words = [f"{number / 1000}" for number in range(4000)]
+    found = [one.play(0, word) for word in words]
+    assert found == [other.play(0, word) for word in words]
+    assert 0.22 < sum(found) / len(found) < 0.28
+
+
+def test_the_twin_asks_each_route_at_its_rate(tmp_path: Path) -> None:
+    made = twin(pricing(), {BIKES: 400.0}, tmp_path, seconds=20, repetitions=2)
+    names = classes_of(pricing())
+    by_name = {one.name: one for one in made.classes}
+    assert by_name[names[BIKES]].rate_per_s == 30
+    assert by_name[names[BIKES]].deadline_ms == 400
+    played = json.loads((tmp_path / "sequences.json").read_text("utf-8"))
+    at = [route["route"] for route in played].index(BIKES)
+    assert by_name[names[BIKES]].path == f"/{at}"
+    assert [kind for kind, _ in played[at]["sequences"][0]["steps"]] == ["cpu", "io"] * 3
+    assert (tmp_path / "played.py").exists()
+
+
+def test_of_means_there_is_no_twin(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="expected a profile that knows how requests differ"):
+        twin(replace(pricing(), source="live"), {}, tmp_path, seconds=20, repetitions=1)
+
+
+def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
+    profile = replace(pricing(), routes=tuple(replace(r, route=r.route.partition("/<")[0]) for r in pricing().routes))
+    found = named("pricing", profile, {BIKES: 400.0}, seconds=20, repetitions=2)
+    assert {one.path: (one.rate_per_s, one.cpu_share_frac) for one in found.classes} == {
+        "/bikes": (30, 0),
+        "/quote": (48, 0),
+    }
+    assert not found.calibrates()
+    assert application_of(found) == "pricing:app"
+    with pytest.raises(PlanError, match="--verify='pricing', expected a scenario that asks GET /quote/<int:id> too"):
+        named("pricing", pricing(), {}, seconds=20, repetitions=2)
+
+
+def test_set_ups_are_started_as_they_say() -> None:
+    classes = {BIKES: "r1"}
+    gevent = contender_of("now", SetUp("gevent", 2, 2, queue="reuse-port", limit=12), classes, "played:app", None)
+    assert gevent.arguments == (
+        "--worker-class", "gevent", "--workers", "2", "--worker-connections", "12", "--keep-alive", "0", "--reuse-port",
+    )  # fmt: skip
+    plenty = contender_of("now", SetUp("gevent", 1, 2), classes, "played:app", None)
+    assert "--keep-alive" not in plenty.arguments
+    lane = Lane("apart", (BIKES,), "hard", processes=1)
+    apart = contender_of("then", SetUp("threads", 2, 2, limit=64, lanes=(lane,)), classes, "played:app", None)
+    assert (apart.apart, apart.arguments[:4]) == (("r1",), ("--worker-class", "gthread", "--workers", "1"))
+    served = contender_of("then", SetUp("permits", 2, 2, queue="central"), classes, "played:app", Path("/x/then.toml"))
+    assert served.command[-2:] == ("--config", "/x/then.toml")
+
+
+@pytest.mark.parametrize("set_up", [SetUp("celery", 1, 1), SetUp("asyncio", 1, 1)])
+def test_what_the_lab_cannot_serve_is_said(set_up: SetUp) -> None:
+    with pytest.raises(PlanError, match="verify the plan in the lab: host="):
+        contender_of("then", set_up, {}, "played:app", None)
+
+
+def test_a_prediction_misses_when_it_is_outside_of_what_was_measured() -> None:
+    right = Compared("now", BIKES, 400, 0.980, 0.982, 0.975, 0.987, 305, 300, 420, 400, 2000)
+    assert right.misses == ()
+    wrong = replace(right, predicted_within=0.990, predicted_p50_ms=330, predicted_p99_ms=300)
+    assert [miss.split()[0] for miss in wrong.misses] == ["in", "p50", "p99"]
+
+
+@pytest.mark.soak
+@pytest.mark.measured
+def test_permits_are_predicted_from_a_model_within_what_the_lab_measures(tmp_path: Path) -> None:
+    import io
+
+    from greenlane_tools.lab.run.talk import LiveTalk
+    from greenlane_tools.plan.advice import advised
+    from greenlane_tools.plan.goal import goals
+    from greenlane_tools.plan.verify.proof import proven
+
+    advice = advised(pricing(), goals(["bikes p99 <= 400ms"], pricing()), jobs=100_000)
+    found = proven(advice, tmp_path, LiveTalk(io.StringIO(), io.StringIO()), seconds=30)
+    bikes = next(row for row in found.rows if (row.contender, row.route) == ("recommended", BIKES))
+    assert bikes.samples > 500
+    assert bikes.measured_within is not None and bikes.predicted_within is not None
+    assert abs(bikes.measured_within - bikes.predicted_within) <= 0.003

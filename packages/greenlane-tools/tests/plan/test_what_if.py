@@ -1,0 +1,226 @@
+"""What-ifs change what they say and nothing else, and refuse what they cannot understand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greenlane.errors import PlanError
+from greenlane_tools.plan.amount import MILLISECONDS, amount
+from greenlane_tools.plan.option import cell_of
+from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route, Upstream
+from greenlane_tools.plan.set_up import present
+from greenlane_tools.plan.steps import Sequence, Step
+from greenlane_tools.plan.what_if import Change, applied, asked
+
+SET_UP = {"host": "permits", "processes": 4, "at_once": 0, "lanes": [], "placement": {}}
+
+
+def steps(*each: tuple) -> tuple[Step, ...]:
+    return tuple(Step(*one) for one in each)
+
+
+BIKES = Route(
+    "GET /v1/bikes/price", 20.0,
+    (Sequence(
+        3.0, steps(("cpu", 1), ("io", 100, 0), ("cpu", 1), ("io", 90, 1), ("cpu", 2), ("io", 110, 0), ("cpu", 1))
+     ),
+     Sequence(1.0, steps(("cpu", 4), ("io", 100, 0), ("cpu", 2)))),
+    upstreams=("pricing", "zones"), deadline_ms=500.0, bytes_in=1e6, bytes_out=2e6,
+)  # fmt: skip
+QUOTE = Route(
+    "GET /v1/quote/price",
+    40.0,
+    (Sequence(1.0, steps(("cpu", 10), ("free", 4))),),
+    mean=Mean(cpu_ms=12, free_ms=4.4),
+    threshold=0.5,
+)
+PROFILE = Profile(
+    host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), seconds=100.0,
+    upstreams=(Upstream("pricing"), Upstream("zones", 5)),
+)  # fmt: skip
+
+
+def one(**options: object) -> Change:
+    (change,) = asked(PROFILE, **{name: text if name == "slots" else [text] for name, text in options.items()})
+    return change
+
+
+def after(**options: object) -> tuple[Profile, dict]:
+    profile, set_up = one(**options).apply(PROFILE, SET_UP)
+    return profile, dict(set_up)
+
+
+def test_cpu_by_a_factor_more_or_instead() -> None:
+    halved, _ = after(cpu="quote=0.5x")
+    assert halved.route(QUOTE.route).sequences[0].steps == steps(("cpu", 5.0), ("free", 2.0))
+    assert halved.route(QUOTE.route).mean == Mean(cpu_ms=6, free_ms=2.2)
+    assert halved.route(BIKES.route) == BIKES
+    more, _ = after(cpu="quote=+3ms")
+    assert more.route(QUOTE.route).sequences[0].steps == steps(("cpu", 13.0), ("free", 4))
+    less, _ = after(cpu="bikes=-3ms")
+    assert [each.ms("cpu") for each in less.route(BIKES.route).sequences] == [2, 3]
+    instead, _ = after(cpu="bikes=11ms")
+    assert instead.route(BIKES.route).demand.cpu_ms == pytest.approx(11)
+    everywhere, _ = after(cpu="2x")
+    assert [route.demand.cpu_ms for route in everywhere.routes] == pytest.approx(
+        [2 * route.demand.cpu_ms for route in PROFILE.routes]
+    )
+
+
+def test_what_ran_without_the_gil_does_so_after_a_change_and_leaves_with_the_work_that_does() -> None:
+    found = replace(PROFILE, host="gevent", routes=(replace(QUOTE, unlocked_frac=0.7), BIKES))
+    for options in ({"cpu": ["quote=2x"]}, {"rate": ["2x"]}, {"upstream": ["zones=+5ms"]}):
+        changed, _ = applied(asked(found, **options), found, SET_UP)
+        assert changed.route(QUOTE.route).unlocked_frac == 0.7
+    moved, _ = applied(asked(found, move=["quote=process"]), found, SET_UP)
+    assert moved.route(QUOTE.route).unlocked_frac is None
+
+
+def test_unchanged_work_meets_the_very_same_arrivals() -> None:
+    profile = replace(PROFILE, seconds=60.0, arrivals=replace(PROFILE.arrivals, dispersion=1.3))
+    changes = asked(profile, cpu=["quote=1x", "bikes=1x"])
+    changed, _ = applied(changes, profile, SET_UP)
+    assert changed is not profile
+    cells = [cell_of(each, present(profile), (), jobs=1, seed=1) for each in (profile, changed)]
+    was, then = (json.loads(cell.profile)["arrivals"] for cell in cells)
+    assert was == then
+    assert was["dispersion"] == 1.0
+
+
+def test_rate_of_all_and_of_one() -> None:
+    twice, _ = after(rate="2x")
+    assert (twice.arrivals.rate_per_s, [route.rate_per_s for route in twice.routes]) == (120, [80, 40])
+    hourly, _ = after(rate="bikes=3600/h")
+    assert (hourly.arrivals.rate_per_s, hourly.route(BIKES.route).rate_per_s) == (41, 1)
+    more, _ = after(rate="+60/s")
+    assert [route.rate_per_s for route in more.routes] == [80, 40]
+    closed = Profile(host="gevent", arrivals=Arrivals(60.0, clients=8), routes=(QUOTE,))
+    (change,) = asked(closed, rate=["2x"])
+    assert change.apply(closed, SET_UP)[0].arrivals.clients == 16
+    with pytest.raises(PlanError, match="wait for their answers"):
+        asked(closed, rate=["quote=2x"])
+
+
+def test_fewer_visits_keep_all_cpu_and_io() -> None:
+    fewer, _ = after(visits="bikes=1")
+    long, short = fewer.route(BIKES.route).sequences
+    assert long.steps == steps(("cpu", 1), ("io", 300, 0), ("cpu", 4))
+    assert short == BIKES.sequences[1]
+    two, _ = after(visits="bikes=2")
+    assert sum(step.kind == "io" for step in two.route(BIKES.route).sequences[0].steps) == 2
+    assert two.route(BIKES.route).demand == BIKES.demand
+
+
+def test_an_upstream_that_takes_longer() -> None:
+    slower, _ = after(upstream="pricing=+50ms")
+    long, short = slower.route(BIKES.route).sequences
+    assert [step.ms for step in long.steps if step.kind == "io"] == [150, 90, 160]
+    assert short.ms("io") == 150
+    assert slower.route(QUOTE.route) == QUOTE
+
+
+def test_moved_work_leaves_the_gil_and_costs_its_way() -> None:
+    moved, set_up = after(move="quote=process")
+    (sequence,) = moved.route(QUOTE.route).sequences
+    kinds = [step.kind for step in sequence.steps]
+    assert kinds == ["cpu", "free", "cpu", "free"]
+    assert 0 < sequence.ms("cpu") < 0.1 and sequence.ms("free") >= 14
+    assert set_up == SET_UP
+    with_bytes, _ = after(move="bikes=process")  # 1 MB there, 2 MB back
+    assert with_bytes.route(BIKES.route).sequences[1].ms("cpu") == pytest.approx(2 + 0.042 + 0.06 * 3)
+    assert "not known" in one(move="quote=process").said and "not known" not in one(move="bikes=process").said
+    assert one(move="quote=process").said.startswith("the longest stretch of CPU of GET /v1/quote/price")
+    assert one(move="quote=thread").said.startswith("all CPU of GET /v1/quote/price (10 ms in the mean)")
+    same, set_up = after(move="quote=thread")
+    assert same is PROFILE and set_up["placement"] == {QUOTE.route: "thread"}
+
+
+def test_a_lane_apart_takes_its_routes_from_others() -> None:
+    _, first = after(split="bikes")
+    assert first["lanes"] == [{"name": "bikes", "routes": [BIKES.route], "kind": "hard", "processes": 1}]
+    laned = {**SET_UP, "lanes": [{"name": "fast", "routes": [BIKES.route], "kind": "soft"}]}
+    (change,) = asked(PROFILE, split=["bikes=2"])
+    _, moved = change.apply(PROFILE, laned)
+    assert [lane["name"] for lane in moved["lanes"]] == ["bikes"]
+    assert moved["lanes"][0]["processes"] == 2
+    with pytest.raises(PlanError, match="not all"):
+        asked(PROFILE, split=["bikes,quote"])
+
+
+def test_slots_and_several_at_once() -> None:
+    changes = asked(PROFILE, cpu=["quote=0.5x"], rate=["2x"], slots="200")
+    profile, set_up = applied(changes, PROFILE, SET_UP)
+    assert (set_up["limit"], set_up["at_once"]) == (200, 0)
+    assert applied(changes, PROFILE, {**SET_UP, "queue": "central"})[1]["at_once"] == 200
+    assert profile.arrivals.rate_per_s == 120
+    assert len(profile.notes) == 2 and all(
+        change.said in " ".join((*profile.notes, changes[2].said)) for change in changes
+    )
+    assert profile.measured == {} and profile.seconds == 0
+    assert (PROFILE.arrivals.rate_per_s, PROFILE.notes, SET_UP["at_once"]) == (60, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "says"),
+    [
+        ("cpu", "quote=half", "a factor such as 0.5x"),
+        ("cpu", "quote=2", "say what it is: 2x or 2ms"),
+        ("cpu", "qoute=2x", "did you mean"),
+        ("cpu", "price=2x", "write the whole name"),
+        ("cpu", "quote=-1x", "a factor such as"),
+        ("cpu", "quote=5/s", "units are ms, s, us"),
+        ("rate", "2ms", "units are /s"),
+        ("rate", "", "a factor such as"),
+        ("visits", "bikes=0", "a whole number from 1"),
+        ("visits", "bikes=3", "below 3"),
+        ("visits", "quote=1", "below 0"),
+        ("visits", "bikes=x", "a whole number"),
+        ("upstream", "+50ms", "NAME=AMOUNT"),
+        ("upstream", "zone=+50ms", "did you mean 'zones'"),
+        ("move", "quote=moon", "inline, thread, process"),
+        ("move", "quote", "ROUTE=PLACE"),
+        ("move", "quote=proces", "did you mean 'process'"),
+        ("split", "cars", "a route of the profile"),
+        ("split", "bikes=0", "a whole number"),
+        ("slots", "0", "a whole number from 1"),
+        ("slots", "many", "a whole number from 1"),
+    ],
+)
+def test_what_is_not_understood_names_option_text_and_rule(option: str, text: str, says: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        one(**{option: text})
+    message = str(raised.value)
+    assert says in message
+    assert message.startswith(f"read a what-if: --{option}=") and "expected" in message
+
+
+def test_a_changed_profile_is_a_profile() -> None:
+    for options in ({"cpu": "quote=0.5x"}, {"rate": "2x"}, {"visits": "bikes=1"}, {"upstream": "pricing=2x"},
+                    {"move": "quote=process"}, {"cpu": "quote=0x"}):  # fmt: skip
+        changed, set_up = after(**options)
+        assert Profile.from_json(changed.to_json()) == changed, options
+        json.dumps(set_up)
+
+
+@given(number=st.floats(0, 1e6), sign=st.sampled_from(["", "+", "-"]), unit=st.sampled_from(["ms", "s", "us"]))
+def test_amounts_never_make_a_time_negative(number: float, sign: str, unit: str) -> None:
+    text = f"{sign}{number:f}{unit}"
+    by = amount("--cpu", text, MILLISECONDS)
+    assert by.of(5.0) >= 0
+    assert by.how == ("plus" if sign else "to")
+    assert amount("--cpu", f"{number:f}x", MILLISECONDS).of(2.0) == pytest.approx(2 * float(f"{number:f}"))
+
+
+@given(
+    text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "visits", "split", "move", "upstream", "slots"])
+)
+def test_any_text_is_a_change_or_a_plan_error(text: str, option: str) -> None:
+    try:
+        after(**{option: text})
+    except PlanError:
+        pass

@@ -1,0 +1,58 @@
+"""Set-ups as settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from greenlane.settings import Lane
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.written import _keys, checked, command_of, glob_of
+
+
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [
+        ("GET /bikes", "/bikes"),
+        ("GET /v1/bikes/<int:id>", "/v1/bikes/17"),
+        ("POST /orders/{order_id}/lines", "/orders/9/lines"),
+        ("GET /a/:name/b", "/a/x/b"),
+        ("GET /odd[1]/*", "/odd[1]/*"),
+    ],
+)
+def test_a_lane_of_a_route_matches_its_name_and_its_requests(route: str, path: str) -> None:
+    lane = Lane("kept", match=(glob_of(route),))
+    assert lane.matches(route, path)
+    assert lane.matches(f"{route.split()[0]} {path}", path)
+    assert not lane.matches("GET /elsewhere", "/elsewhere")
+
+
+def test_workers_of_tasks_are_as_many_as_there_are_processes() -> None:
+    one = SetUp("celery", 1, 2, limit=6)
+    assert command_of(one) == "greenlane work module:app"
+    assert command_of(replace(one, processes=2)) == "greenlane work module:app    # 2 of these"
+
+
+@pytest.mark.parametrize(
+    ("limit", "each", "why"),
+    [
+        (8, 2, "8 calls together."),
+        (7, 1, "4 calls together; simulated was one limit of 7 over all of them: what is left over is nobody's."),
+        (2, 1, "4 calls together; simulated was one limit of 2 over all of them: a process cannot have less than one."),
+    ],
+)
+def test_a_bulkhead_is_never_larger_than_it_was_simulated_where_processes_can_share_it_out(
+    limit: int, each: int, why: str
+) -> None:
+    lines = list(_keys(SetUp("celery", 4, 2, limit=6, upstream_limits={"taco": limit, "sushi": limit})))
+    assert f"# task_limit = {each}" in lines
+    text = " ".join(" ".join(lines).replace("#", "").split())
+    assert f"Each of the 4 processes has a task_limit of its own, {why}" in text
+
+
+def test_what_the_settings_refuse_is_not_written() -> None:
+    from greenlane.errors import PlanError
+
+    with pytest.raises(PlanError, match="write the settings: workers=-1"):
+        checked("workers = -1\n")

@@ -1,0 +1,345 @@
+"""Analyses of rows: each on rows small enough to know the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
+
+from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane_tools.report import costs, folded
+from greenlane_tools.report.arrivals import load_of
+from greenlane_tools.report.balance import balance_of, busy_over_time
+from greenlane_tools.report.clocks import route_clocks, upstreams
+from greenlane_tools.report.fanout import branches_of
+from greenlane_tools.report.hog import contention_of
+from greenlane_tools.report.matrix import matrix_of
+from greenlane_tools.report.native import uncut_of
+from greenlane_tools.report.percentiles import nearest, neighbours
+from greenlane_tools.report.places import own_frame, places
+from greenlane_tools.report.split import split_routes
+from greenlane_tools.report.study import study_of
+from greenlane_tools.report.tail import excesses, sentence
+
+BAD = a_day(seconds=30)
+OVERCOMMITTED = a_day(CROWD, 10, (1.0,))
+
+
+def job(number: int = 1, **fields: Any) -> Job:
+    """A job that took 10 ms of CPU unless said otherwise; its latency is the sum of its parts."""
+    cpu_ns, io_ns, wait_ns = fields.pop("cpu_ns", 10 * MS), fields.pop("io_ns", {}), fields.pop("wait_ns", {})
+    arrival_ns = fields.pop("arrival_ns", 0)
+    end_ns = arrival_ns + cpu_ns + sum(io_ns.values()) + sum(wait_ns.values())
+    common = {"process": 0, "route": "/a", "host": "", "status": 200, "clock": "kernel", "spawn_ns": 0}
+    common |= {"handler_ns": arrival_ns, "deadline_ns": 0, "residual_ns": 0, "uncertain_ns": 0, "culprits": []}
+    times = {"arrival_ns": arrival_ns, "end_ns": end_ns, "cpu_ns": cpu_ns, "io_ns": io_ns, "wait_ns": wait_ns}
+    return Job(**{**common, **times, "job": number, **fields})
+
+
+def blame(culprit: str, slices: int, slice_ns: int, waits: int = 1, victim: str = "/a", kind: str = "loop") -> Blame:
+    by_length = [0] * 32
+    by_length[(slice_ns // 1000).bit_length() - 1] = slices * slice_ns
+    return Blame(victim, kind, culprit, 0, slices * slice_ns, waits, slices, slice_ns, by_length)
+
+
+# --- percentiles, split
+
+
+def test_a_percentile_is_the_nearest_rank_and_its_neighbours_surround_it() -> None:
+    assert [nearest(range(1, 101), at) for at in (0.5, 0.95, 0.99)] == [50, 95, 99]
+    around = neighbours(range(10_000), 0.99)
+    assert (around[0], around[-1], len(around)) == (9_849, 9_949, 101)
+    assert list(neighbours([7], 0.99)) == [7]
+
+
+def test_parts_of_every_level_add_up_to_about_its_latency() -> None:
+    for split in split_routes(BAD.jobs):
+        for name, level in split.levels.items():
+            if name == "mean":
+                assert sum(level.parts.values()) == pytest.approx(level.latency_ns)
+            if name == "p50":
+                assert sum(level.parts.values()) == pytest.approx(level.latency_ns, rel=0.1)
+
+
+def test_p999_needs_ten_thousand_samples() -> None:
+    few, many = ([job(n) for n in range(count)] for count in (9_999, 10_000))
+    assert "p999" not in split_routes(few)[0].levels
+    assert "p999" in split_routes(many)[0].levels
+
+
+def test_late_and_failed_jobs_are_counted() -> None:
+    (split,) = split_routes([job(1, deadline_ns=5 * MS), job(2, deadline_ns=50 * MS, status=503), job(3)])
+    assert (split.late, split.with_deadline, split.failed) == (1, 2, 1)
+
+
+# --- tail
+
+
+def test_what_the_slow_ones_have_more_of_is_found_with_its_culprit() -> None:
+    usual = [job(n, io_ns={"socket": 100 * MS}) for n in range(95)]
+    slow = [
+        job(n, io_ns={"socket": 110 * MS}, wait_ns={"loop": 400 * MS}, culprits=[("/r", 300 * MS), ("/q", 100 * MS)])
+        for n in range(95, 100)
+    ]
+    (split,) = split_routes(usual + slow)
+    found = {each.at: each for each in excesses(split)}
+    assert found["p99"].excess_ns == 410 * MS
+    assert found["p99"].parts["loop"] == 400 * MS and found["p99"].parts["io"] == pytest.approx(10 * MS)
+    assert found["p99"].wait_frac == pytest.approx(400 / 410)
+    assert found["p99"].culprits == [("/r", 0.75), ("/q", 0.25)]
+    assert found["p99"].kind == "loop"
+
+
+def test_a_tail_of_own_cpu_blames_nobody() -> None:
+    (split,) = split_routes([job(n, cpu_ns=(n + 1) * MS) for n in range(100)])
+    (_, p99) = excesses(split)
+    assert (p99.kind, p99.wait_frac, list(p99.culprits)) == ("cpu", 0, [])
+
+
+# --- matrix, places, costs
+
+
+def test_the_matrix_keeps_sums_when_it_is_cut() -> None:
+    whole = matrix_of([blame(f"/c{n}", 1, 2**n * MS, victim=f"/v{n}") for n in range(8)])
+    cut = whole.cut(3)
+    assert sum(cut.cells.values()) == sum(whole.cells.values()) == whole.whole_ns
+    assert len(cut.victims) == len(cut.culprits) == 4
+    assert whole.share("/v7", "/c7") == 1
+
+
+def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> None:
+    stack = "run (/srv/wsgi.py:1);price (/srv/app/pricing.py:88);dumps (/usr/lib/python3.11/json/__init__.py:238)"
+    frame = own_frame(stack)
+    assert frame is not None and (frame.function, frame.place) == ("price", "pricing.py:88")
+    short = own_frame(
+        "run (site-packages/gunicorn/util.py:9);view (http/views.py:12);traced (greenlane/probes/threads.py:8);"
+        "f (python3.13t/ssl.py:9);g (dist-packages/six.py:1);h (<frozen importlib._bootstrap>:4)"
+    )
+    assert short is not None and short.place == "views.py:12"
+    demo = own_frame("price (greenlane/demo/pricing.py:5);open (greenlane/hosts/observed/wsgi.py:3)")
+    assert demo is not None and demo.place == "pricing.py:5"
+    assert own_frame("") is None
+    assert own_frame("strange") == ("strange", "", 0, False)
+    found = places([Stack("/r", "a (/x/a.py:1)", 5), Stack("/r", "b (/x/b.py:2)", 7), Stack("/r", "a (/x/a.py:1)", 3)])
+    assert found["/r"].place == "a.py:1"
+
+
+def test_small_costs_are_found_in_libraries() -> None:
+    found = {cost.name: cost for cost in costs.by_work(BAD.stacks)}
+    assert {"JSON", "pickle", "templates"} <= found.keys()
+    assert found["pickle"].place == "pickle.py:1213"
+    assert sum(cost.lateness_frac for cost in found.values()) == pytest.approx(1)
+    assert costs.by_function(BAD.stacks)[0].place == "pricing.py:88"
+
+
+# --- clocks
+
+
+def call(wire_ms: int, late_ms: int, number: int = 1, timeout_ms: int = 0, outcome: str = "ok") -> Call:
+    times = (0, wire_ms * MS, (wire_ms + late_ms) * MS, timeout_ms * MS)
+    return Call(0, number, "/a", "db:1", "q", *times, outcome)
+
+
+def test_upstreams_clock_stands_beside_the_applications_with_the_factor() -> None:
+    (found,) = upstreams([call(110, 0)] * 90 + [call(110, 5190)] * 10)
+    assert (found.slow_wire_ns, found.slow_late_ns) == (110 * MS, 5190 * MS)
+    assert round(found.factor, 1) == 47.2
+    assert (found.seen_p99_ns, found.wire_p99_ns) == (5300 * MS, 110 * MS)
+
+
+def test_data_after_its_deadline_is_counted_by_whose_fault_it_was() -> None:
+    calls = [call(50, 170, timeout_ms=100), call(150, 1, timeout_ms=100), call(50, 1, timeout_ms=100)]
+    (found,) = upstreams([*calls, call(50, 170, timeout_ms=100, outcome="timeout"), call(50, 999)])
+    assert (found.late_resumed, found.late_replied, found.with_deadline, found.failed) == (1, 1, 4, 1)
+
+
+def test_a_reply_of_unknown_moment_is_no_wait() -> None:
+    (found,) = upstreams([Call(0, 1, "/a", "db", "q", 0, 0, 9 * MS, 0, "ok")])
+    assert (found.known, found.wire_p99_ns, found.factor, found.late_ns) == (0, None, 0, 0)
+
+
+def test_the_handlers_clock_leaves_out_what_waits_before_it() -> None:
+    jobs = [
+        job(n, wait_ns={"accept": 69 * MS}, cpu_ns=181 * MS, handler_ns=69 * MS, spawn_ns=41 * MS) for n in range(9)
+    ]
+    (found,) = route_clocks(jobs)
+    assert [found.handler_p50_ns, found.spawn_p50_ns, found.arrival_p50_ns] == [181 * MS, 209 * MS, 250 * MS]
+
+
+# --- balance
+
+
+def process(number: int, pid: int, **about: object) -> Process:
+    return Process(number, pid, about, 0, 10 * S, 0, 0)
+
+
+def samples(number: int, busy: float) -> list[Sample]:
+    return [Sample(number, n * S, int(n * busy * S), 0, 10**8, 3, 1, n * MS, 0) for n in range(11)]
+
+
+def test_one_worker_has_it_all_and_the_parent_is_no_worker() -> None:
+    processes = [process(0, 10), *(process(n, 10 + n, parent_pid=10) for n in range(1, 9))]
+    jobs = [job(n, process=1) for n in range(200)]
+    found = balance_of(processes, jobs, samples(1, 0.99) + samples(2, 0.05))
+    assert len(found.workers) == 8 and found.parents == [0]
+    assert found.max_to_mean == 8
+    assert found.gini == pytest.approx(1 - 1 / 8)
+    assert found.hottest is not None and found.hottest.pid == 11
+    assert found.hottest.busy_frac == pytest.approx(0.99) and found.mean_busy_frac == pytest.approx(0.52)
+
+
+def test_an_idle_worker_is_a_sibling_of_one_that_serves_and_nothing_else_is() -> None:
+    server, other = {"parent_pid": 10, "argv": ["gunicorn"]}, {"parent_pid": 10, "argv": ["collector"]}
+    processes = [process(0, 10), process(1, 11, **server), process(2, 12, **server), process(3, 13, **other)]
+    found = balance_of(processes, [job(n, process=1) for n in range(9)], [])
+    assert [worker.pid for worker in found.workers] == [11, 12] and found.parents == [0, 3]
+
+
+def test_even_workers_have_no_gini_and_none_without_jobs() -> None:
+    processes = [process(n, 10 + n) for n in range(4)]
+    assert balance_of(processes, [job(n, process=n) for n in range(4)], []).gini == 0
+    assert balance_of(processes, [], []).max_to_mean is None
+
+
+def test_load_over_time_is_the_cpu_since_the_sample_before() -> None:
+    assert busy_over_time(samples(0, 0.5), 0)[0] == [(n * S, 0.5) for n in range(1, 11)]
+
+
+# --- hog or overcommit
+
+
+def test_one_long_slice_is_a_hog() -> None:
+    found = contention_of([blame("/r", 1, 400 * MS), blame("/b", 50, 1 * MS)], S, 5, 0.4)
+    assert found.verdict == "hog" and found.hogs[0][0] == "/r" and found.hogs[0][2] == 400 * MS
+
+
+def test_fifty_short_slices_are_overcommit() -> None:
+    found = contention_of([blame("/a", 5_000, int(2.5 * MS), waits=100)], 20 * S, 50, 0.97)
+    assert (found.verdict, found.long_frac, list(found.hogs)) == ("overcommit", 0, [])
+
+
+def test_a_day_of_each_is_told_apart() -> None:
+    assert study_of(BAD).contention.verdict == "hog"
+    assert study_of(OVERCOMMITTED).contention.verdict == "overcommit"
+    long, short = [blame("/r", 3, 100 * MS, waits=3)], [blame("/a", 200, 2 * MS, waits=40)]
+    assert contention_of(long + short, 2 * S, 20, 0.9).verdict == "both"
+
+
+def test_little_waiting_gets_no_name() -> None:
+    assert contention_of([blame("/r", 1, 400 * MS)], 100 * S, 1, 0.1).verdict == "none"
+    assert contention_of([], 0, 0, None).verdict == "none"
+
+
+# --- C calls that hold the GIL
+
+
+def gil_day(pieces_ms: list[int]) -> Made:
+    """/a waits for the GIL while /c computes in pieces: between two of them it gave the GIL away for 1 ms."""
+    life, at = [], 0
+    for piece in pieces_ms:
+        life += [Segment("cpu", "", at, at + piece * MS, "t2", "")]
+        life += [Segment("wait", "gil", at + piece * MS, at + (piece + 1) * MS, "t2", "/a")]
+        at += (piece + 1) * MS
+    made = Made(processes=[process(0, 1, interval_ms=5.0)])
+    made.jobs = [job(1, wait_ns={"gil": at}), job(2, route="/c", cpu_ns=sum(pieces_ms) * MS, io_ns={"socket": 9 * MS})]
+    made.lives = {(0, 1): [Segment("wait", "gil", 0, at, "t1", "/c")], (0, 2): life}
+    return made
+
+
+def test_python_code_is_cut_and_a_c_call_is_not() -> None:
+    assert uncut_of(gil_day([5] * 20)).uncut_ns == 0
+    found = uncut_of(gil_day([5, 5, 80, 5]))
+    assert found.uncut_ns == 80 * MS and found.culprits == [("/c", 80 * MS, 80 * MS)]
+    assert found.frac == pytest.approx(80 / 99)
+
+
+# --- gain, verdict, findings
+
+
+def test_permits_would_take_heavy_slices_from_light_jobs_and_bounds_hold_it() -> None:
+    gains = {gain.route: gain for gain in study_of(BAD).gains}
+    bikes = gains["GET /bikes"].levels["p99"]
+    assert bikes.low_ns <= bikes.about_ns <= bikes.high_ns < bikes.now_ns / 2
+    assert gains["GET /report"].heavy and not gains["GET /bikes"].heavy
+    report = gains["GET /report"].levels["p99"]
+    assert report.now_ns == report.low_ns <= report.about_ns <= report.high_ns
+
+
+def test_permits_promise_nothing_against_short_slices() -> None:
+    (gain,) = study_of(OVERCOMMITTED).gains
+    assert gain.removable_ns < 0.05 * sum(sum(each.wait_ns.values()) for each in OVERCOMMITTED.jobs)
+
+
+def test_the_sentence_names_dependency_process_factor_culprit_line_and_gain() -> None:
+    said = study_of(BAD).verdict
+    assert "offers-db:5432 took 1" in said
+    assert "your process" in said and "×)" in said
+    assert "of that was GET /report, pricing.py:88" in said
+    assert "; with permits p99 would be about" in said
+
+
+def test_without_calls_the_sentence_is_about_the_route() -> None:
+    made = a_day(seconds=10)
+    made.calls = []
+    assert "of which" in study_of(made).verdict and "waiting" in study_of(made).verdict
+
+
+def test_quiet_and_empty_recordings_have_a_sentence_too() -> None:
+    assert study_of(Made()).verdict == "No job ended while this was recorded."
+    assert study_of(Made(jobs=[job()])).verdict.startswith("Hardly anybody waited")
+
+
+def test_findings_speak_only_with_cause() -> None:
+    assert study_of(Made(jobs=[job()])).findings == []
+    names = [finding.name for finding in study_of(BAD).findings]
+    assert {"late-replies", "inflated-spans"} <= set(names)
+    made = a_day(BAD_DAY, 5)
+    made.held = [Held("/a", "getaddrinfo", "f (/a.py:1)", 3, 900 * MS, 600 * MS)]
+    (found,) = [finding for finding in study_of(made).findings if finding.name == "blocked-loop"]
+    assert "getaddrinfo" in found.said and "600 ms" in found.said
+
+
+def test_a_pool_that_only_moved_the_queue_is_found() -> None:
+    made = Made(jobs=[job(n, wait_ns={"pool": 50 * MS}) for n in range(50)])
+    assert "executor" in [finding.name for finding in study_of(made).findings]
+
+
+# --- stacks
+
+
+def test_collapsed_stacks_add_up() -> None:
+    rows = [Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 5), Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 6)]
+    assert folded.folded_lines(rows) == ["GET /a:b;f (x.py:1);g (y.py:2) 11"]
+
+
+# --- deadlines of branches, the load's form
+
+
+def test_the_branch_that_misses_the_deadline_is_named_with_whose_fault_it_was() -> None:
+    jobs = {(0, 1): job(1, deadline_ns=100 * MS), (0, 2): job(2)}
+    (found,) = branches_of([call(50, 170), call(150, 1), call(50, 1), call(50, 999, number=2)], jobs)
+    assert (found.calls, found.missed, found.was_ready) == (3, 2, 1)
+
+
+def test_a_load_of_waiting_clients_is_told_from_arrivals() -> None:
+    closed = [job(n, arrival_ns=(n // 10) * 50 * MS, cpu_ns=50 * MS) for n in range(400)]
+    found = load_of(closed)
+    assert found.closed and found.most_in_progress == 10
+    assert found.per_s * found.latency_ns / 1e9 == pytest.approx(10, rel=0.1)
+    assert not load_of(BAD.jobs).closed
+    assert load_of([]).per_s == 0
+
+
+def test_the_tail_in_words() -> None:
+    study = study_of(BAD)
+    said = sentence(study.excesses["GET /bikes"][-1], study.places)
+    assert "of what p99 exceeds p50 by" in said and "was for GET /report, pricing.py:88" in said
+
+
+def test_when_the_machine_is_the_culprit_the_route_after_it_is_named_too() -> None:
+    culprits = [("os", 60 * MS), ("GET /report", 30 * MS), ("native", 10 * MS)]
+    made = Made(jobs=[job(n, wait_ns={"loop": 100 * MS}, culprits=culprits) for n in range(10)])
+    made.stacks = [Stack("GET /report", "total (/srv/app/pricing.py:88)", 5)]
+    said = study_of(made).verdict
+    assert "60 % of that was the operating system" in said and "30 % GET /report, pricing.py:88" in said

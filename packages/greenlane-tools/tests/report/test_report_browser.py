@@ -1,0 +1,83 @@
+"""Pages in a real browser: they fit, complain of nothing, ask for nothing, and their few scripts do what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.report.rows_of_a_bad_day import BAD_DAY, Endpoint, Made, a_day
+
+from greenlane_tools.report.page import page
+from greenlane_tools.report.study import study_of
+from tests.servers import Browser
+
+Write = Callable[[Made], Path]
+
+pytestmark = pytest.mark.system
+
+HOSTILE = "</title><script>document.title='hit'</script><img src=x onerror=\"document.title='hit'\">"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(made: Made) -> Path:
+        path = tmp_path / "report.html"
+        path.write_text(page(study_of(made), "a day", {}), encoding="utf-8")
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [380, 1280])
+def test_the_page_fits_the_window_and_complains_of_nothing(
+    browser: Browser, write: Write, width: int, dark: bool
+) -> None:
+    path = write(a_day(seconds=10))
+    with browser.open(path, width=width, dark=dark) as shown:
+        assert shown.errors == [] and shown.requests == [path.resolve().as_uri()]
+        assert shown.overflow_px() == 0
+
+
+def test_names_of_strangers_run_nothing(browser: Browser, write: Write) -> None:
+    made = a_day({**BAD_DAY, HOSTILE: Endpoint(5, 60, 10, 5, HOSTILE)}, 5)
+    made.notes = [HOSTILE]
+    with browser.open(write(made), width=380) as shown:
+        assert shown.evaluate("document.title") == "greenlane report a day"
+        assert shown.count("img") == 0 and shown.count("body > main > script") == 0
+        assert shown.overflow_px() == 0
+
+
+def test_the_flame_graph_zooms_and_searches(browser: Browser, write: Write) -> None:
+    frame = "[...document.querySelectorAll('.frame')].find(one => one.textContent.includes('pricing.py:88'))"
+    with browser.open(write(a_day(seconds=10))) as shown:
+        before = shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')")
+        shown.evaluate(f"{frame}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+        after = shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')")
+        assert after > before and after == pytest.approx(999.4)
+        assert "pricing.py:88" in shown.text(".flames .told")
+        shown.click(".flames .whole")
+        assert shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')") == pytest.approx(before, abs=0.1)
+        shown.evaluate(
+            "(() => { const f = document.querySelector('.flames .find'); f.value = 'pickle';"
+            " f.dispatchEvent(new Event('input')); })()"
+        )
+        assert shown.count(".frame.hit") == 1
+        assert shown.text(".flames .told").startswith("1 frames, ")
+        assert shown.errors == []
+
+
+def test_tabs_show_one_panel_and_the_field_filters_a_table(browser: Browser, write: Write) -> None:
+    routes = {f"GET /r{n}": Endpoint(3, 1, 5, 1) for n in range(30)}
+    with browser.open(write(a_day(routes, 5))) as shown:
+        assert shown.evaluate("[...document.querySelectorAll('#latency .panel.shown')].length") == 1
+        first = shown.text("#latency .panel.shown")
+        shown.click("#latency .tabs label:nth-child(2)")
+        assert shown.text("#latency .panel.shown") != first
+        shown.evaluate(
+            "(() => { const d = document.querySelector('#latency details'); d.open = true;"
+            " const f = d.querySelector('.search'); f.value = '/r17'; f.dispatchEvent(new Event('input')); })()"
+        )
+        assert shown.evaluate("document.querySelectorAll('#latency tbody tr:not([hidden])').length") == 1
+        assert shown.errors == []

@@ -1,0 +1,199 @@
+"""`greenlane report`: what it prints where, what it writes, and what it says of files that it cannot use."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from greenlane.cli.main import main
+from greenlane_tools.cli import top_record
+from tests.page_tags import what_it_fetches
+from tests.recordings import slow_offer, write_pricing
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return write_pricing(tmp_path_factory.mktemp("recorded") / "pricing.glr", seconds=5).read_bytes()
+
+
+@pytest.fixture
+def run(tmp_path: Path, recorded: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in a folder that has `pricing.glr`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pricing.glr").write_bytes(recorded)
+
+    def report(*argv: str) -> tuple[int, str, str]:
+        try:
+            code = main(["report", *argv])
+        except SystemExit as ended:
+            code = int(str(ended.code))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return report
+
+
+def test_by_default_it_writes_the_page_beside_the_recording_and_sums_up(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("pricing.glr")
+    assert (code, err.splitlines()[-1]) == (0, "page: pricing.html") or "page: pricing.html" in err
+    assert "who made whom wait" in out and "pricing.py:88" in out
+    page = (tmp_path / "pricing.html").read_text("utf-8")
+    assert not what_it_fetches(page)
+    assert out.splitlines()[0].partition(":")[0] in page
+
+
+def test_json_is_one_object_and_writes_no_page(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("pricing.glr", "--json")
+    document = json.loads(out)
+    assert code == 0 and document["schema"] == "greenlane.report/1" and document["environment"]["greenlane"]
+    assert {"verdict", "route", "tail", "blame", "upstream", "worker", "gain", "job", "call"} <= {
+        row["view"] for row in document["rows"]
+    }
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_folded_stacks_begin_with_the_route_and_end_with_ns(run: Run) -> None:
+    code, out, _ = run("pricing.glr", "--folded")
+    assert code == 0
+    for line in out.splitlines():
+        stack, _, ns = line.rpartition(" ")
+        assert stack and int(ns) > 0
+    assert any(line.startswith("GET /report;") and "totals (pricing.py:88)" in line for line in out.splitlines())
+
+
+def test_a_trace_on_stdout_stands_alone(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("pricing.glr", "--trace", "-")
+    assert code == 0 and json.loads(out)["traceEvents"]
+    assert not list(tmp_path.glob("*.html")) and not (tmp_path / "-").exists()
+
+
+def test_page_and_trace_go_where_they_are_told_to(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("pricing.glr", "-o", "seen.html", "--trace", "trace.json")
+    assert code == 0 and "page: seen.html" in err and "trace: trace.json" in err
+    assert (tmp_path / "seen.html").exists() and not (tmp_path / "pricing.html").exists()
+    assert json.loads((tmp_path / "trace.json").read_text("utf-8"))["traceEvents"]
+
+
+def test_no_page_when_told_so(run: Run, tmp_path: Path) -> None:
+    assert run("pricing.glr", "-o", "-")[0] == 0
+    assert not list(tmp_path.glob("*.html"))
+
+
+class Taker(http.server.BaseHTTPRequestHandler):
+    """Takes what is sent."""
+
+    paths: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.paths.append(self.path)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *ignored: object) -> None:
+        pass
+
+
+def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    (tmp_path / "slow.glr").write_bytes(slow_offer())
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker) as server:
+        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        code, _, err = run("slow.glr", "-o", "-", "--otlp", url)
+        server.shutdown()
+    said = f"spans: 2 sent to {url}, of 1 jobs, the first of trace 4bf92f3577b34da6a3ce929d0e0e4736"
+    assert (code, Taker.paths) == (0, ["/v1/traces"]) and said in err
+
+
+def test_without_a_trace_nothing_is_sent(run: Run) -> None:
+    code, _, err = run("pricing.glr", "-o", "-", "--otlp", "http://127.0.0.1:1")
+    assert code == 0 and "spans: none sent" in err
+
+
+def test_one_routes_report_is_of_its_jobs_only(run: Run) -> None:
+    rows = json.loads(run("pricing.glr", "--json", "--route", "GET /bikes")[1])["rows"]
+    assert [row["route"] for row in rows if row["view"] == "route"] == ["GET /bikes"]
+    assert {row["victim"] for row in rows if row["view"] == "blame"} == {"GET /bikes"}
+
+
+def test_so_many_slowest_jobs(run: Run) -> None:
+    rows = json.loads(run("pricing.glr", "--json", "--slowest", "3")[1])["rows"]
+    latencies = [row["latency_ms"] for row in rows if row["view"] == "job"]
+    assert len(latencies) == 3 and latencies == sorted(latencies, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says", "hint"),
+    [
+        (["absent.glr"], 2, "FILE='absent.glr', expected a recording that exists", "greenlane record"),
+        (["pricing.glr", "--route", "GET /bike"], 2, "expected a route of the recording", "did you mean 'GET /bikes'?"),
+        (["pricing.glr", "--json", "--folded"], 2, "one of --json, --folded and --trace -", "run it once for each"),
+        (["pricing.glr", "--slowest", "x"], 2, "expected a whole number from 0 to 200", "report --help"),
+        (["pricing.glr", "-o", "no/such/folder.html"], 1, "No such file or directory", "name another with -o"),
+        (["pricing.glr", "--trace", "no/such/trace.json"], 1, "No such file or directory", "or --trace"),
+    ],
+)
+def test_what_it_cannot_do_is_said_with_a_hint(run: Run, argv: list[str], code: int, says: str, hint: str) -> None:
+    ended, out, err = run(*argv)
+    assert (ended, out) == (code, "")
+    assert says in err and hint in err.partition("hint: ")[2]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 something else", b"\x00" * 4096])
+def test_a_file_that_is_no_recording_is_refused(run: Run, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "other.glr").write_bytes(content)
+    code, out, err = run("other.glr")
+    assert code in (1, 2) and out == "" and "\nhint: " in err
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_damaged_recording_is_reported_as_far_as_it_goes(run: Run, tmp_path: Path, recorded: bytes) -> None:
+    torn = recorded[: len(recorded) - 1000]
+    (tmp_path / "torn.glr").write_bytes(torn)
+    code, out, err = run("torn.glr")
+    assert code == 0 and out and "note: " in err
+    assert 'class="warning"' in (tmp_path / "torn.html").read_text("utf-8")
+
+
+def test_a_recording_that_still_grows_is_read_from_its_parts(run: Run, tmp_path: Path, recorded: bytes) -> None:
+    (tmp_path / "now.glr.parts").mkdir()
+    (tmp_path / "now.glr.parts" / "1-00000000000000a0-0000.glr").write_bytes(recorded)
+    code, out, _ = run("now.glr")
+    assert code == 0 and "GET /report" in out and (tmp_path / "now.html").exists()
+
+
+# --- top
+
+
+def answer(pid: int, jobs: int, wait_ms: float, **record: Any) -> dict[str, Any]:
+    routes = [
+        {"route": "/a", "jobs": jobs, "p50_ms": 10, "p99_ms": pid, "cpu_ms": jobs, "io_ms": 0, "wait_ms": wait_ms}
+    ]
+    return {"pid": pid, "record": {"on": True, "jobs": jobs, "busy_ms": jobs, "routes": routes, **record}}
+
+
+def test_top_shows_what_was_since_the_last_look() -> None:
+    looks = top_record.Looks()
+    looks.take([answer(1, 100, 500.0), answer(2, 50, 100.0)], 10.0)
+    processes, routes = looks.take([answer(1, 120, 540.0), answer(2, 50, 100.0)], 12.0)
+    assert [(row["pid"], row["jobs_per_s"], row["busy_frac"]) for row in processes] == [(1, 10, 0.01), (2, 0, 0)]
+    (row,) = routes
+    assert (row["jobs"], row["jobs_per_s"], row["p99_ms"]) == (170, 10, 2)
+    assert (row["cpu_ms"], row["wait_ms"], row["wait_frac"]) == (1, 2, 0.667)
+
+
+def test_top_passes_over_what_does_not_record_and_bears_missing_fields() -> None:
+    looks = top_record.Looks()
+    assert looks.take([{"pid": 1}, {"pid": 2, "record": None}], 1.0) == ([], [])
+    (row,), routes = looks.take([{"pid": 3, "record": {"jobs": 5}}], 2.0)
+    assert (row["pid"], row["jobs"], routes) == (3, 5, [])

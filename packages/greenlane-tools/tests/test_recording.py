@@ -1,0 +1,398 @@
+"""A recording says where each job's time went and who took it; what is damaged or missing is said, not guessed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from greenlane._native import RecordingWriter
+from greenlane.errors import RecordingError
+from greenlane.phase import Kind
+from greenlane_tools.reader import Job, Recording, open_recording
+from tests.recordings import (
+    ACCEPT,
+    GIL,
+    GREENLET,
+    HELD,
+    LOOP,
+    MS,
+    START_NS,
+    THREAD,
+    US,
+    Cpu,
+    GreenService,
+    Request,
+    Truth,
+    Upstream,
+    pricing,
+    pricing_requests,
+    write_pricing,
+)
+
+
+class Story:
+    """A recording in the making: times in ms after its begin."""
+
+    def __init__(self) -> None:
+        self.writer = RecordingWriter(1, 100)
+
+    def unit(self, unit: int, kind: int, thread: int = 1, name: str = "") -> None:
+        self.writer.event("unit", at_ns=START_NS, unit=unit, kind=kind, thread=thread, name=name)
+
+    def job(self, job: int, unit: int, at: float, end: float, route: str, arrival: float | None = None) -> None:
+        arrival_ns = _ns(at if arrival is None else arrival)
+        self.writer.event("job_open", at_ns=_ns(at), job=job, unit=unit, arrival_ns=arrival_ns)
+        self.writer.event("job_name", at_ns=_ns(at), job=job, route=route)
+        self.writer.event("job_close", at_ns=_ns(end), job=job, status=200)
+
+    def spell(self, name: str, begin: float, end: float, **fields: int | str) -> None:
+        self.writer.event(name, from_ns=_ns(begin), to_ns=_ns(end), **fields)
+
+    def end(self) -> Recording:
+        return Recording(self.writer.chunk())
+
+
+def _ns(ms: float) -> int:
+    return START_NS + round(ms * MS)
+
+
+def _blame(recording: Recording, victim: str) -> dict[tuple[str, str], float]:
+    """(kind, culprit) to ms."""
+    found: dict[tuple[str, str], float] = {}
+    for row in recording.blame:
+        if row.victim == victim:
+            found[row.kind, row.culprit] = found.get((row.kind, row.culprit), 0) + row.ns / MS
+    return found
+
+
+def _split(job: Job) -> tuple[int, int, dict[str, int], int]:
+    return job.cpu_ns, sum(job.io_ns.values()), job.wait_ns, job.residual_ns
+
+
+def _expected(truth: Truth) -> tuple[int, int, dict[str, int], int]:
+    return truth.cpu_ns, truth.io_ns, truth.wait_ns, 0
+
+
+def test_a_simulated_loop_is_found_again_to_the_nanosecond() -> None:
+    service = GreenService(1, 1)
+    truth = service.run(pricing_requests(seconds=4, seed=3))
+    recording = Recording(service.chunk())
+    assert len(recording.jobs) == len(truth) > 100
+    for job in recording.jobs:
+        assert _split(job) == _expected(truth[job.job])
+        assert job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) == job.latency_ns
+        assert (job.route, job.end_ns, job.uncertain_ns) == (truth[job.job].route, truth[job.job].end_ns, 0)
+
+
+def test_most_of_the_light_jobs_wait_is_blamed_on_the_heavy_route() -> None:
+    recording = Recording(pricing(seconds=4))
+    blame = _blame(recording, "GET /bikes")
+    assert sum(ns for (_, culprit), ns in blame.items() if culprit == "GET /report") > 0.6 * sum(blame.values())
+    assert blame["loop", "gc"] > 0 and blame["loop", "loop"] > 0 and blame["loop", "GET /legacy"] > 0
+    waits_ns = sum(sum(job.wait_ns.values()) for job in recording.jobs)
+    assert sum(row.ns for row in recording.blame) == waits_ns
+    hog = next(row for row in recording.blame if (row.victim, row.culprit) == ("GET /bikes", "GET /report"))
+    assert 50 * MS < hog.longest_ns < 90 * MS
+    assert sum(hog.by_length_ns) == hog.ns and 1 <= hog.slices < hog.waits
+    assert recording.stacks[0].culprit == "GET /report" and "pricing.py:88" in recording.stacks[0].stack
+    assert [(row.route, row.call) for row in recording.held] == [("GET /legacy", "connect rates.legacy:21")]
+    assert {call.outcome for call in recording.calls} == {"ok", "timeout"}
+    assert [process.pid for process in recording.processes] == [4001, 4002, 4100]
+    assert recording.processes[0].about["host"] == "gunicorn.gevent"
+    assert {sample.process for sample in recording.samples} == {0, 1, 2}
+    assert recording.notes == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_sums_are_exact_for_each_of_100_000_jobs() -> None:
+    rng = random.Random(11)
+    at_ns, requests = START_NS, []
+    for number in range(100_000):
+        at_ns += int(rng.expovariate(1 / (2 * MS)))
+        reply = Upstream("inventory", "GET", rng.randrange(1 * MS, 20 * MS))
+        first, last = Cpu(rng.randrange(50 * US, 400 * US)), Cpu(20 * MS if number % 50 == 0 else 100 * US)
+        requests.append(Request(f"GET /{number % 7}", at_ns, (first, reply, last)))
+    service = GreenService(1, 1)
+    truth = service.run(requests)
+    recording = Recording(service.chunk())
+    assert len(recording.jobs) == 100_000
+    wrong = [job for job in recording.jobs if _split(job) != _expected(truth[job.job])]
+    assert not wrong
+    by_sum = sum(job.latency_ns - job.cpu_ns - sum(job.io_ns.values()) for job in recording.jobs)
+    assert sum(row.ns for row in recording.blame) == by_sum
+
+
+def test_a_measured_slice_was_off_the_core_where_nothing_else_explains_it() -> None:
+    story = Story()
+    story.unit(1, THREAD)
+    story.job(1, 1, 0, 100, "GET /a")
+    story.spell("slice", 0, 100, unit=1, job=1, cpu_ns=70 * MS)
+    story.spell("wait", 10, 20, unit=1, job=1, kind=GIL)
+    recording = story.end()
+    assert _split(recording.jobs[0]) == (70 * MS, 0, {"gil": 10 * MS, "os": 20 * MS}, 0)
+    assert _blame(recording, "GET /a") == {("gil", "native"): 10, ("os", "os"): 20}
+
+
+def test_children_count_for_their_job_and_compute_before_it_waits() -> None:
+    story = Story()
+    story.unit(1, GREENLET)
+    story.unit(2, GREENLET)
+    story.job(1, 1, 0, 30, "GET /a")
+    story.writer.event("attach", at_ns=_ns(0), unit=2, job=1)
+    story.spell("block", 0, 30, unit=1, job=1, kind=Kind.FUTURE)
+    story.spell("block", 5, 15, unit=2, job=1, kind=Kind.SOCKET)
+    story.spell("slice", 15, 25, unit=2, job=1)
+    assert _split(story.end().jobs[0]) == (10 * MS, 10 * MS, {"pool": 10 * MS}, 0)
+
+
+def test_a_wait_for_a_pool_is_blamed_on_whose_work_its_threads_had() -> None:
+    story = Story()
+    story.unit(1, GREENLET)
+    story.unit(2, THREAD, thread=2)
+    story.job(1, 1, 0, 30, "GET /a")
+    story.job(2, 2, 0, 20, "POST /b")
+    story.spell("block", 0, 30, unit=1, job=1, kind=Kind.FUTURE)
+    story.spell("block", 0, 20, unit=2, job=2, kind=Kind.SOCKET)
+    story.unit(3, GREENLET)
+    story.job(3, 3, 20, 25, "GET /c")
+    story.spell("slice", 20, 25, unit=3, job=3)
+    expected = {("pool", "POST /b"): 20, ("pool", "GET /c"): 5, ("pool", "unknown"): 5}
+    assert _blame(story.end(), "GET /a") == expected
+
+
+def test_who_ran_at_the_same_time_shares_the_blame() -> None:
+    story = Story()
+    for unit in (1, 2, 3):
+        story.unit(unit, THREAD, thread=unit)
+    story.job(1, 1, 0, 100, "GET /a")
+    story.job(2, 2, 0, 100, "GET /b")
+    story.job(3, 3, 0, 100, "GET /c")
+    story.spell("wait", 0, 100, unit=1, job=1, kind=GIL)
+    story.spell("slice", 0, 100, unit=2, job=2)
+    for begin in range(0, 100, 2):
+        story.spell("slice", begin, begin + 1, unit=3, job=3)
+    blame = _blame(story.end(), "GET /a")
+    assert blame == {("gil", "GET /b"): pytest.approx(75, abs=1), ("gil", "GET /c"): pytest.approx(25, abs=1)}
+    assert sum(blame.values()) == 100
+
+
+def test_the_accept_queue_of_threads_is_blamed_on_the_jobs_that_had_all_workers() -> None:
+    story = Story()
+    for unit in (1, 2):
+        story.unit(unit, THREAD, thread=unit)
+    story.job(1, 1, 0, 20, "GET /slow")
+    story.job(2, 2, 0, 10, "GET /fast")
+    story.job(3, 2, 10, 15, "GET /late", arrival=0)
+    recording = story.end()
+    assert recording.jobs[-1].wait_ns == {"accept": 10 * MS}
+    assert _blame(recording, "GET /late") == {("accept", "GET /fast"): 5, ("accept", "GET /slow"): 5}
+
+
+def test_what_was_parked_is_blamed_on_what_held_it_back() -> None:
+    story = Story()
+    for unit in (1, 2):
+        story.unit(unit, THREAD, thread=unit)
+    story.job(1, 1, 0, 100, "shop.other")
+    story.job(2, 2, 60, 70, "shop.send", arrival=0)
+    story.spell("parked", 10, 40, job=2, by="breaker m1")
+    story.spell("parked", 40, 70, job=2, by="limit m1")  # what it says of the time after the begin does not count
+    story.spell("slice", 60, 70, unit=2, job=2)
+    recording = story.end()
+    job = recording.jobs[-1]
+    assert _split(job) == (10 * MS, 0, {"accept": 10 * MS, "parked": 50 * MS}, 0)
+    assert job.culprits[:2] == [("breaker m1", 30 * MS), ("limit m1", 20 * MS)]
+    assert _blame(recording, "shop.send")["parked", "limit m1"] == 20
+    segments = [(one.kind, (one.to_ns - one.from_ns) // MS, one.label) for one in recording.segments(0, 2)]
+    assert segments[1:] == [("parked", 30, "breaker m1"), ("parked", 20, "limit m1"), ("", 10, "")]
+
+
+def test_who_waits_for_a_loop_that_waits_for_the_gil_blames_who_has_the_gil() -> None:
+    story = Story()
+    story.unit(1, GREENLET)
+    story.unit(2, GREENLET)
+    story.unit(3, THREAD, thread=2, name="Thread-7 (reload)")
+    story.job(1, 1, 0, 40, "GET /a")
+    story.job(2, 2, 0, 40, "GET /b")
+    story.spell("block", 0, 40, ready_ns=_ns(10), unit=1, job=1, kind=Kind.SOCKET)
+    story.spell("slice", 10, 20, unit=2, job=2)
+    story.spell("wait", 20, 30, unit=2, job=2, kind=GIL)  # cuts a slice in two
+    story.spell("slice", 30, 40, unit=2, job=2)
+    story.spell("slice", 20, 30, unit=3)
+    recording = story.end()
+    assert _blame(recording, "GET /a") == {("loop", "GET /b"): 20, ("loop", "thread Thread-N (reload)"): 10}
+    assert next(row for row in recording.blame if row.culprit == "GET /b").longest_ns == 30 * MS
+
+
+def test_a_call_that_holds_the_loop_is_the_culprit_of_those_who_wait() -> None:
+    story = Story()
+    story.unit(1, GREENLET)
+    story.unit(2, GREENLET)
+    story.unit(3, LOOP)
+    story.job(1, 1, 0, 40, "GET /a")
+    story.job(2, 2, 0, 40, "GET /b")
+    story.spell("block", 0, 40, ready_ns=_ns(10), unit=1, job=1, kind=Kind.SOCKET)
+    story.spell("block", 10, 30, unit=2, job=2, kind=Kind.SOCKET, flags=HELD, call="connect", peer="db:1")
+    story.spell("slice", 30, 35, unit=3)
+    recording = story.end()
+    assert _blame(recording, "GET /a") == {("loop", "GET /b"): 20, ("loop", "loop"): 5, ("loop", "unknown"): 5}
+    assert [(row.call, row.ns) for row in recording.held] == [("connect db:1", 20 * MS)]
+
+
+def test_what_was_running_when_its_process_was_killed_is_a_culprit() -> None:
+    story = Story()
+    story.unit(1, THREAD)
+    story.unit(2, THREAD, thread=2)
+    story.job(1, 1, 0, 300, "GET /a")
+    story.spell("wait", 0, 300, unit=1, job=1, kind=GIL)
+    for at in (200, 400):
+        story.writer.event("running", at_ns=_ns(at), unit=2, job=9, from_ns=_ns(0))
+    story.writer.event("job_name", at_ns=_ns(0), job=9, route="GET /hog")
+    recording = story.end()
+    assert _blame(recording, "GET /a") == {("gil", "GET /hog"): 300}
+    assert recording.notes == [
+        "process 100: 1 jobs are left out: their begin or end is not in the recording",
+    ]
+
+
+def test_io_whose_end_is_a_bound_is_uncertain() -> None:
+    story = Story()
+    story.unit(1, GREENLET)
+    story.job(1, 1, 0, 40, "GET /a")
+    story.spell("block", 0, 40, known_ns=_ns(10), ready_ns=_ns(30), unit=1, job=1, kind=Kind.SSL)
+    job = story.end().jobs[0]
+    assert (job.io_ns, job.uncertain_ns, job.wait_ns) == ({"ssl": 30 * MS}, 20 * MS, {"loop": 10 * MS})
+
+
+def test_the_segments_of_a_job_say_what_it_called_and_who_ran_instead() -> None:
+    story = Story()
+    story.unit(1, GREENLET, name="Greenlet-1")
+    story.unit(2, GREENLET)
+    story.job(1, 1, 5, 40, "GET /a", arrival=0)
+    story.job(2, 2, 0, 40, "GET /b")
+    story.spell("slice", 0, 5, unit=2, job=2)
+    story.spell("slice", 5, 10, unit=1, job=1)
+    story.spell("block", 10, 40, ready_ns=_ns(30), unit=1, job=1, kind=Kind.SOCKET, call="recv", peer="db:1")
+    story.spell("slice", 10, 40, unit=2, job=2)
+    recording = story.end()
+    segments = [(one.state, one.kind, (one.to_ns - one.from_ns) // MS, one.label) for one in recording.segments(0, 1)]
+    assert segments == [
+        ("wait", "accept", 5, "GET /b"),
+        ("cpu", "", 5, ""),
+        ("io", "socket", 20, "recv db:1"),
+        ("wait", "loop", 10, "GET /b"),
+    ]
+    assert {one.unit for one in recording.segments(0, 1)} == {"Greenlet-1"}
+    assert recording.segments(0, 99) == recording.segments(7, 1) == []
+
+
+def test_a_file_and_a_folder_of_segments_are_read_alike(tmp_path: Path) -> None:
+    whole = open_recording(write_pricing(tmp_path / "whole.glr", seconds=2))
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    for number in range(2):
+        service = GreenService(0xA0 + number, 4001 + number)
+        service.run(pricing_requests(seconds=2, seed=7 + number))
+        (folder / f"{4001 + number}-{number:016x}-0000.glr").write_bytes(service.chunk())
+    parts = open_recording(folder)
+    assert [job for job in whole.jobs if job.process < 2] == parts.jobs
+
+
+def test_what_the_recorder_could_not_keep_is_said_with_its_reason() -> None:
+    writer = RecordingWriter(1, 42)
+    chunks = []
+    for number in range(4):
+        writer.event("mark", at_ns=START_NS + number, what="on")
+        chunks.append(writer.chunk())
+    assert Recording(b"".join(chunks)).lost == []
+    assert Recording(chunks[1] + chunks[3]).lost == [
+        "process 42: its beginning was dropped to keep the recording within its size (1 chunk)",
+        "process 42: 1 chunk missing in between: no room on the disk, or a limit on files",
+    ]
+
+
+def test_a_chunk_of_a_later_format_is_not_one_that_was_dropped() -> None:
+    writer = RecordingWriter(1, 42)
+    chunks = []
+    for number in range(2):
+        writer.event("mark", at_ns=START_NS + number, what="on")
+        chunks.append(bytearray(writer.chunk()))
+    chunks[0][4] = 2
+    assert Recording(bytes(chunks[0] + chunks[1])).lost == ["process 42: its beginning is missing (1 chunk)"]
+
+
+def test_what_is_missing_is_noted() -> None:
+    writer = RecordingWriter(1, 42)
+    chunks = []
+    for number in range(4):
+        at_ns = START_NS + number * MS
+        writer.event("job_open", at_ns=at_ns, job=number + 1, unit=1)
+        if number < 3:
+            writer.event("job_close", at_ns=at_ns + 1, job=number + 1)
+        chunks.append(writer.chunk(lost=number * 2))
+    assert len(Recording(b"".join(chunks)).jobs) == 3
+    recording = Recording(chunks[1] + chunks[1] + chunks[3] + chunks[2][:50])
+    assert len(recording.jobs) == 1
+    assert recording.processes[0].lost_events == 6
+    assert recording.notes == [
+        "process 42: its beginning is missing (1 chunk)",
+        "process 42: 1 chunk missing in between",
+        "process 42: 6 events were lost because a buffer was full",
+        "process 42: 1 jobs are left out: their begin or end is not in the recording",
+        "process 42: 1 threads, greenlets or tasks began before the recording does",
+        "1 chunks are damaged; 50 bytes were skipped",
+        "1 chunks are there twice; each counts once",
+    ]
+    torn = Recording(chunks[0] + chunks[1][:60])
+    assert torn.processes[0].torn_bytes == 60
+    assert "its last chunk is cut off (60 bytes)" in torn.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b"", "a file with at least one chunk"),
+        (b"PK\x03\x04" * 20, "a file that `greenlane record` has written"),
+        (b"\x89GLR\x02\x00" + b"\x30" * 60, "format version 1"),
+        (pricing(processes=0, seconds=1)[:-1], "at least one whole chunk"),
+        (None, "a file that can be read (No such file or directory)"),
+    ],
+)
+def test_what_is_no_recording_is_refused_with_a_hint(tmp_path: Path, content: bytes | None, rule: str) -> None:
+    path = tmp_path / "some.glr"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(RecordingError) as raised:
+        open_recording(path)
+    message = str(raised.value)
+    assert message.startswith(f"read the recording: path={str(path)!r}, expected {rule}\nhint: ")
+
+
+def test_a_folder_without_segments_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"expected a folder with files named \*\.glr"):
+        open_recording(tmp_path)
+
+
+def test_any_prefix_of_a_recording_can_be_read_or_is_refused(tmp_path: Path) -> None:
+    whole = pricing(processes=1, seconds=1)
+    rng = random.Random(5)
+    for length in (rng.randrange(len(whole)) for _ in range(60)):
+        (tmp_path / "part.glr").write_bytes(whole[:length])
+        try:
+            recording = open_recording(tmp_path)
+        except RecordingError:
+            continue
+        assert recording.jobs and recording.notes
+
+
+def test_the_writer_refuses_what_no_event_has() -> None:
+    writer = RecordingWriter(1, 1)
+    with pytest.raises(KeyError, match="slice has no field colour"):
+        writer.event("slice", from_ns=1, to_ns=2, colour=3)
+    with pytest.raises(ValueError, match="expected a name"):
+        writer.event("dinner", at_ns=1)
+    with pytest.raises(ValueError, match="expected less than 7"):
+        writer.event("wait", from_ns=1, to_ns=2, kind=ACCEPT + 4)
+    assert writer.chunk() == b""

@@ -1,0 +1,138 @@
+"""`greenlane divert`: a share of a queue's orders for another queue, or of a route's requests for another version.
+
+Set and looked at while producers and services run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.share_rows import COLUMNS, share_row, tables
+from greenlane.errors import SettingsError
+
+if TYPE_CHECKING:
+    from greenlane_work.tasks.diversion.place import Place, Sighting
+    from greenlane_work.tasks.diversion.share import Share
+
+__all__ = ["COMMAND"]
+
+Row = dict[str, object]
+_MOST_WAIT_S: Final = 3600
+_COLUMNS: Final = {
+    "share": COLUMNS,
+    "producer": ("producer", "seen", "share_frac", "seen_after_s", "said_ago_s", "trouble"),
+    "queue": ("queue", "side", "ready", "consumers"),
+}
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to so far (orders); or `route`")
+    parser.add_argument("route", nargs="?", default="", metavar="ROUTE", help="after `route`: '/bikes/*'")
+    parser.add_argument("--to", default="", metavar="NAME", help="the new queue or version; default: as named last")
+    parser.add_argument("--share", metavar="SHARE", help="how much of it: 30%%, 0.3, 0; raising it only adds orders")
+    parser.add_argument("--status", action="store_true", help="only show what is set, and who has seen it")
+    parser.add_argument("--broker", default="", metavar="URL", help="also count the orders that wait on both sides")
+    parser.add_argument(
+        "--wait-s", type=float, default=5.0, metavar="S", help="how long to wait until all producers have seen it (5)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    declare_settings(parser, ("diversion", "bind"))
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane_work.tasks.diversion.opening import open_place
+    from greenlane_work.tasks.diversion.share import checked_name
+
+    if arguments.share is None and not arguments.status:
+        arguments.parser.error("one of --share and --status is needed")
+    if arguments.share is not None and arguments.status:
+        arguments.parser.error("--status changes nothing: leave out --share, or --status")
+    if arguments.to and arguments.share is None:
+        arguments.parser.error("--to needs --share")
+    if arguments.flow == "route":
+        if arguments.share is not None and not arguments.route:
+            arguments.parser.error("--share needs a ROUTE")
+        with needed("serve", "divert a route"):
+            from greenlane_serve.cli import divert_route
+        return divert_route.run(arguments, output)
+    if arguments.route:
+        arguments.parser.error(f"unrecognized arguments: {arguments.route}")
+    if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
+        arguments.parser.error(f"--wait-s must be from 0 to {_MOST_WAIT_S}")
+    url = settings_of(arguments).diversion
+    if not url:
+        hint = "name it with --diversion, GREENLANE_DIVERSION or in greenlane.toml, as the producers do"
+        raise SettingsError("diversion", url, "where the shares lie: file:///FOLDER or redis://…", hint)
+    place = open_place(url)
+    checked_name("QUEUE", arguments.flow)
+    rows, code = _status(place, arguments) if arguments.status else _set(place, arguments, output)
+    if arguments.broker:
+        with needed("celery", "count waiting orders"):
+            import kombu  # noqa: F401
+        rows += _queues(arguments.broker, rows[0])
+    tables(rows, _COLUMNS, output, json=arguments.json)
+    return code
+
+
+def _status(place: Place, arguments: argparse.Namespace) -> tuple[list[Row], int]:
+    share = place.read(arguments.flow)
+    return [_share_row(share, None), *_producer_rows(share, place.sightings(arguments.flow))], 0
+
+
+def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[list[Row], int]:
+    from greenlane_work.tasks.diversion.effect import set_share, wait_seen
+    from greenlane_work.tasks.diversion.share import parsed_share
+
+    share = set_share(place, arguments.flow, parsed_share(arguments.share), arguments.to)
+    effect = wait_seen(place, share, arguments.wait_s)
+    if effect.unseen:
+        names = ", ".join(each.producer for each in effect.unseen)
+        output.say(f"greenlane: not seen within {effect.seconds:.2g} s by {names}")
+    elif effect.seen:
+        output.say(f"seen by all {len(effect.seen)} producers after {effect.seconds:.2f} s")
+    else:
+        output.say("no producer has said anything within 15 s: those that start see it at once")
+    rows = _producer_rows(share, [*effect.seen, *effect.unseen])
+    return [_share_row(share, effect.seconds if effect.seen else None), *rows], 1 if effect.unseen else 0
+
+
+def _share_row(share: Share, effect_s: float | None) -> Row:
+    return {**share_row(share, effect_s), "revision": share.revision}
+
+
+def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
+    now_s = time.time()
+    return [
+        {
+            "row": "producer",
+            "producer": each.producer,
+            "seen": each.revision >= share.revision,
+            "share_frac": each.share_frac,
+            "seen_s": each.seen_s,
+            "seen_after_s": round(each.seen_s - share.set_s, 3) if each.revision == share.revision > 0 else None,
+            "said_ago_s": round(max(now_s - each.said_s, 0.0), 1),
+            "trouble": each.trouble or None,
+        }
+        for each in sightings
+    ]
+
+
+def _queues(broker: str, share: Row) -> list[Row]:
+    from greenlane_work.tasks.diversion.depths import depths
+
+    sides = {str(share["flow"]): "old", **({str(share["to"]): "new"} if share["to"] else {})}
+    found = depths(broker, sides)
+    return [
+        {"row": "queue", "queue": one.queue, "side": sides[one.queue], "ready": one.ready, "consumers": one.consumers}
+        for one in found
+    ]
+
+
+COMMAND: Final = Command("divert", "send a share of orders or requests elsewhere, or show it", _declare, _run)

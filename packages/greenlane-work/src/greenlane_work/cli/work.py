@@ -1,0 +1,67 @@
+"""`greenlane work`: Celery's own worker with Greenlane's pool."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Final
+
+from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.settings import SETTINGS
+
+__all__ = ["COMMAND"]
+
+_PACKAGE: Final = "greenlane_work.celery"
+_SETTINGS: Final = tuple(name for name in SETTINGS if name.startswith("task_")) + ("control_dir", "heavy_ms", "mode")
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("app", metavar="APP", help="the Celery app, as `celery -A` takes it: module or module:app")
+    parser.usage = "greenlane work [OPTION ...] APP [-- CELERY_OPTION ...]"
+    parser.epilog = "After `--` stand options of `celery worker`: -- -Q orders -n one@%%h -l INFO"
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--threads", action="store_true", help="orders in threads (the default)")
+    how.add_argument("--green", action="store_true", help="orders in green threads; gevent patches the process first")
+    parser.add_argument("--slots", dest="setting.task_slots", metavar="N", help="same as --task-slots")
+    parser.add_argument("--key", dest="setting.task_key", metavar="KEY", help="same as --task-key")
+    declare_settings(parser, _SETTINGS)
+
+
+def _run(arguments: argparse.Namespace, _output: Output) -> int:
+    settings = settings_of(arguments)
+    if arguments.green:
+        with needed("celery", "start green threads"):
+            import gevent  # noqa: F401 - it has patched the process before this module was imported, see cli/main.py
+    with needed("celery", "start a Celery worker"):
+        from celery.bin.celery import celery
+    from greenlane_work.celery import pool
+
+    pool.use(settings)
+    kind = "GreenPool" if arguments.green else "Pool"
+    os.environ["CELERY_CUSTOM_WORKER_POOL"] = f"{_PACKAGE}:{kind}"
+    return _celery(celery, arguments, settings.task_slots)
+
+
+def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
+    from celery import concurrency
+
+    # Celery looks at the variable when this module is imported, which it may have been.
+    concurrency.ALIASES["custom"] = os.environ["CELERY_CUSTOM_WORKER_POOL"]
+    command = ["-A", arguments.app, "worker", "-P", "custom", "-c", str(slots)]
+    if not any(word.startswith(("-n", "--hostname")) for word in arguments.passed_on):
+        # Celery's default is one name for all workers of a machine, whose second then fails.
+        command += ["-n", f"greenlane-{os.getpid()}@%h"]
+    command += ["--without-gossip", "--without-mingle", *arguments.passed_on]
+    try:
+        celery.main(args=command, prog_name="celery")  # type: ignore[attr-defined]
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+COMMAND: Final = Command(
+    "work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True
+)

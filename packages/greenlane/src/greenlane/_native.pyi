@@ -1,0 +1,1432 @@
+"""Greenlane's native module: the manual of the seam.
+
+Times are integer nanoseconds of `time.monotonic_ns()` unless a name says otherwise. Nothing here blocks with the GIL
+held; what waits says so. Everything is safe to call from any thread, and on free-threaded builds.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from os import PathLike
+from typing import Any, Final, Literal, Protocol, final
+
+from typing_extensions import Buffer, disjoint_base
+
+__all__ = [
+    "Apart",
+    "AtOnce",
+    "Block",
+    "BurstSketch",
+    "CallProfile",
+    "Channel",
+    "Chooser",
+    "Commons",
+    "GilLooks",
+    "Inbox",
+    "KeyLook",
+    "Lock",
+    "OpenQueue",
+    "Outbox",
+    "Paused",
+    "PermitQueue",
+    "Permits",
+    "Poll",
+    "RLock",
+    "Recorder",
+    "Recording",
+    "RecordingWriter",
+    "Segment",
+    "Shed",
+    "Standing",
+    "Start",
+    "Steps",
+    "Switches",
+    "UpstreamTotals",
+    "Upstreams",
+    "__version__",
+    "calls_install",
+    "calls_rescan",
+    "calls_state",
+    "calls_uninstall",
+    "closed_bounds",
+    "closed_classes",
+    "closed_means",
+    "closed_network",
+    "closed_number",
+    "die_with_parent",
+    "guard_endings",
+    "hard_lane",
+    "load_run",
+    "locks_held",
+    "rearm_now",
+    "recv_now",
+    "sampler_start",
+    "sampler_stop",
+    "send_at_once",
+    "send_now",
+    "shared_latency",
+    "simulate",
+    "usl_fit",
+    "waits_frac",
+]
+
+__version__: Final[str]
+
+@final
+class Permits:
+    """The CPU permits of one process, the jobs that take turns for them, and what is learned of their phases.
+
+    A job belongs to one thread at a time. Methods that speak of "this thread's job" do nothing on a thread without one.
+
+    Cost: `leave` + `enter` of a light phase about 0.15 us, on a thread without a job 40 ns each; `open` + `close` about
+    0.8 us. A phase of more than a quarter of `heavy_ns` reads the thread's CPU clock: 0.2 to 1 us more. A permit that
+    is free costs about 0.3 us.
+    """
+
+    def __new__(
+        cls,
+        *,
+        permits: int,
+        discipline: str,
+        ageing_ns: int,
+        heavy_ns: int,
+        quantile: float,
+        margin: float,
+        learn_after: int,
+        max_routes: int,
+        max_phases: int,
+        wait_factor: float,
+        wait_min_ns: int,
+        wait_max_ns: int,
+        hold_factor: float,
+        hold_min_ns: int,
+        interval_s: float,
+        mode: str,
+        late_error: Callable[[], BaseException] | None = None,
+    ) -> Permits:
+        """Make permits; `greenlane.policy.PermitRule` says what each value means.
+
+        `late_error` makes what blocking calls of late jobs raise; None = they never do.
+        """
+
+    def open(self, arrival_ns: int, deadline_ns: int = 0, route: str | None = None) -> bool:
+        """Open a job on this thread and begin its first phase, which may wait (bounded, without the GIL) for a permit.
+
+        False, and nothing happens: the thread has a job already (this one belongs to it), or the mode is off.
+        `deadline_ns` 0 = none. `route` None = not known yet: the job runs free until `name`.
+        """
+
+    def close(self) -> tuple[int, int, int, int] | None:
+        """End this thread's job: (CPU ns, permit wait ns, CPU ns after the deadline, phases). None without one."""
+
+    def pause(self) -> Paused | None:
+        """End the phase and take the job off this thread, to go on elsewhere or later. None without a job."""
+
+    def leave(self, kind: int) -> None:
+        """End this thread's phase: it is about to block. Gives its permit back. Nests.
+
+        Raises: what `late_error` makes, before anything else happens, if the job is late and `kind` is a socket's.
+        """
+
+    def enter(self) -> None:
+        """Answer `leave`. The outermost one begins the next phase, which may wait (bounded, without the GIL)."""
+
+    def name(self, route: str) -> None:
+        """File this thread's job under `route` from now on; its present phase becomes that route's first. May wait."""
+
+    def pin(self, route: str, weight: str) -> None:
+        """Pin a route as "heavy" or "light"; "auto" unpins. Raises ValueError for anything else."""
+
+    def active(self) -> bool:
+        """Whether this thread runs a job."""
+
+    def deadline_ns(self) -> int:
+        """When this thread's job is due; 0 = no job, or no deadline."""
+
+    def remaining_ms(self) -> int | None:
+        """Milliseconds until then, 0 when past; None = no job, or no deadline."""
+
+    def mode(self, route: str | None = None) -> str:
+        """Give the mode of the process, or of one route: "on", "observe" or "off"."""
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        """Switch live. Anything but "on" lets those whom it concerns go. "inherit" makes a route follow the process."""
+
+    def forked(self) -> None:
+        """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""
+
+    def set_permits(self, permits: int) -> None:
+        """Change the number of permits; fewer take effect as holds end."""
+
+    def linger(self, lingers: bool) -> None:
+        """Keep the interval short between two holders (True) until False is said. Cost: 50 ns.
+
+        Who wakes in such a gap waits for the GIL by the interval that it finds: by 5 ms, and the next holder has it.
+        """
+
+    def pressure(self) -> tuple[int, int]:
+        """(phases that hold a permit, phases that wait for one) now."""
+
+    def counters(self) -> list[tuple[str, int]]:
+        """(name, value) of each counter; `greenlane.metrics` says what they mean."""
+
+    def learned(self) -> list[tuple[str, str, list[tuple[int, list[int], int, int, int, int, str]]]]:
+        """(route, pin, rows); a row is (phase, weights, mean ns, samples, looks, free looks, weight)."""
+
+    def restore(
+        self, route: str, phase: int, *, weights: list[int], mean_ns: int, samples: int, looks: int, free: int
+    ) -> None:
+        """Put back a row of `learned`."""
+
+@final
+class Paused:
+    """A job between two threads or two chunks of a response. Dropping it ends the job."""
+
+    def resume(self) -> bool:
+        """Go on with the job on this thread; its next phase begins and may wait. False if the thread has one."""
+
+@final
+class Lock:
+    """Drop-in for `threading.Lock()` that counts for its thread and ends the phase when an acquire has to wait.
+
+    Cost: about 0.1 us an uncontended acquire and release over the original.
+    """
+
+    def __new__(cls) -> Lock: ...
+    def acquire(self, *args: Any, **kwargs: Any) -> bool: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool: ...
+    def acquire_lock(self, *args: Any, **kwargs: Any) -> bool: ...
+    def release_lock(self) -> None: ...
+    def locked_lock(self) -> bool: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *_exception: Any) -> None: ...
+    def _at_fork_reinit(self) -> None: ...
+
+@disjoint_base
+class RLock:
+    """Drop-in for `threading.RLock()`; as `Lock`."""
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> RLock: ...
+    def acquire(self, *args: Any, **kwargs: Any) -> bool: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *_exception: Any) -> None: ...
+    def _is_owned(self) -> bool: ...
+    def _recursion_count(self) -> int: ...
+    def _release_save(self) -> tuple[int, int]: ...
+    def _acquire_restore(self, state: tuple[int, int]) -> None: ...
+    def _at_fork_reinit(self) -> None: ...
+
+def recv_now(fd: int) -> bytes:
+    """Read what has come on a socket, at most 16 KiB, without letting go of the GIL. Never blocks.
+
+    For threads that would lose the GIL for a call of 2 us: `socket.recv` lets go of it even when it cannot block. No
+    probe sees it. Raises: OSError; BlockingIOError if nothing has come.
+    """
+
+def send_now(fd: int, data: bytes) -> int:
+    """Write what fits into a socket's buffer, as `recv_now`; how many bytes that were. Keep `data` small: it is copied.
+
+    Raises: OSError; BlockingIOError if nothing fits.
+    """
+
+def send_at_once(socket: object, data: bytes) -> int:
+    """As `send_now`, for a blocking socket's own calls: 0 = use them, nothing was sent: its buffer is full, it is not a
+    `socket.socket` of AF_INET, AF_INET6 or AF_UNIX, `data` is empty or over 16 kB, this thread has no job or its
+    route's mode is not on, or a recording goes on, which sees only the interpreter's calls.
+
+    Cost: 0.2 us and the system call. Raises: OSError, and SIGPIPE where the interpreter's call would.
+    """
+
+def rearm_now(epoll_fd: int, fd: int, events: int) -> None:
+    """Change what an epoll set reports of a descriptor, as `recv_now`. Raises: OSError."""
+
+def locks_held() -> int:
+    """Tracked locks that the calling thread holds."""
+
+def calls_install(*, stamps: bool = True) -> str:
+    """See libc's blocking calls where they are called, by any object of this process: how long each blocked.
+
+    Gives "" or why not: then everything is as before, and recording goes on with bounds instead of exact times. Again:
+    finds what was loaded since. `stamps`: ask the kernel when the bytes on TCP sockets came, too.
+
+    What the application sees stays the same: results, errors, ancillary bytes. Calls of threads that record nothing are
+    only passed on.
+
+    Cost: about 2 ms once; a call 2 ns while nothing is recorded, about 110 ns on a thread that is, 300 ns with a stamp.
+    """
+
+def calls_rescan() -> None:
+    """Find objects that were loaded since. The recorder's writer does it 5 times a second. Cost: 1 us without any."""
+
+def calls_uninstall() -> None:
+    """Put everything back as it was. Idempotent."""
+
+def guard_endings() -> int:
+    """Let threads that want the GIL after the interpreter's end hang, where unwinding them would break the process.
+
+    Those with frames of ours or of greenlet's on their stack; others end as ever. Registered with `atexit` at import,
+    on CPython before 3.14, which does so by itself. Gives how many of the interpreter's calls lead to us; 0 = none was
+    found, and all is as before. Cost: some 0.2 ms at the exit.
+    """
+
+def calls_state() -> dict[str, Any]:
+    """What is seen: `installed`, `why` not; `objects` and `slots` (places that hold an address) that lead to us.
+
+    `foreign`: slots that lead to somebody else's redirection, left alone. `unfinished`: to be tried again. `failed`:
+    pages that could not be written. `sockets` stamped so far, `stamps` read, sockets `given_up` because the application
+    reads ancillary bytes itself. `samples` of culprits' stacks, and `samples_late`: the culprit had stopped by then.
+    """
+
+def load_run(
+    streams: Sequence[tuple[str, bytes, bytes, bytes, bool, bool, int, int]],
+    at_ns: bytes,
+    stream: bytes,
+    work_ms: bytes,
+    *,
+    worker_header: str = "",
+    tick: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Send requests when they are due and wait for their answers: the lab's open-loop generator over HTTP/1.1.
+
+    Blocks until each request was answered, failed, or given up, on this thread and without the GIL; takes it every
+    50 ms to look for signals and to call `tick(sent, over)`. What either raises ends the run. Raises the process's
+    limit of open files to its hard limit.
+
+    A stream is (address, before, mark, after, head_only, keep_alive, most_connections, timeout_ns): "host:port" or
+    "unix:/path"; the request is `before`, then `mark` and the amount of work if that is more than 0, then `after`;
+    whether it is a HEAD; whether connections are used again, and at most how many (0 = as many as needed); how long to
+    wait, from the scheduled send. The schedule is three columns of one length in the machine's own bytes, by time:
+    int64 ns from the start, uint16 number of the stream, float64 amount of work.
+
+    Gives columns as bytes in the schedule's order, times in ns from the start, 0 = never: begun_ns (when the generator
+    turned to it), sent_ns, first_byte_ns, done_ns (int64), status (int16: HTTP's, 0 = failed, -1 = not answered in
+    time), worker (int32, the number in the header named `worker_header`, 0 = none). And numbers: began_ns
+    (`time.monotonic_ns()` at the start), cpu_ns of this thread, took_ns, connections opened, sent_again (its kept
+    connection turned out to be closed), and failures by reason.
+
+    Raises: ValueError with the arguments (what, value, why) for an address or a schedule that cannot be; OSError with
+    errno EMFILE if open files run out, EADDRNOTAVAIL if local ports do, ENOSYS before Linux 5.11.
+
+    Cost: 10 to 15 us of CPU a request over kept connections, 50 us over new ones.
+    """
+
+def simulate(
+    profile_json: bytes,
+    set_up_json: bytes,
+    jobs: int,
+    seed: int,
+    load: float = 1.0,
+    *,
+    tick: Callable[[float], object] | None = None,
+) -> bytes:
+    """Simulate a profile under a set-up: what each route's latency would be. Deterministic.
+
+    Blocks until `jobs` requests have ended, on this thread and without the GIL; takes it every 50 ms to look for
+    signals and to call `tick(part done)`. What either raises ends the run. Requests that come before the counted ones
+    (a tenth, at most 200,000) fill the service; those that were recorded, and come `once`, all count.
+
+    Both arguments and the answer are JSON; `plan.simulation` is their typed face and says what they hold.
+    `seed` and the profile alone decide which requests come and what they do: two set-ups meet the very same ones.
+    `load`: how many times the profile's rates come.
+
+    Raises: ValueError with the arguments (what, value, rule) for what cannot be simulated.
+
+    Cost: 0.1 to 1 us a request where it only computes; 1 to 2 us where permits are asked for.
+    """
+
+def sampler_start() -> None:
+    """Start the native thread that looks at culprits' stacks while somebody waits. Idempotent; anew in a forked child.
+
+    It takes the GIL every 20 ms while a job's thread has waited for it, or for a lock, for 5 ms, or a loop's slice that
+    keeps others lasts for 10 ms. Stops by itself at exit. Does nothing on a free-threaded build. Raises RuntimeError if
+    no thread can be started.
+    """
+
+def sampler_stop() -> None:
+    """End it, and wait (without the GIL) until it is gone. Idempotent."""
+
+@final
+class Recorder:
+    """The recorder of this process: each instance is a face of the same one. Everything is a cheap no-op when off.
+
+    "This unit" is what runs on the calling thread: the thread itself, or the greenlet or task that its loop runs now.
+
+    Cost: 30 to 60 ns an event; the CPU clock of the thread is read for slices over 0.25 ms, 0.2 to 0.6 us.
+    """
+
+    def __new__(cls) -> Recorder: ...
+    def start(self, folder: str | PathLike[str], *, max_bytes: int, about: str) -> None:
+        """Record into `folder` from now on: opens the first file, starts the native writer. Running already: nothing.
+
+        `max_bytes`: of all files in the folder; the oldest are deleted. `about`: JSON that describes the process.
+
+        Raises: OSError if the first file cannot be made. Releases the GIL.
+        """
+
+    def stop(self) -> None:
+        """Write what there is and end; waits up to 5 s without the GIL. Idempotent."""
+
+    def on(self) -> None:
+        """Go on after `off`. Nothing before `start`."""
+
+    def off(self) -> None:
+        """Record nothing until `on`. What was recorded is kept."""
+
+    def flush(self) -> None:
+        """Wait, without the GIL, until what has happened so far is in the file, at most 5 s."""
+
+    def recording(self) -> bool:
+        """Whether events are written down now."""
+
+    def leave(self, kind: int) -> None:
+        """Take note that this unit is about to block; see `greenlane.phase`."""
+
+    def enter(self) -> None:
+        """Answer `leave`."""
+
+    def name(self, route: str) -> None:
+        """Name the route of this unit's job."""
+
+    def pin(self, route: str, weight: str) -> None:
+        """Do nothing: a recorder has no opinion."""
+
+    def open(
+        self,
+        *,
+        arrival_ns: int = 0,
+        spawn_ns: int = 0,
+        deadline_ns: int = 0,
+        clock: str = "handler",
+        host: str = "",
+        parent_job: int = 0,
+    ) -> int:
+        """Open a job of this unit, and give its number. 0 = off, or it has one already: do not close that.
+
+        `arrival_ns` 0 = now. `clock`: what it was read from. `spawn_ns`, `deadline_ns` 0 = none.
+        """
+
+    def close(self, job: int, status: int = 0) -> None:
+        """End a job, from whatever unit. 0: nothing."""
+
+    def job(self) -> int:
+        """Give the job of this unit; 0 = none."""
+
+    def attach(self, job: int) -> int:
+        """Let this unit work for `job` from now on (0 = none), and give the one before."""
+
+    def arrival(self) -> tuple[int, str]:
+        """When the first bytes came that this unit has read since its last job: (ns, clock). 0 = unknown."""
+
+    def call(
+        self,
+        from_ns: int,
+        ready_ns: int,
+        to_ns: int,
+        deadline_ns: int,
+        upstream: str,
+        operation: str,
+        outcome: int,
+        own_ns: int = 0,
+    ) -> None:
+        """Write down a call of an upstream. `ready_ns`, `deadline_ns` 0 = none. `outcome`: 0 ok, 1 error, 2 timeout.
+
+        `own_ns`: how long it took by the upstream's own clock; 0 = unknown.
+        """
+
+    def traced(self, trace_high: int, trace_low: int, span: int) -> None:
+        """Write down that this unit's job is a span of a trace, whose 128 bits are given in halves. No job: nothing."""
+
+    def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
+        """Write down a wait of this unit, of the kind `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
+
+        It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
+        """
+
+    def parked(self, job: int, from_ns: int, to_ns: int, by: str) -> None:
+        """Write down that a job was held back before it was opened, and what held it: `limit KEY`, `breaker KEY` …"""
+
+    def spent(self) -> tuple[int, int, int, dict[str, int]]:
+        """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
+
+        Running sums of this unit alone, children are not in it; what a recording says of a job is exact.
+        """
+
+    def io_ready_ns(self) -> int:
+        """When this unit's I/O last became ready; 0 = never."""
+
+    def collected(self, phase: str, about: dict[str, int]) -> None:
+        """Take note of the garbage collector: a member of `gc.callbacks`."""
+
+    def mark(self, what: str) -> None:
+        """Write down something that a reader should know."""
+
+    def describe(self, about: str) -> None:
+        """Replace the JSON that `start` was given: something of the process has changed. Written within 0.2 s."""
+
+    def stats(self) -> dict[str, Any]:
+        """Give counters: on, running, events, lost, written_bytes, failed, error, process, jobs, in_progress, …
+
+        `oldest_ns`: when the oldest job in progress arrived, 0 = none.
+        `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
+        """
+
+    def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:
+        """Give sums by route since the start: (route, jobs, latency, CPU, I/O, wait in ns, jobs by latency).
+
+        Index i of the last one counts jobs of up to 2**(i/4) us.
+        """
+
+@final
+class Recording:
+    """A recording after accounting. Lists hold tuples in the field order of `greenlane_tools.reader.rows`.
+
+    Making one reads and accounts for all of it, without the GIL: about a second a million events.
+    """
+
+    def __new__(cls, source: bytes | Sequence[str | PathLike[str]]) -> Recording:
+        """Read what is in `source`, or in the files that it names; each holds chunks of any processes in any order.
+
+        Raises: ValueError with the arguments (what, version): what is "empty", "foreign", "newer" (than we read:
+        `version`), or "damaged": no chunk is whole. OSError if a file cannot be read.
+        """
+
+    def processes(
+        self,
+    ) -> list[tuple[tuple[int, int, str, int, int, int, int], tuple[int, int, int, int], list[tuple[int, str]]]]:
+        """(Process with `about` as JSON, counts, marks) of each process. A mark is (when, what).
+
+        The counts: chunks deleted before the first that is there, chunks missing between, jobs without their begin or
+        end, units without their begin.
+        """
+
+    def skipped(self) -> dict[str, int]:
+        """What could not be read: damaged_chunks, damaged_bytes, newer_chunks, unknown_records, repeated_chunks."""
+
+    def jobs(self) -> list[tuple[Any, ...]]:
+        """Give a Job for each job whose begin and end are there, by arrival."""
+
+    def blame(self) -> list[tuple[str, str, str, int, int, int, int, int, list[int]]]:
+        """Give a Blame for each (victim, kind, culprit, phase), most ns first."""
+
+    def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str, int, int]]:
+        """Give a Call for each call of an upstream, by begin."""
+
+    def held(self) -> list[tuple[str, str, str, int, int, int]]:
+        """Give a Held for each (route, call, stack), most ns first."""
+
+    def unfinished(self) -> list[tuple[Any, ...]]:
+        """Give an Unfinished for each job in progress at the end of its process, those that ran first."""
+
+    def costs(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Give (process, at, events, ns a thousand of them, writer's ns, sampler's ns) as each process said last."""
+
+    def stacks(self) -> list[tuple[str, str, int, int]]:
+        """Give a Stack for each (culprit, stack), most ns first."""
+
+    def looks(self) -> list[tuple[int, int, int, int, int]]:
+        """Give a Look for each job that was looked at while it computed, by process and job."""
+
+    def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int]]:
+        """Give a Sample for each second of each process, by time."""
+
+    def segments(self, process: int, job: int) -> list[tuple[str, str, int, int, str, str]] | None:
+        """Give the Segments of one job, by begin; None = there is no such job, or its begin or end is missing."""
+
+    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> list[tuple[str, int]]:
+        """Say who made a job wait between two moments: (culprit, ns), most first; empty if it is not whole."""
+
+@final
+class RecordingWriter:
+    """Writes chosen events as a recording of one process, for tests of what reads recordings."""
+
+    def __new__(cls, process: int, pid: int) -> RecordingWriter: ...
+    def event(self, name: str, /, **fields: int | str) -> None:
+        """Add an event: `docs/recording-format.md` lists names and fields. A field that is left out is 0 or "".
+
+        But `cpu_ns` is then "not measured", `ready_ns` = `to_ns`, `known_ns` = `ready_ns`, `arrival_ns` = `at_ns`.
+        Raises: KeyError for a field that the event does not have, ValueError for an unknown event or a wrong number.
+        """
+
+    def chunk(self, *, lost: int = 0) -> bytes:
+        """Give the events since the last call as the next chunk, whose header says that `lost` events were lost."""
+
+@final
+class PermitQueue:
+    """Core's permit queue by itself: the order of the native thread's calls. Changes give the tickets granted.
+
+    Not for two threads at once: callers hold a lock of their own.
+    """
+
+    def __new__(cls, permits: int, discipline: str, ageing_ns: int) -> PermitQueue: ...
+    def request(self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int) -> bool: ...
+    def release(self, now_ns: int, ticket: int) -> list[int]: ...
+    def cancel(self, now_ns: int, ticket: int) -> list[int]: ...
+    def lend(self, now_ns: int, ticket: int) -> list[int]: ...
+    def set_permits(self, now_ns: int, permits: int) -> list[int]: ...
+    def holders(self) -> int: ...
+    def waiting(self) -> int: ...
+    def expected_ns(self) -> int: ...
+
+@final
+class Standing:
+    """Looks which threads stand still: they use no CPU. Without the GIL, which looking would take from who computes."""
+
+    def __new__(cls) -> Standing: ...
+    def want(self, wanted: bool) -> None:
+        """Say whether anybody is to look now; `wait` ends at its next look while not. Cost: 40 ns, as `change`."""
+
+    def change(self) -> None:
+        """End `wait` at its next look, the next `wait` if nobody waits now: other threads are to be looked at."""
+
+    def wait(self, threads: Sequence[int], every_ns: int, still_ns: int, looks: int) -> list[tuple[int, int | None]]:
+        """Block until a thread has used less than `still_ns` of CPU between the looks, `looks` times, or has ended.
+
+        Gives those threads of `threads`, numbered by the kernel, with their CPU clock in ns; None = the thread has
+        ended. Empty: see `want` and `change`.
+        """
+
+@final
+class CallProfile:
+    """What is learned of one placed function. Cost: 60 ns a method."""
+
+    def __new__(cls, *, light_ns: int, quantile: float, margin: float, learn_after: int) -> CallProfile:
+        """Know nothing yet; `greenlane.policy.CallRule` says what each value means."""
+
+    def update(self, took_ns: int, computed: bool = False) -> None:
+        """Take in how long one call took, waits for permits not counted, and whether it computed without blocking."""
+
+    def computes(self) -> bool:
+        """Whether its calls compute and do not block, but for one in ten."""
+
+    def weight(self) -> str:
+        """Give "unknown" (too few calls), "light" (the next one may run where its caller is) or "heavy"."""
+
+    def expected_ns(self) -> int:
+        """How long the next call is expected to take; 0 = unknown."""
+
+    def samples(self) -> int:
+        """How many calls it has learned from, forgotten ones included."""
+
+@final
+class Chooser:
+    """Where the calls of one placed function run: core's `choosing`. Cost: 60 to 100 ns a method.
+
+    What to do with a call is a number: its two lowest bits are the place (0 inline, 1 thread, 2 process), 4 = it is a
+    try, 8 = measure its lag and share without the GIL, 16 = look whether it could cross, 32 = get the workers ready.
+    """
+
+    def __new__(
+        cls,
+        *,
+        light_ns: int,
+        quantile: float,
+        margin: float,
+        learn_after: int,
+        inline: bool,
+        process: bool,
+        budget_ns: int,
+        workers: int,
+    ) -> Chooser:
+        """Know nothing yet; `greenlane.policy.ChoiceRule` says what each value means."""
+
+    def next(self, now_ns: int) -> int:
+        """Say what to do with the next call."""
+
+    def observe(
+        self,
+        next: int,
+        now_ns: int,
+        *,
+        took_ns: int,
+        ran_ns: int,
+        cpu_ns: int = 0,
+        lag_ns: int | None = None,
+        released: int | None = None,
+        computed: bool = False,
+        crowd: int = 0,
+    ) -> None:
+        """Take in what a call cost: its caller waited, its function ran, its thread computed; `released` of 1000.
+
+        crowd: calls of the function in progress when it began, itself included; 0 = unknown.
+        """
+
+    def ran_inline(self, took_ns: int) -> None:
+        """Take in how long a call took that ran where its caller is."""
+
+    def lost(self, next: int) -> None:
+        """Take note that a call has ended without teaching anything."""
+
+    def inspected(self, kept_ns: int) -> None:
+        """It can cross; pickling a call and its result keeps the caller so long."""
+
+    def ready(self) -> None:
+        """The workers know it."""
+
+    def refuse(self, now_ns: int) -> None:
+        """It never runs in another process from now on."""
+
+    def forked(self) -> None:
+        """Call in a forked child: its workers are its own."""
+
+    def restore(self, place: str, why: str, took_ns: int, now_ns: int) -> None:
+        """Put back what an earlier process has chosen. Raises ValueError for names that there are not."""
+
+    def chosen(self) -> tuple[str, str, bool, str, int, int]:
+        """(place, why, settled, weight, calls, expected ns)."""
+
+    def seen(self) -> list[tuple[int, int, int]]:
+        """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
+
+    def weighed(self) -> list[tuple[int, int]]:
+        """(lower quartile of ns a call took, with its turn, median that a loop was kept), thread and process."""
+
+    def costs(self) -> tuple[int, int, int]:
+        """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""
+
+@final
+class GilLooks:
+    """Looks at the GIL while something runs, from a thread of its own: how long would others wait for it?
+
+    Cost: a thread, some 50 us; while it runs, what holds the GIL is interrupted once each `every_ns`, then less often.
+    """
+
+    def __new__(cls, every_ns: int) -> GilLooks:
+        """Begin to look; the first look comes after 0.2 ms."""
+
+    def end(self) -> tuple[int, int, int]:
+        """End it: (ns that its looks stand for, of this those with a free GIL, the ninth decile of what one waits, ns).
+
+        Of what one waits who wants the GIL at any moment, the moments included at which a look waited already.
+        """
+
+@final
+class BurstSketch:
+    """Core's burst histogram by itself, likewise."""
+
+    def __new__(cls) -> BurstSketch: ...
+    def update(self, burst_ns: int) -> None: ...
+    def forget(self, halvings: int) -> None: ...
+    def quantile_ns(self, quantile: float) -> int: ...
+    def mean_ns(self) -> int: ...
+    def samples(self) -> int: ...
+    def weights(self) -> list[int]: ...
+
+@final
+class AtOnce:
+    """How many requests each worker of a group gets at once: core's `at_once`. Cost: some us a call.
+
+    Not for two threads at once.
+    """
+
+    def __new__(
+        cls,
+        *,
+        busy: float,
+        least: int,
+        most: int,
+        gap_ns: int,
+        window_ns: int,
+        window_jobs: int,
+        first: int,
+    ) -> AtOnce:
+        """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number till then."""
+
+    def had(self, ran_ns: int, starved_ns: int) -> None:
+        """Take in the workers' CPU since the last call, and how long they waited for a core. Call before `look`."""
+
+    def look(self, worked_ns: int, held_ns: int, ended: list[tuple[str, int, int, int]]) -> bool:
+        """Take in what has ended since the last call; whether a window has closed, and `number` may be another.
+
+        `worked_ns`: the time that it is of, all workers together; `held_ns`: the same with each worker's times the
+        requests that it had. `ended`: (route, jobs, CPU, I/O until ready) in sums, ns.
+        """
+
+    def number(self) -> int:
+        """Requests at once for each worker."""
+
+    def why(self) -> tuple[str, int, int, float]:
+        """(unknown, model, backstop, least or most; mean CPU and I/O of a request, ns; stay by what is usual)."""
+
+@final
+class Apart:
+    """Which routes compute for so long that they go to a lane apart: core's `apart`. Not for two threads at once."""
+
+    def __new__(cls, *, over_ns: int, learn_after: int) -> Apart:
+        """Know nothing yet; `greenlane.policy.ApartRule` says what each value means."""
+
+    def look(self, ended: list[tuple[str, int, int, int]]) -> bool:
+        """Take in what has ended since the last call, as `AtOnce.look`; whether `routes` has changed."""
+
+    def routes(self) -> list[tuple[str, int]]:
+        """(route, mean CPU of a request, ns) of those apart, by name."""
+
+@final
+class Shed:
+    """Whether a request of one lane is refused because it would end too late: core's `shed`. Any thread may call.
+
+    Times are of one monotonic clock, ns; a negative one is before its start, and counts as that.
+    """
+
+    def __new__(cls, *, waited_ns: int, stands_ns: int, stands_count: int, frac: float, most: float) -> Shed:
+        """Know nothing yet; `greenlane.policy.ShedRule` says what each value means."""
+
+    def refuses(self, arrival_ns: int, due_ns: int, now_ns: int) -> bool:
+        """Whether a request is refused that is about to begin; `due_ns` 0 = it has no deadline. Cost: 0.1 us."""
+
+    def served(self, took_ns: int, span_ns: int) -> None:
+        """Note what a request took here; `span_ns`: its whole deadline, 0 = none. Cost: 0.1 us, each 16th 1 us."""
+
+    def p99_ns(self) -> int:
+        """What a request takes at most; 0 = fewer than 16 have been seen."""
+
+def closed_bounds(cpu: float, io: float, number: int) -> tuple[float, float, float]:
+    """(knee, most, least) of `number` requests in progress that take turns on one CPU: core's `theory.asymptotes`.
+
+    This and the following functions take times of any one unit and give rates in its inverse. The knee is inf without
+    CPU, the most inf without any work. Raises ValueError: a time that is negative or not finite.
+    """
+
+def closed_means(cpu: float, io: float, number: int) -> tuple[float, float, float]:
+    """(rate, latency, utilisation) with `number` (at least 1) in progress: exact mean value analysis of one CPU with
+    exponential bursts and a delay of any distribution. Cost: some ns times `number`."""
+
+def closed_number(cpu: float, io: float, busy: float, most: int) -> int:
+    """The smallest number in progress with which that CPU works the share `busy` of the time, at most `most`: what
+    `AtOnce` sets."""
+
+def closed_network(stations: list[tuple[float, int]], number: int) -> list[tuple[float, float, list[float]]]:
+    """(rate, latency, requests at each station) with 1, 2 … `number` in progress.
+
+    Args:
+        stations: (demand, servers): time of a request with it, and how many like servers it has; 0 = a delay.
+        number: at most 10,000.
+
+    Raises ValueError. Cost: stations x number squared x about 10 ns, doubled by several servers; the GIL is released.
+    """
+
+def closed_classes(classes: list[tuple[int, float, list[float]]]) -> list[tuple[float, float, list[float]]] | None:
+    """(rate, latency, requests at each station) of each class among the others; None: too many to be computed exactly.
+
+    Args:
+        classes: (number in progress, delay, demand at each station of one server).
+
+    Cost: up to 0.1 s and 32 MB; the GIL is released.
+    """
+
+def waits_frac(offered: float, servers: int) -> float:
+    """Erlang's C: the share of requests that wait for one of `servers` where `offered` are busy on average."""
+
+def shared_latency(size: float, utilisation: float) -> float:
+    """The mean latency of a request of `size` where all share one server evenly; inf from a utilisation of 1 on."""
+
+@final
+class OpenQueue:
+    """Requests that come as they like (Poisson), and wait first come first served for one of some like servers.
+
+    Core's `theory.waiting`, and for one server `theory.fifo`. From a utilisation of 1 on waits are inf. Any thread may
+    call.
+    """
+
+    def __new__(cls, *, rate: float, servers: int, mean: float = 0.0, times: Sequence[float] = ...) -> OpenQueue:
+        """Raises ValueError. Cost: with one server and `times` up to 0.2 s; the GIL is released.
+
+        Args:
+            rate: of arrivals.
+            servers: at least 1.
+            mean: of exponential times with a server; not looked at where there are `times`.
+            times: with a server, each as likely as any other.
+        """
+
+    def utilisation(self) -> float:
+        """Share of the time that a server works, or would."""
+
+    def cv2(self) -> float:
+        """Variance of the times with a server over their mean's square."""
+
+    def waits_frac(self) -> float:
+        """Share that waits at all."""
+
+    def wait(self) -> float:
+        """Mean wait."""
+
+    def exact(self) -> bool:
+        """Whether the percentiles are exact (one server up to a grid, exponential times); else the tail is taken as
+        exponential."""
+
+    def wait_beyond(self, time: float) -> float:
+        """Share of waits beyond `time`."""
+
+    def latency_beyond(self, time: float) -> float:
+        """Share of latencies (wait and time with the server) beyond `time`."""
+
+    def wait_quantile(self, share: float) -> float:
+        """The wait that a share of 1 - `share` exceeds. Cost: 50 us, with `times` some ms; the GIL is released."""
+
+    def latency_quantile(self, share: float) -> float:
+        """The latency that a share of 1 - `share` exceeds. Cost as `wait_quantile`."""
+
+def hard_lane(processes: int, own: int, share: float) -> tuple[float, float]:
+    """(others, lane): the utilisation of all `processes` at which those without a lane are full, and at which its `own`
+    are, where its class has the share `share` of all work. inf: never. Raises ValueError."""
+
+def usl_fit(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float, float, float] | None:
+    """The Universal Scalability Law through (number in progress, throughput): core's `theory.usl`.
+
+    Returns (throughput of one, contention, coherency, root mean square of the relative errors, number with the most
+    throughput, that throughput); None: fewer than three different numbers, or something that is not positive.
+    """
+
+@final
+class Switches:
+    """The greenlet switches of this process, written down. `greenlane.probes.gevent` is its face.
+
+    Needs the GIL: not for free-threaded builds.
+    """
+
+    @staticmethod
+    def install(hub: type | None) -> None:
+        """Begin; `hub` is the class of the loops' greenlets. Raises: ImportError if greenlet has no C functions."""
+
+    @staticmethod
+    def uninstall() -> None:
+        """Put every wrapped method back; this thread's trace goes now, those of others at their next switch."""
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether it is installed."""
+
+    @staticmethod
+    def watch() -> None:
+        """Trace this thread's switches, if they are not traced and recording is on."""
+
+    @staticmethod
+    def wrap(owner: type, name: str, role: str, kind: int = 0, call: str = "") -> bool:
+        """Put a wrapper in the place of a method that `owner` itself defines; False if it has none, or one of ours.
+
+        `role`: waits (with `kind` of `greenlane.phase.Kind` and `call`), run_callback, hub_wait, expires or
+        thread_result.
+        """
+
+    @staticmethod
+    def finish(result: object) -> None:
+        """Say that a worker thread has finished `result` now."""
+
+    @staticmethod
+    def spawned_ns() -> int:
+        """Give when the running greenlet was started, monotonic ns; 0 = unknown."""
+
+    @staticmethod
+    def followed() -> int:
+        """Give the number of greenlets that are followed now."""
+
+@final
+class Steps:
+    """Steps of asyncio's and uvloop's tasks, as units of the recording; `greenlane.probes.asyncio` places the hooks.
+
+    Cost: 0.15 to 0.3 us a step while recording, 0.02 us off.
+    """
+
+    @staticmethod
+    def hook(name: str, original: Callable[..., Any], silent: list[bool]) -> Any:
+        """Make what stands in the place of a loop's method `name`, which is `original`; `silent` not empty = passes by.
+
+        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms); or add, of
+        the set in which asyncio registers its tasks. Raises ValueError for another one.
+        """
+
+    @staticmethod
+    def follow(variable: ContextVar[int]) -> None:
+        """Take the job of tasks that nobody saw being made from `variable` in their context. The first call counts."""
+
+    @staticmethod
+    def know_python_tasks(step: Callable[..., Any], wakeup: Callable[..., Any]) -> None:
+        """Know the methods by which tasks written in Python step. They must live for ever."""
+
+    @staticmethod
+    def entered() -> None:
+        """Take note that a loop begins to run on this thread. Nests."""
+
+    @staticmethod
+    def left() -> None:
+        """Answer `entered`."""
+
+    @staticmethod
+    def arrival() -> tuple[int, str]:
+        """(ns, clock) of the bytes that the loop works on now, or for which this task was made; (0, "handler") = none.
+
+        The clock is "kernel" (its stamp) or "accept" (the poll that found them).
+        """
+
+    @staticmethod
+    def born_ns() -> int:
+        """When this task was made; 0 = unseen, or no task runs."""
+
+    @staticmethod
+    def in_task() -> bool:
+        """Whether a task runs on this thread whose steps are seen."""
+
+    @staticmethod
+    def pool_waited(from_ns: int) -> None:
+        """Take note that this thread's job has waited for the thread since `from_ns`."""
+
+@final
+class Segment:
+    """A whole memory file, mapped shared. The mapping stays until the segment and all its blocks are gone.
+
+    `write` and `store` raise BufferError on one that is mapped read-only; places outside raise IndexError. Cost: 0.1 us
+    a method, and copying at memory's pace.
+    """
+
+    def __new__(cls, fd: int, *, writable: bool) -> Segment:
+        """Map all of `fd`, which may be closed afterwards.
+
+        Raises:
+            OSError: it cannot be mapped.
+        """
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def write(self, offset: int, buffer: Buffer) -> None:
+        """Copy `buffer` (one-dimensional, of bytes, contiguous) to `offset`. Releases the GIL from 16 MiB on."""
+
+    def load(self, word: int) -> int:
+        """Read the 64-bit word number `word`, counted from the start; what was written before its `store` is seen."""
+
+    def store(self, word: int, value: int) -> None:
+        """Write that word."""
+
+    def part(self, offset: int, length: int) -> Block:
+        """Give a block whose end nobody is told."""
+
+@final
+class Block:
+    """Bytes of a segment as a buffer (`memoryview(block)`, `numpy.frombuffer(block)`), read-only if the segment is."""
+
+    def __len__(self) -> int: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Channel:
+    """One end of a pair of Unix sockets that carries whole messages (SOCK_SEQPACKET) and descriptors.
+
+    Only `wait` releases the GIL: nothing else can block, and giving the GIL up beside a thread that computes costs a
+    switch interval. Closed with its last reference. Cost: `send` 2 us (it wakes the reader), `receive` 1 us.
+    """
+
+    MESSAGE_BYTES: Final[int]
+
+    def __new__(cls, fd: int) -> Channel:
+        """Own `fd`."""
+
+    @staticmethod
+    def pair() -> tuple[Channel, Channel]:
+        """Give two ends, close-on-exec."""
+
+    def fileno(self) -> int:
+        """Descriptor; -1 = closed."""
+
+    def send(self, message: bytes) -> bool:
+        """Send up to MESSAGE_BYTES. False = the other end has too much unread.
+
+        Raises:
+            OSError: the other end is closed.
+        """
+
+    def receive(self) -> bytes | None:
+        """Give the next message; None = there is none; empty = the other end is closed."""
+
+    def wait(self) -> bytes | None:
+        """Wait for the next message without the GIL; None = a signal came first; empty = the other end is closed."""
+
+    def send_fd(self, fd: int) -> None:
+        """Send a descriptor, as a message of its own."""
+
+    def receive_fd(self) -> int | None:
+        """Give the next descriptor, ours to close; None = there is none."""
+
+    def close(self) -> None:
+        """Close; idempotent."""
+
+@final
+class Commons:
+    """Memory in which one process makes blocks that others look into; its flags are all words of a second segment."""
+
+    def __new__(cls, data: Segment, flags: Segment) -> Commons:
+        """Give out `data`."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What is given out, as far as it is known."""
+
+    def block(self, length: int) -> Block | None:
+        """Give a writable block, its room taken back when its last view is gone; None when there is no room."""
+
+@final
+class Outbox:
+    """The sending end between a worker and its parent: one message at a time.
+
+    Large buffers are copied into blocks of the sender's segment, each with a flag that the last view of it clears on
+    the other side; what finds no room goes into a memory file of its own. Cost: 2 us and the copying.
+    """
+
+    def __new__(
+        cls,
+        data: Segment,
+        control: Segment,
+        words: tuple[int, int],
+        channel: Channel,
+        files: Channel,
+        new_file: Callable[[int], int],
+        commons: Segment | None,
+    ) -> Outbox:
+        """Send on `channel`, with blocks in `data` whose flags are these words (first, last + 1) of `control`.
+
+        What lies in `commons` is not copied, but kept until the other side has left it.
+
+        `new_file(size)` makes a memory file and gives its descriptor, which goes over `files`.
+        """
+
+    @property
+    def overflows(self) -> int:
+        """Messages that needed a file."""
+
+    @property
+    def lent_bytes(self) -> int:
+        """What the other side has, as far as it is known: blocks are taken back when room is needed."""
+
+    def take_back(self) -> None:
+        """Look what the other side has left, and let go of it."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def send(
+        self,
+        kind: int,
+        call_id: int,
+        extra: int,
+        text: bytes,
+        buffers: list[memoryview],
+        *,
+        names_main: bool = False,
+        clear: bool = False,
+    ) -> bool:
+        """Send a pickle and the buffers beside it (contiguous). Releases the GIL for copies of 16 MiB and more.
+
+        Args:
+            kind: a number for the receiver; 8 bits.
+            call_id: likewise, 64 bits.
+            extra: likewise.
+            text: the pickle.
+            buffers: what is beside it.
+            names_main: for the receiver.
+            clear: empty the list before the other side is told.
+
+        Returns:
+            False = the other end is closed, or has too much unread.
+
+        Raises:
+            OSError: a file was needed, and none could be made. Nothing is under way.
+        """
+
+@final
+class Inbox:
+    """The receiving end; see `Outbox`. Messages are (kind, names main, call id, extra, text, buffers).
+
+    Large buffers are `Block`s, small ones bytes (bytearray, if `data` is mapped writable). A text of over 32 kB may
+    be a `Block` too. False = the other end is closed.
+    """
+
+    def __new__(
+        cls, data: Segment, control: Segment, channel: Channel, files: Channel, commons: Segment | None
+    ) -> Inbox:
+        """Receive from `channel`; `data` is the sender's, and so is `commons`."""
+
+    @property
+    def overflows(self) -> int:
+        """Messages that came with a file."""
+
+    @property
+    def in_band_bytes(self) -> int:
+        """Of all pickles."""
+
+    @property
+    def out_of_band_bytes(self) -> int:
+        """Of all buffers."""
+
+    def receive(self) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Give the next message; None = there is none.
+
+        Raises:
+            OSError: it cannot be read, or is none of ours.
+        """
+
+    def wait(self, spin_us: int) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
+        """Wait for the next message without the GIL; None = a signal came first.
+
+        If the last one came within `spin_us` of being waited for, look for this one for as long before sleeping.
+
+        Raises:
+            OSError: as `receive`.
+        """
+
+@final
+class Poll:
+    """An epoll set of descriptors to be read. Any thread may change it while another waits."""
+
+    def __new__(cls) -> Poll:
+        """Make an empty one."""
+
+    def fileno(self) -> int:
+        """Descriptor of the set, readable when any of its members is; -1 = closed."""
+
+    def add(self, fd: int) -> None:
+        """Watch `fd`. Raises OSError if it is watched already."""
+
+    def remove(self, fd: int) -> None:
+        """Watch it no more; nothing if it is not watched."""
+
+    def ready(self) -> list[int]:
+        """Give those that can be read now, at most 64. Keeps the GIL."""
+
+    def wait(self, timeout_ms: int) -> list[int]:
+        """Wait for at least one, without the GIL; empty = the time has passed (-1 = never does), or a signal came."""
+
+    def close(self) -> None:
+        """Close; idempotent."""
+
+def die_with_parent(parent: int) -> bool:
+    """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""
+
+class _UpstreamRule(Protocol):
+    """What `greenlane.policy.UpstreamRule` is; that says what each value means."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def first_limit(self) -> int: ...
+    @property
+    def least(self) -> int: ...
+    @property
+    def most_frac(self) -> float: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def parked_most(self) -> int: ...
+    @property
+    def parked_most_bytes(self) -> int: ...
+    @property
+    def parked_most_ns(self) -> int: ...
+    @property
+    def all_parked_most(self) -> int: ...
+    @property
+    def all_parked_most_bytes(self) -> int: ...
+    @property
+    def failure_rate(self) -> float: ...
+    @property
+    def slow_call_rate(self) -> float: ...
+    @property
+    def slow_call_x(self) -> float: ...
+    @property
+    def slow_call_ns(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def least_calls(self) -> int: ...
+    @property
+    def probes(self) -> int: ...
+    @property
+    def open_ns(self) -> int: ...
+    @property
+    def open_growth(self) -> float: ...
+    @property
+    def open_most_ns(self) -> int: ...
+    @property
+    def probe_limit_ns(self) -> int: ...
+    @property
+    def forget_ns(self) -> int: ...
+    @property
+    def keys_most(self) -> int: ...
+
+@final
+class Start:
+    """An order to begin now."""
+
+    @property
+    def order(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def probe(self) -> bool:
+        """A half-open breaker judges by this call: keep to its time limit."""
+
+    @property
+    def time_limit_ns(self) -> int:
+        """How long the call may take; 0 = as long as any."""
+
+    @property
+    def breaker_ns(self) -> int:
+        """So long its key's breaker kept it parked."""
+
+    @property
+    def limit_ns(self) -> int:
+        """Its key's limit."""
+
+    @property
+    def slots_ns(self) -> int:
+        """Nothing but the want of a free slot, or the turns of others."""
+
+@final
+class KeyLook:
+    """What a person sees of one key; the counts are since it became known."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def parked(self) -> int: ...
+    @property
+    def parked_bytes(self) -> int: ...
+    @property
+    def oldest_ns(self) -> int:
+        """When its oldest parked order arrived; 0 = none is parked."""
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in progress, adapted."""
+
+    @property
+    def breaker(self) -> Literal["closed", "open", "half-open", "forced-open"]: ...
+    @property
+    def open_until_ns(self) -> int:
+        """Until when it is open; 0 = it is not, or by hand."""
+
+    @property
+    def usual_ns(self) -> int:
+        """Latency of the key at a load that is not the reason for it; 0 = unknown."""
+
+    @property
+    def failed_frac(self) -> float:
+        """Share of the breaker's window; so is `slow_frac`."""
+
+    @property
+    def slow_frac(self) -> float: ...
+    @property
+    def started(self) -> int: ...
+    @property
+    def probes(self) -> int: ...
+    @property
+    def ok(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def timed_out(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+    @property
+    def cancelled(self) -> int: ...
+    @property
+    def slow(self) -> int: ...
+    @property
+    def opened(self) -> int:
+        """How often its breaker opened by itself."""
+
+    @property
+    def surplus(self) -> int: ...
+    @property
+    def expired(self) -> int: ...
+
+@final
+class UpstreamTotals:
+    """Sums over all keys."""
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def parked(self) -> int: ...
+    @property
+    def parked_bytes(self) -> int: ...
+    @property
+    def keys(self) -> int:
+        """Keys that are known, those without orders among them."""
+
+    @property
+    def reserved(self) -> int:
+        """Slots that only keys below their guaranteed minimum may take."""
+
+    @property
+    def common(self) -> bool:
+        """Most keys are slower than usual or their breakers open: the reason is probably on this side."""
+
+@final
+class Upstreams:
+    """Which order goes to its upstream next: core's `upstream`.
+
+    Orders are parked here without a thread; the numbers that name them are the caller's. Times may come from any one
+    monotonic clock. Cost: 1 to 3 us for `arrive`, `next` and `ended` together, O(log keys).
+    """
+
+    def __new__(cls, slots: int, rule: _UpstreamRule) -> Upstreams:
+        """Begin empty. slots: calls in progress at once, at least 1."""
+
+    def arrive(self, order: int, key: str, now_ns: int, size: int = 0, deadline_ns: int = 0) -> bool:
+        """Park an order of `size` bytes; `deadline_ns` 0 = none. False = it is here already, parked or in progress."""
+
+    def next(self, now_ns: int) -> Start | None:
+        """Give the order to begin, counted as begun from now on; None = no slot, or no key may. Call until None."""
+
+    def ended(self, order: int, now_ns: int, outcome: int) -> bool:
+        """Take note that a call has ended; `outcome` is a `greenlane.policy.Outcome`. False = none such in progress.
+
+        Every order that `next` gave must end here once, whatever becomes of it.
+        """
+
+    def wake_ns(self, now_ns: int) -> int | None:
+        """When `next`, `surplus` or `expired` may answer differently though nothing happens; None = never."""
+
+    def surplus(self, now_ns: int) -> list[int]:
+        """Take out the parked orders that must go back: parked for too long; too many or too large, of a key or of all.
+
+        Of a key the newest go. For the sum they are taken from the key whose last order would wait longest.
+        """
+
+    def expired(self, now_ns: int) -> list[int]:
+        """Take out the orders whose deadline has passed while they were parked; `next` never gives such a one."""
+
+    def withdraw(self, order: int, now_ns: int) -> bool:
+        """Take a parked order out; says nothing about its key. False = it is not parked here."""
+
+    def drain(self, now_ns: int) -> list[int]:
+        """Take out all parked orders, oldest first."""
+
+    def set(self, key: str, now_ns: int, rule: _UpstreamRule | None) -> None:
+        """Give a key a rule of its own (it is never forgotten then), or the general one again."""
+
+    def set_slots(self, slots: int) -> None:
+        """Change how many calls may be in progress; fewer take effect as calls end."""
+
+    def open(self, key: str, now_ns: int) -> None:
+        """Open a key's breaker by hand: its orders are parked until `close`."""
+
+    def close(self, key: str, now_ns: int) -> None:
+        """Close a key's breaker by hand, whyever it is open, and forget what its calls were like."""
+
+    def look(self) -> list[KeyLook]:
+        """What a person sees, by name of the key. Cost: some us a key."""
+
+    def totals(self) -> UpstreamTotals:
+        """Sums over all keys. O(1)."""

@@ -1,0 +1,354 @@
+"""`greenlane record`: runs an unchanged program and records it, or switches a recording that runs.
+
+The exit code is the command's (128 + N where signal N ended it); 1 where the command went well and nothing could be
+recorded; 2 where it could not be started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from greenlane.bootstrap import check_platform
+from greenlane.cli import record_live
+from greenlane.cli.command import Command
+from greenlane.cli.output import Output
+from greenlane.cli.record_child import Child, alive, blocked_signals, descendants
+from greenlane.cli.record_parts import CONTROL, SUFFIX, Parts
+from greenlane.control import ask, check_directory, processes
+from greenlane.errors import GreenlaneError, RecordError, SettingsError
+from greenlane.settings import SETTINGS, Settings, load
+
+__all__ = ["COMMAND"]
+
+#: How long a look for signals and ended processes may take, seconds.
+_LOOK_S: Final = 0.5
+#: A process that was forked at the command's end has so long to write its first segment, s.
+_APPEARS_S: Final = 1.0
+#: Progress is said first after so long, then each time the time has doubled, at most a minute apart.
+_FIRST_WORD_S: Final = 4.0
+_LONGEST_SILENCE_S: Final = 60.0
+#: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
+_COUNTED_MB: Final = 20
+_MOST_SECONDS: Final = 7 * 86_400
+_SITE: Final = Path(__file__).resolve().parent.parent / "hosts" / "observed" / "site"
+_NOT_RECORDED: Final = (
+    "the command must run Python {version} with its environment and site: not `python -S`, `-I` or `-E`, "
+    "no other interpreter, no `env -i`, and no service that runs already"
+)
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the recording (greenlane-DATE-TIME.glr)")
+    parser.add_argument("--force", action="store_true", help="write over an existing recording")
+    parser.add_argument(
+        "--max-mb",
+        metavar="N",
+        help=f"bound of the recording, the oldest goes first ({SETTINGS['record_max_mb'].default:g})",
+    )
+    parser.add_argument("--seconds", metavar="N", type=_seconds, help="record so long; the command goes on")
+    parser.add_argument("--no-stacks", action="store_true", help="do not sample stacks of who makes others wait")
+    parser.add_argument(
+        "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
+    )
+    parser.add_argument("--on", action="store_true", help="switch TARGET on")
+    parser.add_argument("--status", action="store_true", help="show TARGET")
+    parser.add_argument("--merge", action="store_true", help="make FILE of a FILE.parts that was left behind")
+    parser.add_argument("--json", action="store_true", help="with --on, --off, --status: one JSON object")
+    parser.add_argument(
+        "rest",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND … | TARGET",
+        help="what to run, or a running recording: its FILE, control_dir or process id",
+    )
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.1 <= float(text) <= _MOST_SECONDS:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 0.1 to {_MOST_SECONDS} (s)")
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    rest: list[str] = arguments.rest
+    command = rest[1:] if rest[:1] == ["--"] else rest
+    if arguments.merge:
+        return _merge(_one(arguments, command), output)
+    if arguments.on or arguments.status or (arguments.off and _is_target(command)):
+        command = _flags_behind(arguments, command)
+        return _switch(arguments, command[0] if command else "", output)
+    if not command:
+        arguments.parser.error("the following arguments are required: COMMAND")
+    return _record(arguments, command, output)
+
+
+def _flags_behind(arguments: argparse.Namespace, words: list[str]) -> list[str]:
+    """Take the flags that stand behind TARGET, which argparse leaves with it; give TARGET alone."""
+    for word in words[1:]:
+        if word != "--json":
+            arguments.parser.error(f"unrecognized arguments: {word}")
+        arguments.json = True
+    return words[:1]
+
+
+def _is_target(command: list[str]) -> bool:
+    """A COMMAND never begins with a number, a folder or a recording."""
+    if not command:
+        return True
+    path = Path(command[0])
+    return path.name.isdecimal() or path.suffix in (".glr", SUFFIX) or path.is_dir() or Path(f"{path}{SUFFIX}").is_dir()
+
+
+def _one(arguments: argparse.Namespace, words: list[str]) -> Path:
+    if len(words) == 1:
+        return Path(words[0].removesuffix(".parts").removesuffix(".parts/"))
+    if arguments.output is None or words:
+        arguments.parser.error("expected one FILE")
+    return Path(arguments.output)
+
+
+# --- a recording that runs ----------------------------------------------------------------------------------------
+
+
+def _switch(arguments: argparse.Namespace, target: str, output: Output) -> int:
+    listening = record_live.found(target)
+    request = {"do": "show"} if arguments.status else {"do": "record", "on": bool(arguments.on)}
+    rows = record_live.rows(record_live.ask_all(listening, request, output))
+    if arguments.json:
+        output.document("record", rows)
+    else:
+        output.table(rows, record_live.COLUMNS)
+    return 0 if rows else 1
+
+
+def _merge(file: Path, output: Output) -> int:
+    parts = Parts(file)
+    if not parts.segments():
+        rule = "a folder with segments of a recording"
+        raise SettingsError("FILE.parts", str(parts.folder), rule, "name the FILE", attempted="merge the recording")
+    if parts.file.exists():
+        rule = "a recording that is not there yet"
+        raise SettingsError("FILE", str(parts.file), rule, "move it away", attempted="merge the recording")
+    if _count_listening(parts):
+        raise RecordError(
+            "merge the recording",
+            name="FILE.parts",
+            value=str(parts.folder),
+            rule="a recording that is over (processes still write to it)",
+            hint=f"end them, or read it as it is: `greenlane report {parts.folder}`",
+        )
+    _finish(parts, output, None)
+    return 0
+
+
+# --- recording a command ------------------------------------------------------------------------------------------
+
+
+def _record(arguments: argparse.Namespace, command: list[str], output: Output) -> int:
+    check_platform()
+    settings = _settings(arguments)
+    parts = Parts(arguments.output or Path(time.strftime("greenlane-%Y%m%d-%H%M%S.glr")))
+    parts.make(force=arguments.force)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(parts.remove)
+        control_dir = _control_dir(parts, settings, cleanup)
+        environ = _environment(parts, settings, control_dir, arguments)
+        with blocked_signals() as mask:
+            child = Child(command, environ, mask, lambda: _jobs(parts))
+            run = _Run(child, parts, output, seconds=arguments.seconds)
+            run.until_over()
+            return run.code
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    try:
+        return load({"record_max_mb": arguments.max_mb})
+    except SettingsError as error:
+        if arguments.max_mb is None or error.setting != "record_max_mb":
+            raise
+        rule = SETTINGS["record_max_mb"].rule
+        raise SettingsError("--max-mb", arguments.max_mb, rule, "leave it out", attempted=_READ) from None
+
+
+_READ: Final = "read the flags"
+
+
+def _control_dir(parts: Parts, settings: Settings, cleanup: contextlib.ExitStack) -> str:
+    """The directory of the control sockets: the settings', else the folder, else a short one."""
+    if settings.control_dir:
+        check_directory(settings.control_dir)
+        directory = os.path.abspath(settings.control_dir)
+    elif parts.fits_sockets():
+        return str(parts.folder)
+    else:
+        directory = tempfile.mkdtemp(prefix="greenlane-")
+        cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
+    (parts.folder / CONTROL).write_text(directory, encoding="utf-8")
+    return directory
+
+
+def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: argparse.Namespace) -> dict[str, str]:
+    path = os.environ.get("PYTHONPATH", "")
+    return {
+        **os.environ,
+        "PYTHONPATH": f"{_SITE}{os.pathsep}{path}" if path else str(_SITE),
+        "GREENLANE_RECORD_FOLDER": str(parts.folder),
+        "GREENLANE_RECORD_ON": "false" if arguments.off else "true",
+        "GREENLANE_RECORD_MAX_MB": f"{settings.record_max_mb:g}",
+        "GREENLANE_RECORD_STACKS": "false" if arguments.no_stacks or not settings.record_stacks else "true",
+        "GREENLANE_CONTROL_DIR": control_dir,
+    }
+
+
+class _Run:
+    """One command's recording, from its start to the merged file."""
+
+    def __init__(self, child: Child, parts: Parts, output: Output, *, seconds: float | None) -> None:
+        self._child = child
+        self._parts = parts
+        self._output = output
+        self._from_s = time.monotonic()
+        self._until_s = None if seconds is None else self._from_s + seconds
+        self._next_word_s = _FIRST_WORD_S
+        self._merged = False
+        self._recorded = False
+
+    def until_over(self) -> None:
+        """Wait for the command, for what it leaves behind, and merge."""
+        while self._child.code is None:
+            self._child.wait(self._patience_s())
+            if self._until_s is not None and time.monotonic() >= self._until_s and self._child.code is None:
+                self._until_s = None
+                self._end_processes()
+                self._conclude()
+            self._say_progress()
+        if not self._merged:
+            self._wait_for_daemons()
+            self._conclude()
+
+    @property
+    def code(self) -> int:
+        """The exit code of `greenlane record`."""
+        code = self._child.code or 0
+        return 1 if code == 0 and not self._recorded else code
+
+    def _patience_s(self) -> float:
+        if self._until_s is None:
+            return _LOOK_S
+        return max(0.0, min(_LOOK_S, self._until_s - time.monotonic()))
+
+    def _let_forks_appear(self) -> None:
+        """What the command has forked just before it ended writes its first segment a moment later."""
+        until_s = time.monotonic() + _APPEARS_S
+        while set(descendants()) - self._parts.pids() and time.monotonic() < until_s:
+            self._child.wait(0.02)  # and reap what ends
+
+    def _wait_for_daemons(self) -> None:
+        """The command has ended; processes that it has left in the background still record."""
+        self._let_forks_appear()
+        left = alive(self._parts.pids)
+        if not left or self._child.interrupts > 1:
+            return
+        self._output.say(
+            f"greenlane: the command ended with {self._child.code}; {_still(len(left))} "
+            f"(pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
+        )
+        self._child.pid = left[0]  # Signals are for those that remain.
+        interrupts = self._child.interrupts
+        while alive(self._parts.pids) and self._child.interrupts == interrupts:
+            if self._until_s is not None and time.monotonic() >= self._until_s:
+                break
+            self._child.wait(self._patience_s())
+            self._say_progress()
+        self._end_processes()
+
+    def _end_processes(self) -> None:
+        """End the recording in every process that still runs; when this returns their files are complete."""
+        self._parts.end()
+        with contextlib.suppress(GreenlaneError):
+            for process in processes(self._parts.control_dir()):
+                if process.pid in self._parts.pids():
+                    with contextlib.suppress(GreenlaneError):
+                        ask(process.socket, {"do": "record", "on": False, "end": True})
+
+    def _conclude(self) -> None:
+        self._merged = True
+        self._parts.end()
+        for reason in self._parts.skipped():
+            self._output.say(f"greenlane: some of the command was not recorded: {reason}")
+        if not self._parts.segments():
+            version = ".".join(map(str, sys.version_info[:2]))
+            error = RecordError("no process was recorded", hint=_NOT_RECORDED.format(version=version))
+            self._output.say(f"greenlane: {error}")
+            return
+        _finish(self._parts, self._output, time.monotonic() - self._from_s)
+        self._recorded = True
+
+    def _say_progress(self) -> None:
+        spent_s = time.monotonic() - self._from_s
+        if self._merged or spent_s < self._next_word_s:
+            return
+        self._next_word_s += min(spent_s, _LONGEST_SILENCE_S)
+        jobs = _jobs(self._parts)
+        self._output.say(
+            f"greenlane: recording … {spent_s:.0f} s, {_count(self._parts.process_count(), 'process')}, "
+            f"{_count(jobs, 'job')}, {self._parts.size_mb():.1f} MB"
+        )
+
+
+def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
+    """Merge, and say what was recorded and what comes next."""
+    said = [] if spent_s is None else [f"{spent_s:.1f} s"]
+    said.append(_count(parts.process_count(), "process"))
+    size_mb = parts.merge()
+    parts.remove()
+    lost: list[str] = []
+    if size_mb <= _COUNTED_MB:
+        # Reading is the tools' part: where they are not installed, jobs are not counted.
+        with contextlib.suppress(GreenlaneError, ModuleNotFoundError):
+            from greenlane_tools.reader import open_recording
+
+            recording = open_recording(parts.file)
+            said.append(_count(len(recording.jobs), "job"))
+            lost = recording.lost
+    for each in lost:
+        output.say(f"greenlane: {each}")
+    output.say(f"greenlane: recorded {', '.join(said)}, {size_mb:.1f} MB: {parts.file}")
+    output.say(f"next: greenlane report {shlex.quote(os.path.relpath(parts.file))}")
+
+
+def _jobs(parts: Parts) -> int:
+    """Jobs of the processes that run now; 0 where nobody answers. Who answers has written down what happened so far."""
+    jobs = 0
+    with contextlib.suppress(GreenlaneError):
+        for process in processes(parts.control_dir()):
+            with contextlib.suppress(GreenlaneError, KeyError):
+                jobs += ask(process.socket, {"do": "show"}, timeout_s=_LOOK_S)["record"]["jobs"]
+    return jobs
+
+
+def _count_listening(parts: Parts) -> int:
+    with contextlib.suppress(GreenlaneError):
+        return len([each for each in processes(parts.control_dir()) if each.pid in parts.pids()])
+    return 0
+
+
+def _count(number: int, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _still(number: int) -> str:
+    return f"{_count(number, 'process')} that it started still {'records' if number == 1 else 'record'}"
+
+
+COMMAND: Final = Command("record", "record an unchanged program: greenlane record -- gunicorn app:app", _declare, _run)

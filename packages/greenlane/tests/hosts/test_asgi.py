@@ -1,0 +1,372 @@
+"""The ASGI middleware: where synchronous code of Starlette and FastAPI runs, deadlines, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.lanes.placed import work
+
+import greenlane
+from greenlane import bootstrap, bootstrap_placement
+from greenlane.hosts import asgi_threads
+from greenlane.hosts.asgi import Greenlane
+
+fastapi = pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+anyio = pytest.importorskip("anyio")
+
+pytestmark = [pytest.mark.slow, pytest.mark.measured]
+
+LANE = "greenlane-lane"
+USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    """Each test starts Greenlane anew; what is learned of its functions stays, so each has functions of its own."""
+    yield
+    asgi_threads.uninstall()
+    running = bootstrap.running()
+    if running is not None:
+        running.stop()
+
+
+def here() -> str:
+    return threading.current_thread().name
+
+
+def served(app: Any, program: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """Run a program with a client of the application behind the middleware."""
+
+    async def run() -> Any:
+        transport = httpx.ASGITransport(app=Greenlane(app))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await program(client)
+
+    return asyncio.run(run())
+
+
+async def until_it_says(client: Any, path: str, wanted: Callable[[Any], bool]) -> Any:
+    """Ask again and again, as it is being learned; failing to get there fails the test."""
+    give_up = time.monotonic() + work.LONGEST_S
+    while True:
+        said = (await client.get(path)).json()
+        if wanted(said):
+            return said
+        assert time.monotonic() < give_up, said
+
+
+def test_an_endpoint_that_computes_goes_to_the_lane_once_it_is_known() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/quote")
+    def quote() -> str:
+        work.burn(6)
+        return here()
+
+    async def program(client: Any) -> None:
+        assert (await client.get("/quote")).json() != LANE
+        await until_it_says(client, "/quote", lambda thread: thread == LANE)
+
+    served(app, program)
+    assert any(row.endswith("quote") for row in bootstrap_placement.placement().learned())
+
+
+def test_an_endpoint_that_blocks_stays_on_threads_of_its_own_also_if_it_computes_too() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/blocks")
+    def blocks() -> str:
+        time.sleep(0.005)
+        return here()
+
+    @app.get("/mixed")
+    def mixed() -> str:
+        work.burn(6)
+        time.sleep(0.001)
+        return here()
+
+    async def program(client: Any) -> None:
+        for path in ("/blocks", "/mixed") * 8:
+            assert (await client.get(path)).json() != LANE
+
+    served(app, program)
+
+
+def test_a_dependency_and_a_background_task_are_placed_as_endpoints_are() -> None:
+    app = fastapi.FastAPI()
+    after: list[str] = []
+
+    def features() -> str:
+        work.burn(6)
+        return here()
+
+    def report() -> None:
+        work.burn(6)
+        after.append(here())
+
+    @app.get("/")
+    async def answer(background: fastapi.BackgroundTasks, thread: str = fastapi.Depends(features)) -> dict[str, str]:
+        background.add_task(report)
+        return {"dependency": thread, "background": after[-1] if after else ""}
+
+    async def program(client: Any) -> None:
+        await until_it_says(client, "/", lambda said: set(said.values()) == {LANE})
+
+    # FastAPI reads the annotations where they are defined.
+    answer.__annotations__ = {"background": fastapi.BackgroundTasks, "thread": str}
+    app = fastapi.FastAPI()
+    app.get("/")(answer)
+    served(app, program)
+
+
+def test_dependencies_with_yield_are_told_apart_by_their_functions() -> None:
+    def session() -> Iterator[int]:
+        yield 1
+
+    names = {asgi_threads.name_of(asgi_threads._function(made.__enter__)) for made in _managers(session)}
+    assert len(names) == 2
+    assert any(name.endswith("session") for name in names)
+
+
+def _managers(session: Any) -> list[Any]:
+    import contextlib
+
+    def other() -> Iterator[int]:
+        yield 2
+
+    return [contextlib.contextmanager(each)() for each in (session, other)]
+
+
+def test_marks_decide(tmp_path: Path) -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/light")
+    @greenlane.light
+    def light() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    async def program(client: Any) -> None:
+        assert (await client.get("/light")).json() is True
+
+    served(app, program)
+
+
+def test_switched_off_anyio_runs_everything_as_it_would() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/off")
+    def computes_when_off() -> str:
+        work.burn(6)
+        return here()
+
+    async def program(client: Any) -> None:
+        await until_it_says(client, "/off", lambda thread: thread == LANE)
+        running = bootstrap.running()
+        assert running is not None
+        running.set_mode("off")
+        assert (await client.get("/off")).json() == "AnyIO worker thread"
+        running.set_mode("on")
+        assert (await client.get("/off")).json() == LANE
+
+    served(app, program)
+
+
+def test_on_the_lane_context_goes_in_and_the_loop_can_be_called_back() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/")
+    def calls_back() -> list[str]:
+        work.burn(6)
+
+        async def on_loop() -> str:
+            return here()
+
+        if here() != LANE:  # Elsewhere it would block, and never come to the lane.
+            return [here(), "", USER.get()]
+        anyio.from_thread.check_cancelled()
+        return [here(), anyio.from_thread.run(on_loop), USER.get()]
+
+    async def program(client: Any) -> None:
+        USER.set("ada")
+        said = await until_it_says(client, "/", lambda said: said[0] == LANE)
+        assert said == [LANE, threading.main_thread().name, "ada"]
+
+    served(app, program)
+
+
+def test_what_an_endpoint_raises_on_the_lane_is_raised_to_the_framework() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/")
+    def teapot() -> None:
+        work.burn(6)
+        raise fastapi.HTTPException(418, here())
+
+    async def program(client: Any) -> None:
+        await until_it_says(client, "/", lambda said: said["detail"] == LANE)
+        assert (await client.get("/")).status_code == 418
+
+    served(app, program)
+
+
+def test_a_cancelled_request_waits_for_its_function_once_that_has_begun(tmp_path: Path) -> None:
+    from anyio import to_thread
+
+    begun, let_go, ended = tmp_path / "begun", tmp_path / "let go", tmp_path / "ended"
+
+    def computes_until_let_go() -> str:
+        work.burn(6)
+        work.held(begun, let_go)
+        ended.touch()
+        return here()
+
+    async def program(_: Any) -> None:
+        let_go.touch()
+        while await to_thread.run_sync(computes_until_let_go) != LANE:
+            pass
+        for file in (begun, let_go, ended):
+            file.unlink()
+        running = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
+        while not begun.exists():
+            await asyncio.sleep(0.001)
+        waiting = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
+        lane = bootstrap_placement.placement().lane
+        while lane.stats().queued == 0:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert lane.stats().queued == 0, "one that has not begun is free at once"
+        for _ in range(3):
+            running.cancel()
+            await asyncio.sleep(0.005)
+        assert not running.done()
+        let_go.touch()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert ended.exists()
+
+    served(fastapi.FastAPI(), program)
+
+
+def test_a_limiter_of_the_applications_own_is_left_alone() -> None:
+    from anyio import to_thread
+
+    def limited() -> str:
+        work.burn(6)
+        return here()
+
+    async def program(_: Any) -> None:
+        limiter = anyio.CapacityLimiter(1)
+        assert {await to_thread.run_sync(limited, limiter=limiter) for _ in range(8)} == {"AnyIO worker thread"}
+
+    served(fastapi.FastAPI(), program)
+
+
+def test_blocking_functions_have_more_threads_than_anyio_gives_unless_the_application_says_otherwise() -> None:
+    from anyio import to_thread
+
+    async def most_at_once(patience_s: float) -> int:
+        inside, most, all_in = 0, 0, threading.Event()
+
+        def waits() -> None:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            if inside == 45:
+                all_in.set()
+            all_in.wait(patience_s)
+            inside -= 1
+
+        async with anyio.create_task_group() as group:
+            for _ in range(45):
+                group.start_soon(to_thread.run_sync, waits)
+        return most
+
+    async def program(_: Any) -> None:
+        assert await most_at_once(work.LONGEST_S) == 45
+        to_thread.current_default_thread_limiter().total_tokens = 5
+        assert await most_at_once(0.01) <= 5
+
+    served(fastapi.FastAPI(), program)
+
+
+def test_a_deadline_from_the_headers_holds_for_placed_calls_and_answers_504() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/")
+    async def late() -> None:
+        await greenlane.run(work.burn, 2000)
+
+    @app.get("/checked")
+    async def checked() -> str:
+        greenlane.checkpoint()
+        return "in time"
+
+    async def program(client: Any) -> None:
+        headers = {"x-envoy-expected-rq-timeout-ms": "30"}
+        began = time.monotonic()
+        assert (await client.get("/", headers=headers)).status_code == 504
+        assert time.monotonic() - began < 2
+        assert (await client.get("/checked")).json() == "in time"
+
+    served(app, program)
+
+
+def test_an_overloaded_lane_answers_503_with_the_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/")
+    async def refused() -> None:
+        raise greenlane.Overloaded("place a function")
+
+    async def program(client: Any) -> None:
+        answer = await client.get("/")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+    served(app, program)
+
+
+def test_a_response_that_has_begun_stays_what_it_is() -> None:
+    from starlette.responses import StreamingResponse
+
+    app = fastapi.FastAPI()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"begun"
+        raise greenlane.DeadlineExceeded
+
+    async def stream() -> Any:
+        return StreamingResponse(parts())
+
+    app.add_api_route("/", stream)
+
+    async def program(client: Any) -> None:
+        with pytest.raises(greenlane.DeadlineExceeded):
+            await client.get("/")
+
+    served(app, program)
+
+
+def test_it_can_be_added_as_the_frameworks_middleware() -> None:
+    app = fastapi.FastAPI()
+    app.add_middleware(Greenlane)
+
+    @app.get("/added")
+    def added() -> str:
+        work.burn(6)
+        return here()
+
+    async def run() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+            await until_it_says(client, "/added", lambda thread: thread == LANE)
+
+    asyncio.run(run())

@@ -1,0 +1,164 @@
+"""Servers that know nothing of Greenlane: each request is a job, from its arrival to its last byte."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.hosts.observed import FLASK, PLAIN, Service, gunicorn, only, seconds_ago
+
+from tests.fixtures import StartProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+GUNICORNS = {
+    "gunicorn.sync": ("-k", "sync"),
+    "gunicorn.gthread": ("-k", "gthread", "--threads", "3"),
+    "gunicorn.gevent": ("-k", "gevent"),
+    "greenlane.gunicorn": ("-k", "greenlane.hosts.gunicorn.Worker"),
+}
+WAITRESS = "import sys, waitress, app; waitress.serve(app.app, listen='127.0.0.1:' + sys.argv[1], threads=2)"
+CHEROOT = """
+import sys, app
+from cheroot.wsgi import Server
+server = Server(("127.0.0.1", int(sys.argv[1])), app.app, numthreads=2)
+server.start()
+"""
+WSGIREF = """
+import sys, app
+from wsgiref.simple_server import make_server
+make_server("127.0.0.1", int(sys.argv[1]), app.app).serve_forever()
+"""
+HANDLER = """
+import sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(0.02)
+        if self.path == "/boom":
+            raise ValueError("boom")
+        self.send_response(204)
+        self.end_headers()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+SERVERS = {"waitress": WAITRESS, "cheroot": CHEROOT, "wsgiref": WSGIREF}
+
+
+@pytest.fixture
+def serve(tmp_path: Path, start_process: StartProcess, free_port: int) -> Callable[..., Service]:
+    """Starts a recorded server for an `app.py`."""
+
+    def start(app: str, argv: Callable[[int], list[str]]) -> Service:
+        (tmp_path / "app.py").write_text(app)
+        return Service(start_process, tmp_path, free_port, argv(free_port))
+
+    return start
+
+
+@pytest.mark.parametrize("host", GUNICORNS)
+def test_gunicorns_requests_are_jobs(serve: Callable[..., Service], host: str) -> None:
+    service = serve(FLASK, lambda port: gunicorn(*GUNICORNS[host], port=port))
+    assert service.get("/quote/7").body == b"quote 7"
+    assert service.get("/boom").status == 500
+    assert service.get("/absent").status == 404
+    assert service.get("/stream").body == b"piece piece piece "
+    assert service.get("/file").body.decode() == FLASK
+    assert service.get("/stream", X_Request_Start=seconds_ago(2)).status == 200
+    recording = service.stop()
+    assert {job.host for job in recording.jobs} == {host}
+    assert sum(job.latency_ns for job in recording.jobs) > 0
+    quote = only(recording, "GET /quote/<int:number>")
+    assert (quote.status, quote.clock) == (200, "accept" if host == "greenlane.gunicorn" else "kernel")
+    assert quote.latency_ns >= 20_000_000
+    assert only(recording, "GET /boom").status == 500
+    assert only(recording, "GET (no route)").status == 404
+    assert only(recording, "GET /file").status == 200
+    by_kernel, by_front = sorted(
+        (job for job in recording.jobs if job.route == "GET /stream"), key=lambda job: job.clock
+    )[:: -1 if host != "greenlane.gunicorn" else 1]
+    streams = {job.clock: job for job in (by_kernel, by_front)}
+    assert streams.pop("header").latency_ns >= 2_060_000_000
+    (other,) = streams.values()
+    assert 60_000_000 <= other.latency_ns < 1_000_000_000
+
+
+@pytest.mark.parametrize("host", ["gunicorn.sync", "gunicorn.gthread"])
+def test_the_wait_before_a_busy_worker_is_part_of_the_request(serve: Callable[..., Service], host: str) -> None:
+    import threading
+
+    service = serve(FLASK, lambda port: gunicorn("-k", host.partition(".")[2], port=port))
+    asking = [threading.Thread(target=service.get, args=(f"/quote/{number}",)) for number in range(5)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    latencies = sorted(job.latency_ns for job in service.stop().jobs)
+    assert latencies[-1] >= 5 * 20_000_000
+
+
+def test_workers_are_processes_and_a_reload_makes_more(serve: Callable[..., Service]) -> None:
+    import signal
+
+    service = serve(FLASK, lambda port: gunicorn("-w", "2", port=port))
+    for number in range(10):
+        service.get(f"/quote/{number}")
+    service.process.signal(signal.SIGHUP)
+    service.process.wait_output("Handling signal: hup")
+    service.process.wait_output("(?s)Booting worker.*Booting worker.*Booting worker.*Booting worker")
+    for number in range(10):
+        assert service.get(f"/quote/{number}").status == 200
+    recording = service.stop()
+    assert len(recording.jobs) == 20
+    assert len(recording.processes) == 5
+    assert "SIGHUP" not in recording.notes
+
+
+def test_flasks_development_server_is_observed(serve: Callable[..., Service]) -> None:
+    service = serve(FLASK, lambda port: [sys.executable, "app.py", str(port)])
+    assert service.get("/quote/7").status == 200
+    assert service.get("/boom").status == 500
+    assert service.get("/stream", X_Queue_Start=seconds_ago(1)).status == 200
+    recording = service.stop()
+    assert {job.host for job in recording.jobs} == {"werkzeug.serving"}
+    assert only(recording, "GET /quote/<int:number>").latency_ns >= 20_000_000
+    assert only(recording, "GET /boom").status == 500
+    assert only(recording, "GET /stream").latency_ns >= 1_060_000_000
+
+
+@pytest.mark.parametrize("host", SERVERS)
+def test_other_wsgi_servers_requests_are_jobs(serve: Callable[..., Service], host: str) -> None:
+    service = serve(PLAIN, lambda port: [sys.executable, "-c", SERVERS[host], str(port)])
+    plain = service.get("/plain")
+    assert (plain.status, plain.body) == (200, b"plain")
+    if host != "cheroot":
+        assert plain.headers["content-length"] == "5"  # from the one piece, as without us
+    assert service.get("/boom").status == 500
+    recording = service.stop()
+    plain_job = only(recording, "GET /plain")
+    assert (plain_job.host, plain_job.status, plain_job.clock) == (host, 200, "kernel")
+    assert plain_job.latency_ns >= 20_000_000
+    assert only(recording, "GET /boom").status == 500
+
+
+def test_plain_request_handlers_are_observed(serve: Callable[..., Service]) -> None:
+    import http.client
+
+    service = serve("", lambda port: [sys.executable, "-c", HANDLER, str(port)])
+    assert service.get("/items/7").status == 204
+    with pytest.raises(http.client.RemoteDisconnected):
+        service.get("/boom")
+    assert service.get("/items/8?q=1", X_Request_Start=seconds_ago(1)).status == 204
+    recording = service.stop()
+    assert {job.route: job.status for job in recording.jobs} == {"GET /items/*": 204, "GET /boom": 500}
+    assert {job.clock for job in recording.jobs} == {"kernel", "header"}
+
+
+def test_a_server_with_permits_is_recorded_as_well(serve: Callable[..., Service]) -> None:
+    app = FLASK + "\nfrom greenlane.hosts.wsgi import Greenlane\napp = Greenlane(app)\n"
+    service = serve(app, lambda port: gunicorn("-k", "gthread", "--threads", "3", port=port))
+    for number in range(5):
+        assert service.get(f"/quote/{number}").status == 200
+    recording = service.stop()
+    assert [job.route for job in recording.jobs] == ["GET /quote/<int:number>"] * 5

@@ -1,0 +1,500 @@
+"""Permits on real threads: who holds one, who waits, and that each comes back."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import sys
+import threading
+import time
+
+import pytest
+from tests.lanes.burners import burn, permits, teach, together, until
+
+from greenlane import _native
+from greenlane.errors import DeadlineExceeded
+from greenlane.lanes import Permits
+
+NOW = time.monotonic_ns
+
+
+def all_returned(given: Permits) -> bool:
+    """Whether nobody holds a permit and every one taken came back."""
+    counters = given.counters()
+    taken = counters["granted"] + counters["waited_granted"]
+    return given.pressure() == (0, 0) and counters["released"] == taken
+
+
+def heavy_job(given: Permits, cpu_ms: float = 6.0) -> None:
+    """One job of the heavy route."""
+    assert given.open(NOW(), 0, "GET /heavy")
+    burn(cpu_ms)
+    given.close()
+
+
+@pytest.fixture
+def heavy() -> Permits:
+    """Permits that know GET /heavy."""
+    given = permits()
+    teach(given, "GET /heavy")
+    return given
+
+
+def test_an_unknown_route_runs_free_until_learned() -> None:
+    given = permits(learn_after=3)
+    for _ in range(3):
+        heavy_job(given)
+    assert given.counters()["granted"] == 0
+    heavy_job(given)
+    assert given.counters()["granted"] == 1
+
+
+def test_a_light_route_never_asks() -> None:
+    given = permits()
+    for _ in range(50):
+        given.open(NOW(), 0, "GET /light")
+        given.close()
+    assert given.counters()["granted"] == given.counters()["waited"] == 0
+
+
+def test_heavy_phases_take_turns(heavy: Permits) -> None:
+    together([lambda: heavy_job(heavy)] * 6)
+    counters = heavy.counters()
+    assert counters["waited_granted"] >= 1, counters
+    assert all_returned(heavy)
+
+
+def test_a_permit_is_given_back_before_blocking_and_the_next_phase_is_its_own(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, "GET /heavy")
+    assert heavy.pressure() == (1, 0)
+    heavy.leave(0)
+    assert heavy.pressure() == (0, 0)
+    heavy.enter()
+    assert heavy.pressure() == (0, 0), "phase 1 is unknown, so it runs free"
+    heavy.close()
+    assert all_returned(heavy)
+
+
+def test_only_the_outermost_leave_and_enter_count(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, "GET /heavy")
+    phases = heavy.counters()["phases"]
+    for _ in range(3):
+        heavy.leave(0)
+    for _ in range(3):
+        heavy.enter()
+    assert heavy.counters()["phases"] == phases + 1
+    heavy.enter()
+    heavy.close()
+    assert all_returned(heavy)
+
+
+def test_a_job_inside_a_job_belongs_to_it(heavy: Permits) -> None:
+    assert heavy.open(NOW(), 0, "GET /heavy")
+    assert not heavy.open(NOW(), 0, "GET /heavy")
+    assert heavy.pressure() == (1, 0)
+    heavy.close()
+    assert heavy.close() is None
+    assert all_returned(heavy)
+
+
+def test_the_route_may_become_known_later(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, None)
+    assert heavy.pressure() == (0, 0)
+    heavy.name("GET /heavy")
+    assert heavy.pressure() == (1, 0)
+    heavy.close()
+
+
+def test_a_thread_that_dies_with_a_permit_gives_it_back(heavy: Permits) -> None:
+    thread = threading.Thread(target=lambda: heavy.open(NOW(), 0, "GET /heavy"))
+    thread.start()
+    thread.join()
+    # join() returns when Python's part of the thread has ended; its thread-locals go a moment later.
+    until(lambda: heavy.pressure() == (0, 0))
+    assert all_returned(heavy)
+
+
+def test_a_dropped_paused_job_ends(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, "GET /heavy")
+    paused = heavy.pause()
+    assert not heavy.active()
+    del paused
+    gc.collect()
+    assert all_returned(heavy)
+
+
+def test_a_paused_job_goes_on_on_another_thread(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, "GET /heavy")
+    paused = heavy.pause()
+    assert paused is not None
+    seen: list[object] = []
+    thread = threading.Thread(target=lambda: seen.extend([paused.resume(), heavy.active(), heavy.close() is not None]))
+    thread.start()
+    thread.join()
+    assert seen == [True, True, True]
+    assert not paused.resume(), "it has been resumed already"
+
+
+def test_a_thread_that_holds_a_tracked_lock_never_queues(heavy: Permits) -> None:
+    lock = _native.Lock()
+    heavy.open(NOW(), 0, "GET /heavy")
+
+    def other() -> None:
+        with lock:
+            heavy_job(heavy)
+
+    together([other])
+    assert heavy.counters()["skipped_lock"] == 1
+    assert heavy.counters()["waited"] == 0
+    heavy.close()
+
+
+def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None:
+    lock, taken = _native.Lock(), _native.Lock()
+    heavy.open(NOW(), 0, "GET /heavy")
+    taken.acquire()
+    phases = heavy.counters()["phases"]
+    assert lock.acquire(False) and not taken.acquire(blocking=False)
+    assert not threading.Condition(lock).notify()  # asks by acquire(False) whether its lock is held
+    assert heavy.counters()["phases"] == phases and heavy.pressure() == (1, 0)
+    lock.release()
+    taken.release()
+    heavy.close()
+    assert _native.locks_held() == 0
+
+
+def test_switching_one_route_lets_only_its_own_phases_go() -> None:
+    given = permits(hold_min_ms=60_000)
+    teach(given, "GET /heavy")
+    teach(given, "GET /other")
+    stop = threading.Event()
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    def other() -> None:
+        given.open(NOW(), 0, "GET /other")
+        given.close()
+
+    threads = [threading.Thread(target=work) for work in (holding, lambda: heavy_job(given), other)]
+    threads[0].start()
+    until(lambda: given.pressure()[0] > 0)
+    for thread in threads[1:]:
+        thread.start()
+    until(lambda: given.pressure()[1] == 2)
+    given.set_mode("off", "GET /other")
+    until(lambda: given.counters()["skipped_switched"] == 1)
+    assert given.pressure()[1] <= 1
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert given.pressure() == (0, 0)
+
+
+def test_a_holder_that_stands_still_is_lent_on(heavy: Permits) -> None:
+    heavy.open(NOW(), 0, "GET /heavy")
+    together([lambda: heavy_job(heavy)])  # This thread sleeps in join, which no probe sees here.
+    counters = heavy.counters()
+    assert counters["lent_still"] == 1
+    assert counters["waited_granted"] == 1
+    heavy.close()
+    assert all_returned(heavy)
+
+
+def test_a_holder_that_runs_far_beyond_its_burst_admits_one_more() -> None:
+    given = permits(hold_min_ms=20, hold_factor=2)
+    teach(given, "GET /heavy")
+
+    def overrun() -> bool:
+        done = threading.Event()
+
+        def spinning() -> None:
+            given.open(NOW(), 0, "GET /heavy")
+            while not done.is_set():
+                burn(1)
+            given.close()
+
+        spinner = threading.Thread(target=spinning)
+        spinner.start()
+        until(lambda: given.pressure()[0] > 0)
+        heavy_job(given)  # It could never end if the spinner's permit were a lock.
+        done.set()
+        spinner.join()
+        return given.counters()["lent_overrun"] >= 1
+
+    # On a busy machine the kernel may put the holder aside for long enough to count as standing still.
+    assert any(overrun() for _ in range(10)), given.counters()
+    assert all_returned(given)
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
+def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> None:
+    block = bytes(2**25)
+    done = threading.Event()
+
+    def hashing() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        while not done.is_set():
+            hashlib.sha256(block).digest()
+        heavy.close()
+
+    thread = threading.Thread(target=hashing)
+    thread.start()
+    until(lambda: heavy.pressure()[0] > 0)
+    heavy_job(heavy)
+    done.set()
+    thread.join()
+    # On a busy machine the kernel may have put the holder aside long enough to count as standing still.
+    counters = heavy.counters()
+    assert counters["lent_released"] + counters["lent_still"] + counters["lent_overrun"] >= 1
+    assert all_returned(heavy)
+
+
+def test_a_wait_is_bounded() -> None:
+    given = permits(wait_max_ms=20, hold_min_ms=60_000)
+    teach(given, "GET /heavy")
+    stop = threading.Event()
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    holder = threading.Thread(target=holding)
+    holder.start()
+    until(lambda: given.pressure()[0] > 0)
+    heavy_job(given)
+    stop.set()
+    holder.join()
+    assert given.counters()["skipped_timeout"] == 1
+    assert all_returned(given)
+
+
+def test_switching_off_lets_everybody_go() -> None:
+    heavy = permits(hold_min_ms=60_000)
+    teach(heavy, "GET /heavy")
+    stop = threading.Event()
+
+    def holding() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        heavy.close()
+
+    holder = threading.Thread(target=holding)
+    holder.start()
+    until(lambda: heavy.pressure()[0] > 0)
+    waiters = [threading.Thread(target=heavy_job, args=(heavy,)) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    until(lambda: heavy.pressure()[1] == 3)
+    heavy.set_mode("off")
+    for waiter in waiters:
+        waiter.join(10)
+    stop.set()
+    holder.join(10)
+    assert not any(thread.is_alive() for thread in [holder, *waiters])
+    assert heavy.counters()["skipped_switched"] + heavy.counters()["waited_granted"] == 3
+    assert heavy.pressure() == (0, 0)
+
+
+def test_off_opens_no_job_and_observe_waits_for_nobody(heavy: Permits) -> None:
+    heavy.set_mode("off")
+    assert not heavy.open(NOW(), 0, "GET /heavy")
+    heavy.set_mode("observe")
+    waited = heavy.counters()["waited"]
+    together([lambda: heavy_job(heavy, 8)] * 4)
+    assert heavy.counters()["waited"] == waited
+    assert heavy.counters()["would_wait"] >= 1
+
+
+def test_one_route_may_have_a_mode_of_its_own(heavy: Permits) -> None:
+    heavy.set_mode("off", "GET /heavy")
+    granted = heavy.counters()["granted"]
+    heavy_job(heavy)
+    assert heavy.counters()["granted"] == granted
+    assert (heavy.mode(), heavy.mode("GET /heavy")) == ("on", "off")
+    heavy.set_mode("inherit", "GET /heavy")
+    heavy_job(heavy)
+    assert heavy.counters()["granted"] == granted + 1
+
+
+def test_pins_win_over_what_is_learned(heavy: Permits) -> None:
+    heavy.pin("GET /heavy", "light")
+    heavy.open(NOW(), 0, "GET /heavy")
+    assert heavy.pressure() == (0, 0)
+    heavy.close()
+    heavy.pin("GET /new", "heavy")
+    heavy.open(NOW(), 0, "GET /new")
+    assert heavy.pressure() == (1, 0)
+    heavy.close()
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_the_switch_interval_is_short_only_while_a_permit_is_held(heavy: Permits) -> None:
+    before = sys.getswitchinterval()
+    heavy.open(NOW(), 0, "GET /heavy")
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
+    heavy.leave(0)
+    assert sys.getswitchinterval() == before
+    heavy.enter()
+    heavy.close()
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_the_switch_interval_lingers_for_the_next_holder_if_told_to(heavy: Permits) -> None:
+    before = sys.getswitchinterval()
+    heavy.open(NOW(), 0, "GET /heavy")
+    heavy.linger(True)
+    heavy.close()
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
+    heavy.open(NOW(), 0, "GET /heavy")
+    heavy.linger(False)
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
+    heavy.linger(True)
+    heavy.close()
+    heavy.linger(False)
+    assert sys.getswitchinterval() == before
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_an_interval_that_somebody_else_sets_meanwhile_stays(heavy: Permits) -> None:
+    before = sys.getswitchinterval()
+    heavy.open(NOW(), 0, "GET /heavy")
+    try:
+        sys.setswitchinterval(0.002)
+        heavy.close()
+        assert sys.getswitchinterval() == pytest.approx(0.002)
+    finally:
+        sys.setswitchinterval(before)
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_where_many_want_the_gil_the_interval_is_longer_while_the_permit_is_held(heavy: Permits) -> None:
+    before = 0.005  # A thread that died with a permit may have left it short: see above.
+    sys.setswitchinterval(before)
+    found: list[float] = []
+    give_up = time.monotonic() + 10
+
+    def holds() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        while not found and time.monotonic() < give_up:
+            burn(1)
+        heavy.close()
+
+    def computes() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        while not found and time.monotonic() < give_up:
+            burn(1)
+            heavy.leave(0)
+            heavy.enter()
+            if sys.getswitchinterval() < before and sys.getswitchinterval() > 0.001:
+                found.append(sys.getswitchinterval())
+        heavy.close()
+
+    together([holds, *[computes] * 24])
+    assert found
+    assert sys.getswitchinterval() == before
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="the interval needs a GIL")
+def test_two_permits_of_a_process_leave_the_interval_as_they_found_it(heavy: Permits) -> None:
+    before = 0.005
+    sys.setswitchinterval(before)
+    other = permits(interval_ms=2.0)
+    teach(other, "GET /heavy")
+    held, go = threading.Event(), threading.Event()
+
+    def holds() -> None:
+        heavy.open(NOW(), 0, "GET /heavy")
+        held.set()
+        go.wait(10)
+        heavy.close()
+
+    other.open(NOW(), 0, "GET /heavy")
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+    second = threading.Thread(target=holds)
+    second.start()
+    assert held.wait(10)
+    assert heavy.pressure() == (1, 0)
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+    other.close()
+    go.set()
+    second.join(10)
+    assert sys.getswitchinterval() == before
+
+
+def test_light_jobs_change_no_interval() -> None:
+    given = permits()
+    for _ in range(20):
+        given.open(NOW(), 0, "GET /light")
+        given.leave(0)
+        given.enter()
+        given.close()
+    assert given.counters()["interval_changes"] == 0
+
+
+def test_routes_beyond_the_cap_share_one_row() -> None:
+    given = permits(max_routes=3)
+    for number in range(10):
+        given.open(NOW(), 0, f"GET /{number}")
+        given.close()
+    assert len({row.route for row in given.learned()}) == 4
+    assert given.counters()["routes_refused"] == 7
+
+
+def test_phases_beyond_the_cap_share_the_last() -> None:
+    given = permits(max_phases=4)
+    given.open(NOW(), 0, "GET /many")
+    for _ in range(20):
+        given.leave(0)
+        given.enter()
+    given.close()
+    assert {row.phase for row in given.learned()} == {0, 1, 2, 3}
+
+
+def test_a_late_job_is_counted_with_its_late_cpu() -> None:
+    given = permits()
+    given.open(NOW(), NOW() - 1, "GET /late")
+    assert given.remaining_ms() == 0
+    burn(3)
+    totals = given.close()
+    assert totals is not None and totals[2] > 0
+    assert given.counters()["jobs_late"] == 1
+
+
+def test_blocking_calls_of_a_late_job_raise_only_where_asked_to() -> None:
+    polite = permits()
+    polite.open(NOW(), NOW() - 1, "GET /late")
+    polite.leave(0)
+    polite.enter()
+    polite.close()
+    strict = permits(deadline_cancel=True)
+    strict.open(NOW(), NOW() - 1, "GET /late")
+    with pytest.raises(DeadlineExceeded):
+        strict.leave(0)
+    strict.leave(5)  # A lock's acquire never raises.
+    strict.enter()
+    assert strict.close() is not None
+
+
+def test_more_permits_run_more_at_once(heavy: Permits) -> None:
+    given = permits(permits=2)
+    teach(given, "GET /heavy")
+    given.open(NOW(), 0, "GET /heavy")
+    seen: list[tuple[int, int]] = []
+
+    def other() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        seen.append(given.pressure())
+        given.close()
+
+    together([other])
+    assert seen == [(2, 0)]
+    given.close()

@@ -1,0 +1,21 @@
+"""Recording beside ddtrace, OpenTelemetry and gevent's own monitor: each keeps working, and every request is a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.record.foreign import accounts
+from tests.record.foreign.application import CHAINS, Application
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("application", CHAINS, ids=lambda one: str(one.name))
+def test_a_recording_beside_another_tool(application: Application, tmp_path: Path) -> None:
+    file = tmp_path / "app.glr"
+    recording, seen = accounts.checked(application, file)
+    # The switches were seen as ever: who slept waited for who computed.
+    assert any(row.victim == "GET /light" and row.culprit == "GET /heavy" for row in recording.blame)
+    if application.name == "chains-monitor":
+        assert "appears to be blocked" in seen.output, "gevent's monitor has lost its trace"

@@ -1,0 +1,141 @@
+"""The recorder begins, ends and begins again in a process that goes on, and leaves it as it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.record.command import environment
+
+pytestmark = pytest.mark.slow
+
+BEGIN = """
+import _thread, gc, os, sys, threading, time
+from greenlane._native import Recorder
+recorder = Recorder()
+def start():
+    recorder.start(sys.argv[1], max_bytes=1 << 24, about="{}")
+def threads():
+    return len(os.listdir("/proc/self/task"))
+start()
+"""
+
+AGAIN = """
+before = threads()
+slowest_s = 0.0
+for _ in range(50):
+    recorder.close(recorder.open(host="test"))
+    began_s = time.monotonic()
+    recorder.stop()
+    slowest_s = max(slowest_s, time.monotonic() - began_s)
+    assert threads() == before - 1, threads()
+    start()
+    assert threads() == before
+recorder.stop()
+assert slowest_s < 2, slowest_s
+print("fine")
+"""
+
+CONCURRENT = """
+problems = []
+def turn():
+    for _ in range(50):
+        recorder.stop()
+        try:
+            start()
+        except OSError as error:
+            problems.append(error.args[-1])
+        recorder.close(recorder.open(host="test"))
+        recorder.flush()
+turning = [threading.Thread(target=turn) for _ in range(4)]
+for each in turning:
+    each.start()
+for each in turning:
+    each.join()
+recorder.stop()
+assert not recorder.recording() and recorder.stats()["error"] is None
+assert set(problems) <= {"the one before is still being written"}, problems
+print("fine")
+"""
+
+UNKNOWN = """
+done = _thread.allocate_lock()
+done.acquire()
+def work():
+    recorder.close(recorder.open(host="test"))
+    done.release()
+_thread.start_new_thread(work, ())
+done.acquire()
+assert [each.name for each in threading.enumerate()] == ["MainThread"], threading.enumerate()
+print("fine")
+"""
+
+CHILD = """
+pid = os.fork()
+if pid == 0:
+    recorder.close(recorder.open(host="test"))
+    os._exit(int(recorder.recording()))
+assert os.waitpid(pid, 0)[1] == 0
+assert recorder.recording()
+print("fine")
+"""
+
+SWITCHED = """
+first = recorder.open(host="test")
+recorder.off()
+recorder.close(first)
+recorder.on()
+second = recorder.open(host="test")
+assert second > first and recorder.open(host="test") == 0
+recorder.close(second)
+recorder.on()
+third = recorder.open(host="test")
+recorder.on()
+assert recorder.open(host="test") == 0
+recorder.close(third)
+recorder.flush()
+stats = recorder.stats()
+assert (stats["jobs"], stats["in_progress"]) == (2, 0), stats
+print("fine")
+"""
+
+SOURCES = {"again": AGAIN, "concurrent": CONCURRENT, "unknown": UNKNOWN, "child": CHILD, "switched": SWITCHED}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_process_goes_on(source: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-X", "dev", "-W", "ignore", "-c", BEGIN + source, str(tmp_path)]
+    ended = subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "fine\n", "")
+
+
+FORKING = """
+import gevent.monkey; gevent.monkey.patch_all()
+import gevent, os
+from greenlane import bootstrap_recording
+bootstrap_recording.start_recording()
+def work():
+    gevent.sleep(0)
+    return 1
+def forking():
+    for _ in range(10):
+        pid = os.fork()
+        if pid == 0:
+            found = sum(each.get() for each in [gevent.spawn(work) for _ in range(20)])
+            os._exit(0 if found == 20 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+gevent.joinall([gevent.spawn(forking)], raise_error=True)
+print("fine")
+"""
+
+
+def test_a_greenlet_that_forks_spawns_on_in_the_child(tmp_path: Path) -> None:
+    """What was known of the running greenlet is the parent's, and freed memory is not looked at."""
+    pytest.importorskip("gevent")
+    env = environment(GREENLANE_RECORD_FOLDER=str(tmp_path), MALLOC_PERTURB_="165")
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKING], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "fine\n"), ended.stderr

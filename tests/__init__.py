@@ -1,1 +1,0 @@
-"""Tests of the claims: a test's name says what holds."""
