@@ -103,6 +103,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	@scripts/toolchain lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/formulas_page.py --check

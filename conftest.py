@@ -1,3 +1,3 @@
 """What the tests of all distributions and of the systems share: see `tests/fixtures.py`."""
 
-from tests.fixtures import *  # noqa: F403
+pytest_plugins = ["tests.fixtures"]

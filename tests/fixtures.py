@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,9 @@ __all__ = ["browser", "jaeger", "postgres", "rabbitmq_url", "ray_address", "redi
 
 def pytest_configure(config: pytest.Config) -> None:
     disturbed.register(config)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background job ignores Ctrl-C, and so would every program that a test starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 StartProcess = Callable[..., child.Child]

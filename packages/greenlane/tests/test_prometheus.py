@@ -24,6 +24,7 @@ from greenlane.metrics import (
     quantile_s,
 )
 from greenlane.settings import Settings
+from tests.where import ROOT
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*",?)*)\})? (-?[0-9.]+)')
 
@@ -208,7 +209,7 @@ def test_a_quantile_is_a_bound_of_its_bucket() -> None:
 
 
 def test_the_page_of_metrics_lists_every_name() -> None:
-    page = (Path(__file__).resolve().parent.parent / "docs" / "metrics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     metrics = {counter.metric for counter in COUNTERS.values()}
     metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, SERVE, METER) for metric in table.values()}
     assert not [metric.name for metric in metrics if f"| `{metric.name}` | {metric.kind.value} | " not in page]
