@@ -1,29 +1,41 @@
-"""Runs the tests in parts: what only computes or waits as processes side by side, then what measures, alone.
+"""Runs the tests in parts, and ends with the slowest and with those that were run again.
 
     python scripts/testing.py fast|system [arguments of pytest's]
 
-`fast`: without real servers and soak. `system`: those with real servers. With arguments of pytest's it is one run. The
-first part's output is shown as it comes, its neighbours' when all are over. Exit 0: every part passed.
+`fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
+the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
+pytest's it is one run of that kind. Exit 0: every part passed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+#: How many of the slowest are named.
+SLOWEST: Final = 20
+
+_FAST: Final = "not slow and not system and not measured and not soak"
+_REST: Final = "(slow or hypothesis) and not system and not measured and not soak"
+_SERVERS: Final = "system and not measured and not soak"
+_MEASURED: Final = "measured and not soak"
+_BOTH_CORES: Final = ("-n", "2", "--dist", "worksteal")
+_LONG: Final = ("--timeout", "180")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One process of pytest."""
+    """One run of pytest."""
 
     marks: str
     #: Empty = everywhere.
@@ -36,7 +48,7 @@ class Part:
         ignored = [f"--ignore={path}" for path in self.without]
         # pytest ignores nothing that it is asked for, and without paths it is asked for all of `testpaths`.
         paths = self.paths or [path for path in _everywhere() if path not in self.without]
-        return [sys.executable, "-m", "pytest", "-m", self.marks, *self.options, *ignored, *paths]
+        return [*_PYTEST, "-m", self.marks, *self.options, *ignored, *paths]
 
 
 def _everywhere() -> list[str]:
@@ -44,38 +56,27 @@ def _everywhere() -> list[str]:
         return list(tomllib.load(file)["tool"]["pytest"]["ini_options"]["testpaths"])
 
 
-_FAST: Final = "not system and not soak"
-_STEADY: Final = f"{_FAST} and not measured"
-_SYSTEM: Final = "system and not soak"
-_LONG: Final = ("--timeout", "180")
-#: About as long as all others that are steady.
-_HALF: Final = ("systems/feed/tests", "packages/greenlane/tests/hazards", "packages/greenlane-tools/tests")
-#: About as long as each other.
+_PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
+#: Three runs side by side, each about as long as the others: they mostly wait, each for servers of its own.
 _HOSTS: Final = ("packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers")
-#: They mostly wait, or count what came of a load.
 _WAITING: Final = (
-    "systems/offers/tests",
-    "systems/pos/tests",
-    "packages/greenlane-serve/tests",
-    "tests/system",
-    "packages/greenlane-work/tests",
+    *("systems/offers/tests", "systems/pos/tests", "tests/system"),
+    *("packages/greenlane-serve/tests", "packages/greenlane-work/tests"),
 )
 _PROGRAMS: Final = ("systems/feed/tests", "packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
 _SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
 #: kind -> what is run one after the other; what stands together is run side by side.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
-    "fast": (
-        (Part(_STEADY, without=_HALF), Part(_STEADY, paths=_HALF)),
-        (Part(f"{_FAST} and measured"),),
-    ),
+    "fast": ((Part(_FAST, options=_BOTH_CORES),),),
     "system": (
-        tuple(Part(_SYSTEM, paths=paths, options=_LONG) for paths in _SIDE_BY_SIDE),
-        (Part(_SYSTEM, without=tuple(path for paths in _SIDE_BY_SIDE for path in paths), options=_LONG),),
+        (Part(_REST, options=_BOTH_CORES),),
+        tuple(Part(_SERVERS, paths=paths, options=_LONG) for paths in _SIDE_BY_SIDE),
+        (Part(_SERVERS, without=tuple(path for paths in _SIDE_BY_SIDE for path in paths), options=_LONG),),
+        (Part(_MEASURED, options=_LONG),),
     ),
 }
-_PYTEST: Final = (sys.executable, "-m", "pytest")
-_WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", _SYSTEM, *_LONG)}
+_WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -84,13 +85,19 @@ def main(argv: Sequence[str]) -> int:
         print(f"run the tests: kind={argv[:1]}, expected one of {sorted(PLANS)}", file=sys.stderr)
         return 2
     kind, arguments = argv[0], argv[1:]
-    if arguments:
-        return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
-    return max([beside(parts) for parts in PLANS[kind]])
+    with tempfile.TemporaryDirectory() as told:
+        os.environ["TESTS_TOLD"] = told
+        if kind == "system":
+            os.environ["TESTS_PROFILE"] = "thorough"
+        if arguments:
+            return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
+        code = max([beside(parts) for parts in PLANS[kind]])
+        _tell(Path(told))
+    return code
 
 
 def beside(parts: Sequence[Part]) -> int:
-    """Run them at the same time; gives the greatest exit code."""
+    """Run them at the same time, the first one's output as it comes; gives the greatest exit code."""
     first, *others = parts
     with contextlib.ExitStack() as stack:
         heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
@@ -111,8 +118,25 @@ def beside(parts: Sequence[Part]) -> int:
             said.seek(0)
             sys.stdout.write(said.read().decode(errors="replace"))
         sys.stdout.flush()
-    # A signal's is negative.
-    return max(abs(code) for code in codes)
+    # A signal's is negative; 5 = a part of which nothing was selected.
+    return max(0 if code == 5 else abs(code) for code in codes)
+
+
+def _tell(folder: Path) -> None:
+    runs = list(_runs(folder))
+    slowest = sorted(((seconds, test) for run in runs for test, seconds in run["seconds"].items()), reverse=True)
+    again = sorted(test for run in runs for test in run["again"])
+    print(f"== the {SLOWEST} slowest tests of {len(slowest)}")
+    for seconds, test in slowest[:SLOWEST]:
+        print(f"   {seconds:6.1f} s {test}")
+    print(f"== made anew: {len(again)}")
+    for test in again:
+        print(f"   {test}")
+
+
+def _runs(folder: Path) -> Iterator[dict[str, dict[str, float]]]:
+    for path in sorted(folder.glob("*.json")):
+        yield json.loads(path.read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@ what happens now and then is seen and not hidden; the fixtures of a test, and wi
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -29,6 +32,8 @@ class Disturbed:
     def __init__(self) -> None:
         #: Test and reason of each run that did not hold.
         self.told: list[tuple[str, str]] = []
+        #: Test -> how long all its runs took, with set-up and teardown.
+        self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(trylast=True)  # after those that mark their folder's tests
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -44,6 +49,7 @@ class Disturbed:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if str(report.outcome) == "rerun":
             self.told.append((report.nodeid, report.longreprtext))
 
@@ -52,6 +58,11 @@ class Disturbed:
             terminalreporter.section(f"made anew: {len(self.told)}")
         for test, reason in self.told:
             terminalreporter.write_line(f"{test}\n{reason}\n")
+        folder = os.environ.get("TESTS_TOLD")
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        if folder and not worker and Path(folder).is_dir():  # of scripts/testing.py, which adds them up
+            said = {"seconds": self.seconds, "again": [test for test, _ in self.told]}
+            Path(folder, f"{os.getpid()}.json").write_text(json.dumps(said), encoding="utf-8")
 
 
 #: Whether a test's last run did not hold.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from greenlane._native import RecordingWriter
 from greenlane_tools.reader import Recording
 from tests.recordings import START_NS, pricing
+from tests.where import ROOT
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "recording-format.md"
+PAGE = ROOT / "docs" / "recording-format.md"
 
 Read = Callable[[bytes], Iterator[tuple[int, str, dict[str, object]]]]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import RecordingWriter
 from greenlane.phase import Kind
 from greenlane_tools.reader import Recording
+from tests.examples import examples
 from tests.reference import recording as reference
 from tests.reference.recording import GREEN, HELD, Event
 
@@ -82,7 +83,7 @@ def native(events: list[tuple[str, Event]]) -> Recording:
 
 @pytest.mark.slow
 @given(events=recordings())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_accounts_are_those_of_the_twin(events: list[tuple[str, Event]]) -> None:
     twin = reference.Recording(events).accounts()
     jobs = {job.job: job for job in native(events).jobs}
@@ -99,7 +100,7 @@ def test_accounts_are_those_of_the_twin(events: list[tuple[str, Event]]) -> None
 
 @pytest.mark.slow
 @given(events=recordings())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_blame_is_that_of_the_twin_and_its_sum_that_of_the_waits(events: list[tuple[str, Event]]) -> None:
     plain = reference.Recording(events)
     expected: Counter[tuple[str, str, str]] = Counter()

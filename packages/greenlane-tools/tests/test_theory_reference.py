@@ -21,6 +21,7 @@ from greenlane._native import (
     usl_fit,
     waits_frac,
 )
+from tests.examples import examples
 from tests.reference import theory
 
 TIMES = st.floats(0.01, 1e4)
@@ -55,7 +56,7 @@ def test_the_number_that_fills_the_cpu_is_the_smallest(cpu: float, io: float, bu
 
 
 @given(stations=STATIONS, number=st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_network_has_what_all_its_states_together_say(stations: list[tuple[int, int]], number: int) -> None:
     rows = closed_network([(float(demand), servers) for demand, servers in stations], number)
     per, at = theory.network(stations, number)
@@ -65,7 +66,7 @@ def test_a_network_has_what_all_its_states_together_say(stations: list[tuple[int
 
 
 @given(kinds=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_several_kinds_have_what_all_their_states_together_say(kinds: list[tuple[int, int, int]]) -> None:
     rows = closed_classes([(number, float(delay), [float(demand)]) for number, delay, demand in kinds])
     assert rows is not None
@@ -101,7 +102,7 @@ def test_constant_work_waits_as_the_alternating_sum_says(utilisation: Fraction) 
 @given(
     rate=st.floats(0.01, 0.95), times=st.lists(st.floats(0.1, 20), min_size=1, max_size=20), servers=st.integers(1, 8)
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_percentiles_are_where_their_share_is_left(rate: float, times: list[float], servers: int) -> None:
     mean = sum(times) / len(times)
     queue = OpenQueue(rate=rate * servers / mean, servers=servers, times=times)

@@ -3,11 +3,12 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
 from greenlane.policy import Outcome, UpstreamRule
+from tests.examples import examples
 from tests.reference.upstreams import Upstreams
 
 MS = 1_000_000
@@ -123,7 +124,7 @@ class Both:
 
 @pytest.mark.slow
 @given(slots=st.sampled_from([1, 2, 10, 60]), rule=RULES, stretches=st.lists(STRETCH, max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
     both = Both(slots, rule)
     for stretch in stretches:
@@ -168,7 +169,7 @@ WEATHER = st.fixed_dictionaries(
     ),
     weathers=st.lists(WEATHER, min_size=2, max_size=6),
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_both_learn_the_same_limits_from_the_same_latencies(rule, weathers):
     both = Both(60, rule)
     for weather in weathers:

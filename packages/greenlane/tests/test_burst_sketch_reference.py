@@ -2,10 +2,11 @@
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
+from tests.examples import examples
 from tests.reference import burst_sketch as reference
 
 BURSTS_NS = st.one_of(
@@ -20,7 +21,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, quantile=QUANTILES)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_every_step_gives_what_the_twin_gives(steps, quantile):
     native, plain = _native.BurstSketch(), reference.BurstSketch()
     for name, argument in steps:
@@ -33,7 +34,7 @@ def test_every_step_gives_what_the_twin_gives(steps, quantile):
 
 
 @given(bursts_ns=st.lists(st.integers(62_500, 4_000_000_000), min_size=1, max_size=63), quantile=QUANTILES)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_quantile_is_at_least_the_true_one_and_at_most_42_percent_above(bursts_ns, quantile):
     sketch = _native.BurstSketch()
     for burst_ns in bursts_ns:
@@ -46,7 +47,7 @@ def test_the_quantile_is_at_least_the_true_one_and_at_most_42_percent_above(burs
 
 
 @given(before_ns=st.integers(62_500, 10**9), after_ns=st.integers(62_500, 10**9))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_mean_follows_a_change_of_behaviour(before_ns, after_ns):
     sketch = _native.BurstSketch()
     for burst_ns in [before_ns] * 500 + [after_ns] * 500:

@@ -1,9 +1,10 @@
 """What the native side learns of a placed function is what its plain Python twin learns."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
+from tests.examples import examples
 from tests.reference.call_profile import CallProfile
 
 TOOK_NS = st.one_of(
@@ -22,7 +23,7 @@ RULES = st.fixed_dictionaries(
 
 
 @given(rule=RULES, calls=CALLS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_every_call_teaches_what_it_teaches_the_twin(rule, calls):
     native, plain = _native.CallProfile(**rule), CallProfile(**rule)
     for took_ns, computed, times in calls:

@@ -1,9 +1,10 @@
 """Where the native side lets a placed function's calls run is where its plain Python twin does."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
+from tests.examples import examples
 from tests.reference.chooser import Chooser
 
 MS = 1_000_000
@@ -36,7 +37,7 @@ STRETCH = st.fixed_dictionaries(
 
 
 @given(rule=RULES, stretches=st.lists(STRETCH, max_size=6), restored=st.sampled_from(["", "inline", "process"]))
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_both_choose_the_same_for_every_call(rule, stretches, restored):
     both = (_native.Chooser(**rule), Chooser(**rule))
     now = 1_000 * MS

@@ -1,10 +1,11 @@
 """The native permit queue does what its plain Python twin does, and keeps its promises."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
+from tests.examples import examples
 from tests.reference import permit_queue as reference
 
 TICKETS = st.integers(0, 9)
@@ -26,7 +27,7 @@ PAUSES_NS = st.lists(st.integers(0, 12), min_size=60, max_size=60)
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @given(permits=st.integers(0, 3), ageing_ns=st.sampled_from([0, 1, 7, 25]), steps=STEPS, pauses_ns=PAUSES_NS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_step_gives_what_the_twin_gives(discipline, permits, ageing_ns, steps, pauses_ns):
     native = _native.PermitQueue(permits, discipline, ageing_ns)
     plain = reference.PermitQueue(permits, discipline, ageing_ns)
@@ -41,7 +42,7 @@ def test_every_step_gives_what_the_twin_gives(discipline, permits, ageing_ns, st
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @given(permits=st.integers(1, 3), claims=st.lists(st.tuples(TIMES_NS, TIMES_NS, TIMES_NS), min_size=1, max_size=30))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_everybody_is_granted_once_and_never_more_than_the_permits(discipline, permits, claims):
     queue = _native.PermitQueue(permits, discipline, 0)
     holding = [ticket for ticket, claim in enumerate(claims) if queue.request(0, ticket, *claim)]
@@ -56,7 +57,7 @@ def test_everybody_is_granted_once_and_never_more_than_the_permits(discipline, p
 
 
 @given(claims=st.lists(st.tuples(TIMES_NS, TIMES_NS, TIMES_NS), min_size=1, max_size=30))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_with_ageing_the_longest_waiter_is_granted_whatever_its_claim(claims):
     queue = _native.PermitQueue(1, "shortest", 100)
     assert queue.request(0, 99, 0, 0, 0)

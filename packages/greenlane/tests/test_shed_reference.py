@@ -2,10 +2,11 @@
 
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import Shed
+from tests.examples import examples
 from tests.reference import shed as reference
 
 #: Small numbers, so that every bound is met exactly and on both sides; quarters, so that floats are exact.
@@ -28,7 +29,7 @@ def exact(rule: dict[str, float]) -> dict[str, float | Fraction]:
 
 
 @given(rule=RULES, steps=STEPS)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_every_request_is_judged_as_the_twin_judges_it(rule, steps):
     native, plain = Shed(**rule), reference.Shed(**exact(rule))
     now_ns = 100
@@ -47,7 +48,7 @@ def test_every_request_is_judged_as_the_twin_judges_it(rule, steps):
 
 
 @given(rule=RULES, waits_ns=st.lists(st.tuples(TIMES_NS, TIMES_NS), max_size=60), took_ns=st.integers(0, 1000))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_no_history_refuses_who_has_waited_less_than_may_always_be_waited(rule, waits_ns, took_ns):
     native = Shed(**rule)
     for _ in range(16):

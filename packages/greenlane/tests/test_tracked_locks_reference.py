@@ -7,11 +7,11 @@ import queue
 import threading
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenlane import _native
+from tests.examples import examples
 
 THREADS = 3
 WHO = st.integers(0, THREADS - 1)
@@ -156,7 +156,7 @@ class RecursiveLocks(Locks):
 
 TestPlainLocks = PlainLocks.TestCase
 TestRecursiveLocks = RecursiveLocks.TestCase
-TestPlainLocks.settings = TestRecursiveLocks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestPlainLocks.settings = TestRecursiveLocks.settings = examples(40, stateful_step_count=30)
 
 
 @pytest.mark.parametrize("make", [_native.Lock, _native.RLock])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.profiles import profiles
 
@@ -12,11 +12,12 @@ from greenlane_tools.plan.anonymous import anonymised
 from greenlane_tools.plan.merging import merged
 from greenlane_tools.plan.profile import Arrivals, Profile, Route, Upstream
 from greenlane_tools.plan.steps import Sequence, Step
+from tests.examples import examples
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=5, max_size=30).map(lambda t: f"ß{t}")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(NAMES, NAMES, NAMES, NAMES)
 def test_no_name_is_left(service: str, route: str, lane: str, upstream: str) -> None:
     profile = Profile(
@@ -31,7 +32,7 @@ def test_no_name_is_left(service: str, route: str, lane: str, upstream: str) -> 
     assert Profile.from_json(found.to_json()) == found
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(profiles())
 def test_numbers_stay_and_a_second_time_changes_nothing(profile: Profile) -> None:
     found = anonymised(profile, b"key")
@@ -40,7 +41,7 @@ def test_numbers_stay_and_a_second_time_changes_nothing(profile: Profile) -> Non
     assert found.requests == profile.requests and anonymised(found, b"another") == found
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(profiles(), profiles())
 def test_merging_before_or_after_is_the_same(a: Profile, b: Profile) -> None:
     before, after = anonymised(merged([a, b]), b"key"), merged([anonymised(a, b"key"), anonymised(b, b"key")])
@@ -50,7 +51,7 @@ def test_merging_before_or_after_is_the_same(a: Profile, b: Profile) -> None:
     assert {route.route: route.sequences for route in before.routes}.keys() == {r.route for r in after.routes}
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(profiles())
 def test_another_key_gives_other_tokens(profile: Profile) -> None:
     one, other = anonymised(profile, b"one"), anonymised(profile, b"other")

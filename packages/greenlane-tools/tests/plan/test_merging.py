@@ -8,7 +8,7 @@ from collections.abc import Sequence as Many
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.profiles import BIKES, profiles, sampled
 
@@ -18,6 +18,7 @@ from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Mean, Profile, Route
 from greenlane_tools.plan.sampling import kept, ranked
 from greenlane_tools.plan.steps import Sequence, Step
+from tests.examples import examples
 
 WHEN = pytest.mark.parametrize("when", When)
 
@@ -62,7 +63,7 @@ def ordered(profile: Profile) -> Profile:
 
 @pytest.mark.slow
 @WHEN
-@settings(max_examples=40)
+@examples(40)
 @given(profiles(), profiles(), profiles())
 def test_it_does_not_matter_what_is_merged_first(when: When, a: Profile, b: Profile, c: Profile) -> None:
     whole = ordered(merged([a, b, c], when))
@@ -81,7 +82,7 @@ def test_a_sample_of_samples_is_the_sample_of_all(sizes: list[float], most: int,
 
 
 @WHEN
-@settings(max_examples=30)
+@examples(30)
 @given(profiles(), profiles())
 def test_requests_and_latencies_add_up(when: When, a: Profile, b: Profile) -> None:
     both = merged([a, b], when)

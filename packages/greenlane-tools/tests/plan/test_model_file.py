@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.profiles import BIKES
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
+from tests.examples import examples
 
 
 def one(step: str, more: str = "") -> Profile:
@@ -29,7 +30,7 @@ def test_the_model_of_the_demo() -> None:
     assert Profile.from_json(found.to_json()) == found
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.floats(0.1, 1000), st.floats(0.05, 2))
 def test_a_law_has_its_mean_and_its_variation(mean: float, cv: float) -> None:
     times = [each.ms("cpu") for each in one(f'["cpu", {{ mean = {mean}, cv = {cv} }}]').routes[0].sequences]

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.plan.profiles import BIKES, profiles
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.steps import Step, joined
+from tests.examples import examples
 
 SMALL: dict[str, Any] = {
     "schema": "greenlane.profile/1",
@@ -38,7 +39,7 @@ def route(**changed: object) -> Profile:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(profiles())
 def test_what_is_written_is_read_back_and_written_the_same(profile: Profile) -> None:
     written = profile.to_json()

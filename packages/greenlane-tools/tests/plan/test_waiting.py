@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.waiting import Waiting, bursty, lognormal_ms, shared_ms
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(("load", "p99"), [(0.7, 15.35), (0.8, 23.0), (0.9, 46.1)])
@@ -104,7 +105,7 @@ def test_a_sampled_law_has_its_mean_and_nearly_its_spread(mean: float, cv2: floa
 
 
 @given(load=st.floats(0.05, 0.95), cv2=st.floats(0, 4), servers=st.integers(1, 16))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_more_of_anything_bad_waits_longer(load: float, cv2: float, servers: int) -> None:
     wait = Waiting.like(1000 * load * servers, 1.0, cv2, servers).wait_ms().value
     assert wait <= Waiting.like(1000 * load * servers, 1.0, cv2 + 0.5, servers).wait_ms().value

@@ -38,7 +38,8 @@ def process() -> Iterator["bootstrap.Running"]:
     running.stop()
 
 
-@pytest.fixture(params=scenario.MODES)
+# `on` is where a hazard shows; without permits, and watching, each runs too where there is time for it.
+@pytest.fixture(params=["on", *(pytest.param(mode, marks=pytest.mark.slow) for mode in scenario.MODES if mode != "on")])
 def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 

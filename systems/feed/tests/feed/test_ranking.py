@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catboost import CatBoost, Pool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feed import native
@@ -27,6 +27,7 @@ from feed.train import train
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import World, made
+from tests.examples import examples
 
 TOLERANCE = 1e-5
 
@@ -198,7 +199,7 @@ def _ranked(shown: list[tuple[int, int, int, bool]], ids: list[int]) -> Iterator
         }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     shown=st.lists(_SHOWN, max_size=450),
     source=st.integers(0, 1000),
@@ -249,7 +250,7 @@ def test_an_order_by_given_scores_is_that_of_the_ranking(world: World, forest: n
 _NAMED = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10_000)), max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     answers=st.lists(st.none() | _NAMED, min_size=4, max_size=4),
     seen=st.lists(st.integers(0, 30)),
@@ -277,7 +278,7 @@ def _body(ids: list[int], scores: list[float]) -> bytes:
     return json.dumps({"ids": ids, "scores": scores}).encode()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(source=st.integers(0, 1000), pieces=st.integers(1, 5_000), lost=st.sets(st.integers(0, 2)))
 def test_fetched_replies_rank_as_the_values_in_them(
     source: int, pieces: int, lost: set[int], forest: native.Forest

@@ -16,12 +16,6 @@ from feed.running import Running, started
 from feed.site import Plan, Site
 from feed.train import train
 from feed.world.world import World, kept, made
-from tests import disturbed
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    disturbed.register(config)
-
 
 # Enough that a user has some 2,000 candidates, few enough that filling the stores takes 1 s.
 ITEMS = 3_000

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from pos.site import Site
+from tests.pos.conftest import MERCHANTS, Backend
 from tests.servers import Browser
 from tests.servers.fixtures import browser
-
-from .conftest import MERCHANTS, Backend
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.system

@@ -12,8 +12,7 @@ import pytest
 from pos.journal import Follower, ends
 from pos.queueing import DEAD
 from pos.site import Site
-
-from .conftest import MERCHANTS, Backend
+from tests.pos.conftest import MERCHANTS, Backend
 
 pytestmark = pytest.mark.system
 

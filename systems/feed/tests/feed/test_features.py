@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from feed import native
@@ -33,6 +33,7 @@ from feed.record import (
 from feed.user import User
 from feed.world.lessons import lessons
 from feed.world.world import made
+from tests.examples import examples
 
 SOMEBODY = User(1, CITIES[4], 55.75, 37.62, 1500.0, 0.25, {"cars": 0.5}, [3] * TOPICS, ["sedan", "лада", ""], [7, 0])
 _LARGEST = {Kind.U8: 0xFE, Kind.U16: 0xFFFE, Kind.U32: 0xFFFF_FFFE, Kind.I32: 2**31 - 1}
@@ -92,7 +93,7 @@ USERS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(item=ITEMS, user=USERS, now_s=st.integers(0, 2**33))
 @example(item=items_of(Random(1), 1)[0], user=SOMEBODY, now_s=NOW_S)
 def test_any_item_has_the_same_features_in_every_form(item: Item, user: User, now_s: int) -> None:
@@ -109,7 +110,7 @@ def test_any_item_has_the_same_features_in_every_form(item: Item, user: User, no
         assert same(found, wanted), differing(found, wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(item=ITEMS, user=USERS)
 def test_an_older_version_has_the_features_of_an_item_without_the_newer_fields(item: Item, user: User) -> None:
     older = pack(item, version=1)
@@ -126,7 +127,7 @@ def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
     assert fitted(newer)[1:] == record[1:]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(value=st.binary(max_size=RECORD_BYTES + 20))
 def test_bytes_that_are_no_record_have_no_row(value: bytes) -> None:
     try:
