@@ -35,7 +35,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,16 @@ test-rust: build
 
 test-go: ## of what is in Go; without Go they are left out
 	@if scripts/toolchain go; then cd systems/offers/go && go test ./...; fi
+
+guest: ## the guest alone, in an environment of its own: installed and tested in two minutes
+	@scripts/toolchain build
+	@[ -x $(VENV)-guest/bin/python ] || "$$(scripts/toolchain python)" -m venv $(VENV)-guest
+	$(VENV)-guest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(VENV)-guest/bin/python -m pip install --quiet --group guest
+	cd packages/greenlane && PIP_QUIET=1 PYO3_PYTHON=$(abspath $(VENV)-guest/bin/python) VIRTUAL_ENV=$(abspath $(VENV)-guest) \
+		$(abspath $(VENV)-guest/bin/maturin) develop --release $(LOCKED)
+	$(VENV)-guest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow and not system and not measured and not soak" \
+		packages/greenlane/tests $(ARGS)
 
 test-python: feed-native
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)

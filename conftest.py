@@ -1,3 +1,3 @@
-"""What the tests of all distributions and of the systems share: see `tests/fixtures.py`."""
+"""What the tests of all distributions and of the systems share."""
 
-pytest_plugins = ["tests.fixtures"]
+pytest_plugins = ["tests.fixtures", "tests.server_fixtures"]

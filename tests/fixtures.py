@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests import child, disturbed
-from tests.servers.fixtures import browser, jaeger, postgres, rabbitmq_url, ray_address, redis_url
-
-__all__ = ["browser", "jaeger", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,7 +7,6 @@
 - `HAProxy`, `Nginx` — fronts, with your configuration
 - `Jaeger` — where traces go; built from source where GREENLANE_JAEGER says so, else skipped
 - `Browser`, `Page` — headless Chromium: a page's picture, its DOM and what it complained about
-- `fixtures` — the same as fixtures of a session, for all tests
 
 A server has a temporary folder and free ports below 32768, and is ended by process id. It dies with the thread that
 started it, whatever ends that (`tests.child`). One that is not installed skips the test and says how to get it.

@@ -10,9 +10,7 @@ from feed.running import Running
 from feed.site import Site
 from feed.world.catalogue import FIRST_ID, NOW_S
 from tests.servers import Browser, Page
-from tests.servers.fixtures import browser
 
-__all__ = ["browser"]
 pytestmark = pytest.mark.system
 
 SOMEBODY = 3

@@ -21,10 +21,8 @@ from greenlane_tools.lab.processes import descendants
 from offers.build import PROGRAMS, program
 from offers.children import ROOT
 from tests.servers import Browser, Page
-from tests.servers.fixtures import browser
 from tests.servers.server import find
 
-__all__ = ["browser"]
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go")]
 PROGRAM = [str(Path(sys.executable).with_name("greenlane")), "demo", "offers"]
 ENV = found_by(ROOT)

@@ -19,9 +19,6 @@ from offers.slow_offer.case import case_of, rows_of
 from offers.slow_offer.service import Recorded
 from offers.slow_offer.staged import Plan, staged
 from tests.servers import Jaeger
-from tests.servers.fixtures import jaeger
-
-__all__ = ["jaeger"]
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -10,9 +10,7 @@ import pytest
 from pos.site import Site
 from tests.pos.conftest import MERCHANTS, Backend
 from tests.servers import Browser
-from tests.servers.fixtures import browser
 
-__all__ = ["browser"]
 pytestmark = pytest.mark.system
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.lanes.arena import functions
 from tests.lanes.arena.conftest import Make
@@ -18,6 +17,8 @@ from greenlane.errors import PlacementError
 from greenlane.lanes.arena.executor import ArenaExecutor
 from greenlane.lanes.arena.parcel import SMALL_BYTES
 from greenlane.lanes.placed import Call
+
+pa = pytest.importorskip("pyarrow")
 
 # Each starts processes.
 pytestmark = pytest.mark.slow
