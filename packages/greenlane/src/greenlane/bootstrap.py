@@ -20,6 +20,7 @@ from greenlane import bootstrap_control, deadline, phase, probes
 from greenlane.bootstrap_recording import ENDED, Recording, recording, start_recording, stop_recording
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
+from greenlane.probes import deadline_out
 from greenlane.settings import SETTINGS, Settings, load
 from greenlane.shape import shape
 
@@ -83,7 +84,7 @@ def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
 def send_deadlines(settings: Settings) -> None:
     """Let upstream calls of this process carry the time that is left, where the settings say so. Idempotent."""
     if settings.deadline_out:
-        probes.install_deadline_out(settings.deadline_out_header)
+        deadline_out.install(settings.deadline_out_header)
 
 
 def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
@@ -238,7 +239,7 @@ class Running:
         bootstrap_control.withdraw("permits")
 
     def _give_back_probes(self) -> None:
-        probes.uninstall_deadline_out()
+        deadline_out.uninstall()
         if recording() is None:
             probes.uninstall()
 

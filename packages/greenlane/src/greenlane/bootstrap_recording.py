@@ -167,12 +167,12 @@ class Recording:
 
     def _see_calls(self, on: bool) -> None:
         """Clients' calls are the one kind of probe whose work is all for the recording."""
-        from greenlane.probes.calls import installation  # here: a process that records nothing does not load them
+        from greenlane.probes.calls import clients  # here: a process that records nothing does not load them
 
         if on:
-            installation.install(self.recorder)
+            clients.install(self.recorder)
         else:
-            installation.uninstall()
+            clients.uninstall()
 
     def _tell_green(self) -> None:
         self._about["threads_are_greenlets"] = True

@@ -11,7 +11,7 @@ from tests.probes.observer import Observer
 
 from greenlane import phase, probes
 from greenlane._native import Recorder
-from greenlane.probes.calls import installation
+from greenlane.probes.calls import clients
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def seen() -> Iterator[Observer]:
 def heard() -> Iterator[Heard]:
     """The spans of all clients installed, and what they write down."""
     listener = Heard()
-    installation.install(listener)
+    clients.install(listener)
     try:
         yield listener
     finally:
-        installation.uninstall()
-    assert installation.absent() == ()
+        clients.uninstall()
+    assert clients.absent() == ()
 
 
 @pytest.fixture

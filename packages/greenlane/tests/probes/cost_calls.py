@@ -16,7 +16,7 @@ import redis
 import requests
 
 from greenlane._native import Recorder
-from greenlane.probes.calls import installation
+from greenlane.probes.calls import clients
 
 REPEATS, CALLS = 40, 3_000
 
@@ -49,7 +49,7 @@ def main() -> None:
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as folder:
         recorder.start(folder, max_bytes=1 << 26, about="{}")
-        installation.install(recorder)
+        clients.install(recorder)
         on = {name: nanoseconds(statement, known) for name, statement in STATEMENTS.items()}
         recorder.off()
         off = {name: nanoseconds(statement, known) for name, statement in STATEMENTS.items()}

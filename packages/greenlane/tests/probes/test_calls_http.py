@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.probes.heard import Heard
 
-from greenlane.probes.calls import installation
+from greenlane.probes.calls import clients
 from tests import child
 from tests.where import IMPORT_PATH
 
@@ -219,9 +219,9 @@ def test_uninstalled_every_client_is_what_it_was() -> None:
         (aiohttp.ClientResponse, "read"),
     ]
     before = [vars(owner)[name] for owner, name in places]
-    installation.install(Heard())
+    clients.install(Heard())
     assert all(vars(owner)[name] is not one for (owner, name), one in zip(places, before, strict=True))
-    installation.uninstall()
+    clients.uninstall()
     assert [vars(owner)[name] for owner, name in places] == before
 
 
@@ -336,8 +336,8 @@ def test_opentelemetry_and_ours_see_the_same_request(first: str, port: int) -> N
     with contextlib.ExitStack() as undone:
         for name in (first, "theirs" if first == "ours" else "ours"):
             if name == "ours":
-                installation.install(heard)
-                undone.callback(installation.uninstall)
+                clients.install(heard)
+                undone.callback(clients.uninstall)
             else:
                 instrument()
                 undone.callback(uninstrument)
@@ -351,10 +351,10 @@ GEVENT = """
 from gevent import monkey; monkey.patch_all()
 import sys, time, gevent, requests
 sys.path[:0] = sys.argv[2].split(":")
-from greenlane.probes.calls import installation
+from greenlane.probes.calls import clients
 from tests.probes.heard import Heard
 heard = Heard()
-installation.install(heard)
+clients.install(heard)
 session = requests.Session(); session.trust_env = False
 def get(n):
     assert requests.get(f"http://127.0.0.1:{sys.argv[1]}/late/{n}", timeout=5).content == b"bikes"

@@ -11,7 +11,7 @@ from tests.probes.heard import Heard
 
 from greenlane import enqueued
 from greenlane.probes.calls import naming
-from greenlane.probes.calls.statement import named
+from greenlane.probes.calls.sql import named
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
 from greenlane import enqueued, probes
-from greenlane.probes.calls import installation
+from greenlane.probes.calls import clients
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
 OK, ERROR, TIMEOUT = 0, 1, 2
@@ -133,8 +133,8 @@ def test_psycopg2_with_the_phase_probes_in_either_order(postgres: str, first: st
         phase.subscribe(observer)
         for name in (first, "phases" if first == "calls" else "calls"):
             if name == "calls":
-                installation.install(heard)
-                undone.callback(installation.uninstall)
+                clients.install(heard)
+                undone.callback(clients.uninstall)
             else:
                 probes.install()
                 undone.callback(probes.uninstall)

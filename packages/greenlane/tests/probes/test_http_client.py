@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from tests.probes.observer import Observer
 
-from greenlane import deadline, probes
+from greenlane import deadline
 from greenlane.phase import Kind
+from greenlane.probes import deadline_out
 
 HEADER = "x-envoy-expected-rq-timeout-ms"
 
@@ -83,7 +84,7 @@ CLIENTS: list[Client] = [by_http_client, by_urllib3, by_requests, by_httpx]
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_remaining_time_goes_along(client: Client, seen: Observer, upstream: Upstream) -> None:
     port = upstream.server_address[1]
-    probes.install_deadline_out()
+    deadline_out.install()
     seen.deadline_ms = 480
     client(port, {})
     assert upstream.last.get_all(HEADER) == ["480"]
@@ -95,12 +96,12 @@ def test_the_remaining_time_goes_along(client: Client, seen: Observer, upstream:
     seen.deadline_ms = None
     client(port, {})
     assert upstream.last.get_all(HEADER) is None
-    probes.install_deadline_out("X-Deadline-Ms")
+    deadline_out.install("X-Deadline-Ms")
     seen.deadline_ms = 9
     client(port, {})
     assert (upstream.last["x-deadline-ms"], upstream.last[HEADER]) == ("9", None)
-    probes.install_deadline_out()
-    probes.uninstall_deadline_out()
+    deadline_out.install()
+    deadline_out.uninstall()
     client(port, {})
     assert upstream.last.get_all(HEADER) is None
 
@@ -114,7 +115,7 @@ def test_its_waits_are_seen(client: Client, seen: Observer, upstream: Upstream) 
 
 
 def test_misuse_is_still_http_clients_own_error(seen: Observer) -> None:
-    probes.install_deadline_out()
+    deadline_out.install()
     seen.deadline_ms = 5
     with pytest.raises(http.client.CannotSendHeader):
         http.client.HTTPConnection("127.0.0.1").endheaders()
@@ -166,7 +167,7 @@ def by_aiohttp(port: int, headers: dict[str, str]) -> None:
 @pytest.mark.parametrize("client", [by_httpx_on_a_loop, by_aiohttp])
 def test_on_a_loop_the_time_of_the_context_goes_along(client: Client, seen: Observer, upstream: Upstream) -> None:
     port = upstream.server_address[1]
-    probes.install_deadline_out()
+    deadline_out.install()
     client(port, {})
     assert 1 <= int(upstream.last[HEADER]) <= 500
     client(port, {HEADER.title(): "77"})
@@ -174,6 +175,6 @@ def test_on_a_loop_the_time_of_the_context_goes_along(client: Client, seen: Obse
     seen.deadline_ms = 9
     client(port, {})
     assert 1 <= int(upstream.last[HEADER]) <= 9, "the sooner one"
-    probes.uninstall_deadline_out()
+    deadline_out.uninstall()
     client(port, {})
     assert upstream.last.get_all(HEADER) is None

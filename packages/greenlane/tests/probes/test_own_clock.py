@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenlane.probes.calls.own_clock import own_ns
+from greenlane.probes.calls.http import own_ns
 
 
 class Reply:

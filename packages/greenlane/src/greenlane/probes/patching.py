@@ -6,7 +6,8 @@ Rules that a guest can rely on:
   that was only inherited before.
 - Whoever patches after us is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
   theirs, becomes a pass-through. A later `install` wakes it again instead of wrapping a second time.
-- A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it.
+- A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it. Where
+  the plan names them as text, our own code of them is loaded only then, too.
 - A name that this version of a library does not have is skipped and listed by `absent`; nothing is raised into an
   import of the guest. A name that only some versions have is asked for with `replace(..., optional=True)`.
 
@@ -16,6 +17,8 @@ and do nothing.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -51,10 +54,11 @@ class Patches:
     """One group of probes that is installed and uninstalled together.
 
     Args:
-        plan: module name -> the function that places this group's probes in it, called with this ledger and the module.
+        plan: module name -> the function that places this group's probes in it, called with this ledger and the module;
+            or "module:function", which is loaded when it is needed.
     """
 
-    def __init__(self, plan: Mapping[str, Place]) -> None:
+    def __init__(self, plan: Mapping[str, Place | str]) -> None:
         self._plan = dict(plan)
         #: Read by every wrapper at its entry: empty = probing, not empty = pass straight through. A list because its
         #: truth is the cheapest shared switch there is. Written by `install` and `uninstall` only.
@@ -73,6 +77,10 @@ class Patches:
 
     def install(self) -> None:
         """Place the probes: at once in what is imported, at its import in what is not. Idempotent."""
+        if not self.installed:
+            for name in self._plan:
+                if name in sys.modules:
+                    self._load_early(name)
         with self._lock:
             if self.installed:
                 return
@@ -129,14 +137,28 @@ class Patches:
             wrapt.register_post_import_hook(self._imported, name)
 
     def _imported(self, module: ModuleType) -> None:
+        if self.installed:
+            self._load_early(module.__name__)
         with self._lock:
             self._awaited.discard(module.__name__)
             if self.installed:
                 self._place(module.__name__, module)
 
+    def _load_early(self, name: str) -> None:
+        # Before our lock is taken: an import waits for locks that another thread may hold while it waits for ours.
+        with contextlib.suppress(Exception):  # `_place` meets it again, and lists it
+            self._load(name)
+
+    def _load(self, name: str) -> Place:
+        place = self._plan[name]
+        if isinstance(place, str):
+            ours, _, function = place.partition(":")
+            place = self._plan[name] = getattr(importlib.import_module(ours), function)
+        return place
+
     def _place(self, name: str, module: ModuleType) -> None:
         try:
-            self._plan[name](self, module)
+            self._load(name)(self, module)
         except Exception as error:
             # We stand in an import of the guest: a library that looks different must not fail it.
             self._absent.append(f"{name}: {error!r}")

@@ -1,6 +1,6 @@
 """How a blocking call becomes the end of a phase: the wrappers that every probe is made from.
 
-The shape is always the same; hot calls write it out with their exact parameters (`stdlib/sockets.py`), because
+The shape is always the same; hot calls write it out with their exact parameters (`sockets.py`), because
 `*args, **kwargs` costs more than everything else in it:
 
     if silent or not <can it block>:

@@ -1,6 +1,6 @@
 """Calls of upstreams, written down: which service, which operation, how long on the wire, how long unread.
 
-- `installation` — `install` and `uninstall` all clients at once, in what is imported and in what will be; `absent`:
+- `clients` — `install` and `uninstall` all clients at once, in what is imported and in what will be; `absent`:
   names that the installed versions of clients do not have although the probes ask for them
 
 | client | a call is | its deadline |
@@ -18,8 +18,7 @@
 The outermost counts: requests over urllib3 over http.client is one call of requests. Waits for a free connection of a
 pool (SQLAlchemy, urllib3, httpx, aiohttp, psycopg_pool) are waits of the kind pool.
 
-`span` holds how a call is measured, `naming` what upstream and operation are called, `statement` what of an SQL
-statement may be told: verb and table, never a value.
+`span` holds how a call is measured, `naming` what upstream and operation are called.
 
 Nothing is on the path before `install` and after `uninstall`; while recording is switched off, one native call.
 """

@@ -1,25 +1,53 @@
-"""Calls over urllib3, requests and http.client.
+"""Calls over urllib3, requests, http.client and httpx, and how long a call took by the upstream's own clock.
 
 `http.client` has no function that is one call: it begins in `putrequest` and ends in `getresponse`, or where sending
 fails. Its body is read by the caller, whenever that is, and does not count.
+
+The upstream's own clock, as the reply's headers say it:
+
+| header | is |
+|---|---|
+| `server-timing: …, total;dur=110.2` | the metric `total`, ms (W3C, Server Timing); other metrics are parts of it |
+| `x-envoy-upstream-service-time: 110` | ms, by the Envoy in front of the upstream |
+
+In this order: who timed nearer to the work has the word. Neither says when it began; the report draws it in the middle
+of the time on the wire. Cost: 1.5 us a reply without either, 2.5 us with one; most of it is the header dictionaries'.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from greenlane.probes.calls import span
-from greenlane.probes.calls.naming import http_operation, origin, seconds, upstream
-from greenlane.probes.calls.own_clock import own_ns
-from greenlane.probes.calls.pools import place_urllib3 as place_urllib3_pool
+from greenlane.probes.calls.naming import PORTS, http_operation, origin, seconds, upstream
 from greenlane.probes.patching import Patches
 
-__all__ = ["place_http_client", "place_requests", "place_urllib3"]
+__all__ = ["own_ns", "place_http_client", "place_httpcore", "place_httpx", "place_requests", "place_urllib3"]
 
 #: The attribute of a connection that holds its call.
 _CALL = "_greenlane_call"
+#: Quoted descriptions may hold commas, and whatever else.
+_DESCRIPTION: Final = re.compile(r';\s*desc\s*=\s*"(?:\\.|[^"\\])*"', re.IGNORECASE)
+_TOTAL: Final = re.compile(r'(?:^|,)\s*total\s*(?:;[^,]*?)?;\s*dur\s*=\s*"?(\d+(?:\.\d+)?)', re.IGNORECASE)
+#: A longer one is no clock, or not of this call: a day.
+_LONGEST_MS: Final = 86_400_000.0
+
+
+def own_ns(reply: Any) -> int:
+    """Of a reply with `headers`; 0 = it does not say, or nothing above 0."""
+    try:
+        headers = reply.headers
+        timing = headers.get("server-timing")
+        found = _TOTAL.search(_DESCRIPTION.sub("", timing)) if timing else None
+        told = found[1] if found else headers.get("x-envoy-upstream-service-time")
+        took_ms = float(told) if told else 0.0
+    except Exception:  # a reply of another kind, or a number that is none: nothing of the application's is at stake
+        return 0
+    return round(took_ms * 1e6) if math.isfinite(took_ms) and 0 < took_ms <= _LONGEST_MS else 0
 
 
 def place_requests(patches: Patches, module: ModuleType) -> None:
@@ -28,9 +56,9 @@ def place_requests(patches: Patches, module: ModuleType) -> None:
 
 
 def place_urllib3(patches: Patches, module: ModuleType) -> None:
-    """Place the span in `urllib3`, and its pool's waits."""
+    """Place the span in `urllib3.connectionpool`, and its pool's waits."""
     patches.replace(module.HTTPConnectionPool, "urlopen", span.call(_urllib3, own_ns))
-    place_urllib3_pool(patches, module)
+    patches.replace(module.HTTPConnectionPool, "_get_conn", span.pool_wait)
 
 
 def place_http_client(patches: Patches, module: ModuleType) -> None:
@@ -104,3 +132,26 @@ def _failed(self: Any, error: BaseException) -> None:
     one = self.__dict__.pop(_CALL, None)
     if one is not None:
         one.fail(error)
+
+
+# --- httpx ------------------------------------------------------------------------------------------------------------
+
+
+def place_httpx(patches: Patches, module: ModuleType) -> None:
+    """Place the spans in `httpx`."""
+    patches.replace(module.Client, "send", span.call(_httpx, own_ns))
+    patches.replace(module.AsyncClient, "send", span.awaited(_httpx, own_ns))
+
+
+def place_httpcore(patches: Patches, module: ModuleType) -> None:
+    """Place the probes of its pool's waits in `httpcore`, beneath httpx."""
+    for name, prefix, make in (("_sync", "", span.pool_wait), ("_async", "Async", span.pool_wait_awaited)):
+        pool = getattr(module, name).connection_pool
+        patches.replace(getattr(pool, f"{prefix}PoolRequest"), "wait_for_connection", make)
+
+
+def _httpx(self: Any, request: Any, **_kwargs: Any) -> span.Call:
+    url = request.url
+    timeout_s = seconds(request.extensions.get("timeout", {}).get("read"))
+    port = url.port or PORTS.get(url.scheme)
+    return span.Call(upstream(url.host, port), http_operation(request.method, url.path), timeout_s)

@@ -7,7 +7,7 @@ part was there. What follows is the unit waiting to run and reading.
 A call inside a call belongs to the outer one, also when it runs in a task or thread that inherited the context: the
 context variable holds an object that says whether its call goes on, so a task that outlives the call is free again.
 
-Cost, beside the client's own microseconds: about 1.2 us a call, and of HTTP clients what `own_clock` takes.
+Cost, beside the client's own microseconds: about 1.2 us a call, and of HTTP clients what `http.own_ns` takes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,26 @@
-"""psycopg2: connections and cursors made by `psycopg2.connect` end a phase where they wait for the server.
+"""Drivers that block in C: their Python entry points end a phase; one row a driver.
 
-Its connection and cursor are C types that cannot be patched, so `psycopg2.connect` asks for subclasses of what it would
-have made, the caller's own factories included, and the subclasses' methods are wrapped: `isinstance` holds, `type(...)`
-has the same name. `set_wait_callback` would see every wait, but it turns COPY and large objects off: not used.
+| driver | seen | left to the permits' stand-still fallback |
+|---|---|---|
+| psycopg 3 (Python or C) | every wait: `psycopg.waiting`'s functions | nothing known |
+| psycopg2 | connect, commit, rollback, execute … | connections not made by `psycopg2.connect` |
+| MySQLdb (mysqlclient) | connect, query, store_result, commit, rollback, ping | `SSCursor`'s row fetches (a C type) |
+| grpc | blocking unary and stream calls, iteration, a call's `result` | nothing known; callbacks have no job |
 
-Left to the stand-still fallback: `psycopg2.extensions.connection(...)` called directly, factories that are not
-classes, large objects, replication. Asynchronous connections do not block and are made as they were.
+MySQLdb's `next_result` is left alone: it is called with every statement and almost never waits.
+
+Clients that need nothing here, because they read Python sockets: redis-py (with hiredis too), pymongo, PyMySQL,
+http.client, urllib3, requests, httpx, boto3, pika, kazoo.
+
+Not probed on purpose: `sqlite3`. It has no server to wait for; a statement's time is CPU and page cache in this
+process, and the thread's CPU clock must see it as part of the phase. Its GIL-free stretches lend the permit, its lock
+waits stand still and lend it too.
+
+psycopg2's connection and cursor are C types that cannot be patched, so `psycopg2.connect` asks for subclasses of what
+it would have made, the caller's own factories included, and the subclasses' methods are wrapped: `isinstance` holds,
+`type(...)` has the same name. `set_wait_callback` would see every wait, but it turns COPY and large objects off: not
+used. Left to the fallback there: `psycopg2.extensions.connection(...)` called directly, factories that are not classes,
+large objects, replication. Asynchronous connections do not block and are made as they were.
 """
 
 from __future__ import annotations
@@ -20,7 +35,50 @@ from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 from greenlane.probes.wrapping import Make, always, dress, when
 
-__all__ = ["Seen", "connecting", "place", "place_extras"]
+__all__ = [
+    "Seen",
+    "connecting",
+    "place_grpc",
+    "place_mysqldb",
+    "place_psycopg",
+    "place_psycopg2",
+    "place_psycopg2_extras",
+]
+
+
+def place_psycopg(patches: Patches, module: ModuleType) -> None:
+    """Place the probes in `psycopg.waiting`."""
+    wait = always(Kind.DRIVER)
+    for name in ("wait", "wait_conn"):
+        patches.replace(module, name, wait)
+    # `wait` is one of these; which ones exist depends on the platform and on the C implementation.
+    for name in ("wait_c", "wait_selector", "wait_select", "wait_poll", "wait_epoll"):
+        patches.replace(module, name, wait, optional=True)
+
+
+def place_mysqldb(patches: Patches, module: ModuleType) -> None:
+    """Place the probes in `MySQLdb.connections`."""
+    for name in ("__init__", "query", "commit", "rollback", "ping", "select_db"):
+        patches.replace(module.Connection, name, always(Kind.DRIVER))
+    # Only a statement with columns has rows to wait for.
+    patches.replace(module.Connection, "store_result", when(Kind.DRIVER, lambda self: self.field_count()))
+
+
+def place_grpc(patches: Patches, module: ModuleType) -> None:
+    """Place the probes in `grpc._channel`."""
+    for name in ("_UnaryUnaryMultiCallable", "_StreamUnaryMultiCallable"):
+        patches.replace(getattr(module, name), "_blocking", always(Kind.DRIVER))
+    for name in ("_SingleThreadedRendezvous", "_MultiThreadedRendezvous"):
+        patches.replace(getattr(module, name), "_next", always(Kind.DRIVER))
+    for name in ("result", "exception", "traceback", "code", "details", "trailing_metadata"):
+        patches.replace(module._MultiThreadedRendezvous, name, when(Kind.DRIVER, _call_runs))
+
+
+def _call_runs(self: Any, timeout: float | None = None) -> bool:
+    return not self.done()
+
+
+# --- psycopg2 ---------------------------------------------------------------------------------------------------------
 
 _CONNECTION_WAITS: Final = ("commit", "rollback", "reset", "cancel")
 _CURSOR_WAITS: Final = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
@@ -39,12 +97,12 @@ class Seen:
     cursor: Mapping[str, Make]
 
 
-def place(patches: Patches, module: ModuleType) -> None:
+def place_psycopg2(patches: Patches, module: ModuleType) -> None:
     """Place the probe in `psycopg2`."""
     patches.replace(module, "connect", functools.partial(connecting, module.extensions, _PHASES))
 
 
-def place_extras(patches: Patches, module: ModuleType) -> None:
+def place_psycopg2_extras(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `psycopg2.extras`, whose cursors are Python classes."""
     for cursor in (module.DictCursor, module.RealDictCursor, module.NamedTupleCursor, module.LoggingCursor):
         for name in ("execute", "callproc"):
@@ -70,7 +128,7 @@ def connecting(
             return base.cursor(self, *args, **kwargs)
 
         body: dict[str, Any] = {name: _method(base, name, make, silent) for name, make in seen.connection.items()}
-        # A class with a `cursor` of its own has a cursor type in mind (those of `extras` are seen by `place_extras`).
+        # A class with a `cursor` of its own has a cursor type in mind (those of `extras` are seen anyway).
         if _innermost(base.cursor) is extensions.connection.cursor:
             body["cursor"] = dress(cursor, base.cursor, base)
             setattr(body["cursor"], _OURS, True)

@@ -20,19 +20,19 @@ from typing import Any, Final
 from greenlane import deadline
 from greenlane.probes.patching import Patches, Place
 
-__all__ = ["install_deadline_out", "uninstall_deadline_out"]
+__all__ = ["install", "uninstall"]
 
 DEADLINE_HEADER: Final = "x-envoy-expected-rq-timeout-ms"
 
 
-def install_deadline_out(header_name: str = DEADLINE_HEADER) -> None:
+def install(header_name: str = DEADLINE_HEADER) -> None:
     """Send the remaining milliseconds as `header_name` with each request from now on; a second call renames it."""
     _header.name = header_name
     _header.lower = header_name.lower().encode("ascii")
     _patches.install()
 
 
-def uninstall_deadline_out() -> None:
+def uninstall() -> None:
     """Send requests as they are again. Idempotent."""
     _patches.uninstall()
 

@@ -1,1 +1,0 @@
-"""Probes for the standard library's blocking calls, one kind a file; `probes.threads` puts them together."""
