@@ -21,11 +21,10 @@ from greenlane.bootstrap_recording import ENDED, Recording, recording, start_rec
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
 from greenlane.probes import deadline_out
-from greenlane.settings import SETTINGS, Settings, load
+from greenlane.settings import Settings, load
 from greenlane.shape import shape
 
 __all__ = [
-    "DEADLINE_HEADERS",
     "ENDED",
     "LANE_KEY",
     "Recording",
@@ -41,9 +40,6 @@ __all__ = [
     "start_recording",
     "stop_recording",
 ]
-
-#: Default of the setting `deadline_headers`, for those who only observe.
-DEADLINE_HEADERS: Final[tuple[str, ...]] = tuple(str(name) for name in SETTINGS["deadline_headers"].default)  # type: ignore[attr-defined]
 
 #: Under which a WSGI environ has the lane that the front of `greenlane serve` has told; absent = none.
 LANE_KEY: Final = "HTTP_X_GREENLANE_LANE"

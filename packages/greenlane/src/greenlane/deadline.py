@@ -18,6 +18,7 @@ from greenlane.errors import DeadlineExceeded
 
 __all__ = [
     "CURRENT",
+    "HEADERS",
     "Checked",
     "checkpoint",
     "due_ns",
@@ -28,6 +29,9 @@ __all__ = [
     "until",
     "within_ms",
 ]
+
+#: Default of the setting `deadline_headers`, and what those read who only observe.
+HEADERS: Final = ("x-envoy-expected-rq-timeout-ms", "grpc-timeout")
 
 #: grpc-timeout's units in ns. Source: gRPC over HTTP/2, "Timeout": at most 8 digits and one unit letter.
 _GRPC_UNITS_NS: Final = {

@@ -171,9 +171,9 @@ def serve_wrapped(port: int) -> None:
     import uvicorn
 
     from greenlane.hosts.asgi import Greenlane
-    from greenlane.hosts.observed import asgi
+    from greenlane.hosts.observed.program import HOSTS
 
-    asgi.uninstall()
+    HOSTS.uninstall()
     uvicorn.run(Greenlane(fastapi_app(), host="mine"), port=port, log_level="warning")
 
 

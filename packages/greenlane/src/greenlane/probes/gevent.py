@@ -21,7 +21,7 @@ from greenlane._native import Recorder, Switches, calls_rescan
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 
-__all__ = ["absent", "install", "installed", "spawned_ns", "uninstall"]
+__all__ = ["absent", "install", "installed", "uninstall"]
 
 #: module -> class -> method -> what a wait in it is.
 _WAITS: Final[dict[str, dict[str, dict[str, Kind]]]] = {
@@ -99,11 +99,6 @@ def installed() -> bool:
 def absent() -> tuple[str, ...]:
     """Names that the probe asks for and that the imported gevent does not have: what to look at after an upgrade."""
     return _patches.absent()
-
-
-def spawned_ns() -> int:
-    """Give when the running greenlet was started (`start`, `spawn`), monotonic ns; 0 = unknown, or not a greenlet."""
-    return Switches.spawned_ns()
 
 
 def _place(patches: Patches, module: ModuleType) -> None:

@@ -1,6 +1,7 @@
 """Hosts that know nothing of Greenlane, observed: each request and task becomes a job of the recording.
 
-- `installation` — `install` and `uninstall` the observers of every host below, each placed when its host is imported
+- `program` — starts the recording, and places the observers of the hosts below, each when its host is imported
+- `wsgi`, `asgi_app` — an application under observation
 
 | host | a job is | arrival |
 |---|---|---|

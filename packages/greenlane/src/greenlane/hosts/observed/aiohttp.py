@@ -7,32 +7,22 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane._native import Recorder, Steps
-from greenlane.hosts.observed.told import NAMES, arrival_and_due
+from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
-from greenlane.probes.patching import Patches, Place
+from greenlane.probes.patching import Patches
 from greenlane.probes.routes import NO_ROUTE
 from greenlane.shape import shape
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place"]
 
 _FAILED: Final = 500
-_HEADERS: Final = tuple(NAMES.items())
+_HEADERS: Final = tuple(READ.items())
 #: Messages of lost connections are never handled; more than these are forgotten. Arbitrary.
 _MOST_WAITING: Final = 4096
 
 _recorder: Final = Recorder()
 #: When the bytes of a message came that is not handled yet: id of the message -> (message, arrival).
 _arrivals: Final[dict[int, tuple[Any, tuple[int, str]]]] = {}
-
-
-def install() -> None:
-    """Place the observers when aiohttp's server is imported. Idempotent."""
-    _patches.install()
-
-
-def uninstall() -> None:
-    """Put aiohttp back as it was. Idempotent; requests under way end as they began."""
-    _patches.uninstall()
 
 
 def _data_received(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
@@ -104,11 +94,7 @@ def _method(request: Any) -> str:
     return shape(request.method, "/").partition(" ")[0]
 
 
-def _aiohttp(patches: Patches, module: ModuleType) -> None:
+def place(patches: Patches, module: ModuleType) -> None:
+    """Place the observers in `aiohttp.web_protocol`."""
     patches.replace(module.RequestHandler, "data_received", _data_received)
     patches.replace(module.RequestHandler, "_handle_request", _handle_request)
-
-
-_PLAN: Final[dict[str, Place]] = {"aiohttp.web_protocol": _aiohttp}
-
-_patches: Final = Patches(_PLAN)

@@ -17,24 +17,14 @@ from typing import Any, Final
 
 from greenlane._native import Recorder, Steps
 from greenlane.hosts.observed.asgi_app import observed
-from greenlane.probes.patching import Patches, Place
+from greenlane.probes.patching import Patches
 from greenlane.probes.routes import NO_ROUTE
 from greenlane.probes.wrapping import Make
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place_hypercorn", "place_quart", "place_uvicorn", "place_uvicorn_end"]
 
 _recorder: Final = Recorder()
 _UNKNOWN: Final = (0, "handler")
-
-
-def install() -> None:
-    """Place the observers when their servers are imported. Idempotent."""
-    _patches.install()
-
-
-def uninstall() -> None:
-    """Put the servers back as they were. Idempotent; requests under way end as they began."""
-    _patches.uninstall()
 
 
 def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
@@ -70,14 +60,17 @@ def _run_asgi(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     return run_asgi
 
 
-def _uvicorn(patches: Patches, module: ModuleType) -> None:
+def place_uvicorn(patches: Patches, module: ModuleType) -> None:
+    """Place the observers in one of `uvicorn.protocols.http`."""
     patches.replace(module.RequestResponseCycle, "__init__", _begin_cycle)
     patches.replace(module.RequestResponseCycle, "run_asgi", _run_asgi)
     if hasattr(module, "H11Protocol"):
         patches.replace(module.H11Protocol, "data_received", _data_received)
 
 
-def _uvicorn_end(patches: Patches, module: ModuleType) -> None:
+def place_uvicorn_end(patches: Patches, module: ModuleType) -> None:
+    """Let the recording be written when a server of `uvicorn.server` ends."""
+
     # After it, uvicorn raises the signal that ended it once more: SIGTERM then ends the process without exit hooks.
     def make(original: Callable[..., Any], _silent: list[bool]) -> Callable[..., Any]:
         async def shutdown(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -91,7 +84,9 @@ def _uvicorn_end(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.Server, "shutdown", make)
 
 
-def _hypercorn(patches: Patches, module: ModuleType) -> None:
+def place_hypercorn(patches: Patches, module: ModuleType) -> None:
+    """Place the observer in `hypercorn.app_wrappers`."""
+
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
             if silent or not _recorder.recording():
@@ -107,7 +102,8 @@ def _hypercorn(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.ASGIWrapper, "__call__", make)
 
 
-def _quart(patches: Patches, module: ModuleType) -> None:
+def place_quart(patches: Patches, module: ModuleType) -> None:
+    """Place the probe that names routes in `quart.app`."""
     make: Make = _named_by_rule
     patches.replace(module.Quart, "full_dispatch_request", make)
 
@@ -122,13 +118,3 @@ def _named_by_rule(original: Callable[..., Any], silent: list[bool]) -> Callable
         return original(self, request_context)
 
     return full_dispatch_request
-
-
-_PLAN: Final[dict[str, Place]] = {
-    **{f"uvicorn.protocols.http.{name}_impl": _uvicorn for name in ("h11", "httptools", "zttp", "zttp_h2")},
-    "uvicorn.server": _uvicorn_end,
-    "hypercorn.app_wrappers": _hypercorn,
-    "quart.app": _quart,
-}
-
-_patches: Final = Patches(_PLAN)

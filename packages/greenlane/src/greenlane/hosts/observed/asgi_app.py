@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from greenlane._native import Recorder, Steps
-from greenlane.hosts.observed.told import NAMES, arrival_and_due
+from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.routes import NO_ROUTE
 from greenlane.shape import shape
@@ -30,7 +30,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[Any]]
 _FAILED: Final = 500
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 #: Headers that are read: as ASGI writes them -> as WSGI does.
-_WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in NAMES.items()}
+_WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in READ.items()}
 
 _recorder: Final = Recorder()
 

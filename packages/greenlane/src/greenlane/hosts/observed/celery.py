@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from greenlane import enqueued
 from greenlane._native import Recorder
-from greenlane.probes.patching import Patches, Place
+from greenlane.probes.patching import Patches
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place"]
 
 _FAILURE: Final = "FAILURE"
 
@@ -28,17 +28,8 @@ _recorder: Final = Recorder()
 _jobs: dict[str, int] = {}
 
 
-def install() -> None:
-    """Listen to Celery's signals once it is imported. Idempotent."""
-    _patches.install()
-
-
-def uninstall() -> None:
-    """Listen no more. Idempotent."""
-    _patches.uninstall()
-
-
-def _signals(patches: Patches, module: ModuleType) -> None:
+def place(_patches: Patches, module: ModuleType) -> None:
+    """Listen to `celery.signals`."""
     # Strong references: signals forget functions that nobody else holds.
     module.task_received.connect(_receive, weak=False)
     module.task_prerun.connect(_begin, weak=False)
@@ -46,12 +37,12 @@ def _signals(patches: Patches, module: ModuleType) -> None:
 
 
 def _receive(request: Any = None, **_ignored: Any) -> None:
-    if _patches.installed and _recorder.recording():
+    if _recorder.recording():
         enqueued.received(request.request_dict)
 
 
 def _begin(task_id: str = "", task: Any = None, **_ignored: Any) -> None:
-    if not _patches.installed or not _recorder.recording():
+    if not _recorder.recording():
         return
     _close_forgotten()
     request = task.request
@@ -96,8 +87,3 @@ def _header(request: Any, name: str) -> object:
     value = getattr(request, name, None)
     headers = getattr(request, "headers", None)
     return headers.get(name) if value is None and isinstance(headers, dict) else value
-
-
-_PLAN: Final[dict[str, Place]] = {"celery.signals": _signals}
-
-_patches: Final = Patches(_PLAN)

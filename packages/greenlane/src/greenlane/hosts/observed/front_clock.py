@@ -1,8 +1,10 @@
-"""When a request reached the front before us, as its header says: `X-Request-Start`, `X-Queue-Start`.
+"""What a request's headers say of its arrival at the front before us, and of its deadline.
 
-Forms that fronts write: `t=1700000000.123` (nginx, seconds), `1700000000123` (Heroku, ms), `t=1700000000123456`
-(Apache, us), `1700000000123456789` (ns). The unit follows from the size of the number, which is unambiguous from 1973
-to the year 5138.
+Arrival: `X-Request-Start`, `X-Queue-Start`; deadline: the default of the setting `deadline_headers`.
+
+Forms of an arrival that fronts write: `t=1700000000.123` (nginx, seconds), `1700000000123` (Heroku, ms),
+`t=1700000000123456` (Apache, us), `1700000000123456789` (ns). The unit follows from the size of the number, which is
+unambiguous from 1973 to the year 5138.
 """
 
 from __future__ import annotations
@@ -12,11 +14,18 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["NAMES", "arrival_ns", "environ_arrival_ns", "parsed_unix_ns"]
+from greenlane import deadline
+
+__all__ = ["DEADLINES", "NAMES", "READ", "arrival_and_due", "arrival_ns", "environ_arrival_ns", "parsed_unix_ns"]
 
 #: Lower case, the first present counts.
 NAMES: Final = ("x-request-start", "x-queue-start")
 _IN_ENVIRON: Final = tuple("HTTP_" + name.upper().replace("-", "_") for name in NAMES)
+
+#: Headers that are read: as they are written -> as WSGI has them, and as they are wanted below.
+READ: Final = {name: "HTTP_" + name.upper().replace("-", "_") for name in (*NAMES, *deadline.HEADERS)}
+#: Deadline headers as `deadline.due_ns` takes them.
+DEADLINES: Final = deadline.environ_names(deadline.HEADERS)
 
 _FORM: Final = re.compile(r"\s*(?:t=)?(\d{1,19})(?:\.(\d{1,9}))?\s*")
 #: Largest number of each unit, and how many ns the unit has.
@@ -58,3 +67,18 @@ def parsed_unix_ns(text: str) -> int:
         if whole < below:
             return whole * unit_ns + int((fraction + "0" * 9)[:9]) * unit_ns // 10**9
     return 0
+
+
+def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str]) -> tuple[int, str, int]:
+    """Give when a request arrived, by which clock, and when it is due (0 = it does not say).
+
+    Args:
+        told: those of its headers that are read, as WSGI has them.
+        arrival: without them: (monotonic ns or 0 = unknown, the clock's name).
+    """
+    arrival_ns, clock = arrival
+    front_ns = environ_arrival_ns(told)
+    if front_ns:
+        arrival_ns, clock = front_ns, "header"
+    due_ns = deadline.due_ns(told, DEADLINES, arrival_ns) if arrival_ns else 0
+    return arrival_ns, clock, due_ns

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane._native import Recorder
+from greenlane._native import Recorder, Switches
 from greenlane.hosts.observed.wsgi import observed
-from greenlane.probes.gevent import spawned_ns
-from greenlane.probes.patching import Patches, Place
+from greenlane.probes.patching import Patches
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place"]
 
 #: (module, class, name): the worker is of the first that it derives from.
 _KINDS: Final = (
@@ -31,24 +30,16 @@ _ABORT: Final = "abort"
 _recorder: Final = Recorder()
 
 
-def install() -> None:
-    """Place the observer in gunicorn when it is imported. Idempotent."""
-    _patches.install()
+def place(patches: Patches, module: ModuleType) -> None:
+    """Place the observer in `gunicorn.workers.base`."""
 
-
-def uninstall() -> None:
-    """Put it back. Idempotent."""
-    _patches.uninstall()
-
-
-def _base(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def load_wsgi(self: Any) -> Any:
             result = original(self)
             if not silent:
                 host = _host_of(self)
                 if host:
-                    self.wsgi = observed(self.wsgi, host, spawned_ns if host == "gunicorn.gevent" else None)
+                    self.wsgi = observed(self.wsgi, host, Switches.spawned_ns if host == "gunicorn.gevent" else None)
             return result
 
         return load_wsgi
@@ -72,8 +63,3 @@ def _host_of(worker: object) -> str:
         if kind is not None and isinstance(worker, kind):
             return host
     return ""
-
-
-_PLAN: Final[dict[str, Place]] = {"gunicorn.workers.base": _base}
-
-_patches: Final = Patches(_PLAN)

@@ -12,28 +12,18 @@ from typing import Any, Final
 
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
-from greenlane.hosts.observed.wsgi import observed
-from greenlane.probes.patching import Patches, Place
+from greenlane.probes.patching import Patches
 from greenlane.shape import shape
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place"]
 
 #: Attribute of a request handler while it is in `handle_one_request`: [job, status].
 _OPEN: Final = "_greenlane_open"
 _FAILED: Final = 500
 
 
-def install() -> None:
-    """Place the observers in the servers that are imported, and in the others when they are. Idempotent."""
-    _patches.install()
-
-
-def uninstall() -> None:
-    """Put them back. Idempotent."""
-    _patches.uninstall()
-
-
-def _http_server(patches: Patches, module: ModuleType) -> None:
+def place(patches: Patches, module: ModuleType) -> None:
+    """Place the observers in `http.server`."""
     recorder = Recorder()
     kind = module.BaseHTTPRequestHandler
 
@@ -86,19 +76,3 @@ def _opened(recorder: Recorder, request: Any) -> int:
     if job:
         recorder.name(shape(request.command, request.path.partition("?")[0]))
     return job
-
-
-def _wsgiref(patches: Patches, module: ModuleType) -> None:
-    # Its request handler has a `handle` of its own, which does not come by `handle_one_request`.
-    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-        def set_app(self: Any, application: Any) -> Any:
-            return original(self, application if silent else observed(application, "wsgiref"))
-
-        return set_app
-
-    patches.replace(module.WSGIServer, "set_app", make)
-
-
-_PLAN: Final[dict[str, Place]] = {"http.server": _http_server, "wsgiref.simple_server": _wsgiref}
-
-_patches: Final = Patches(_PLAN)

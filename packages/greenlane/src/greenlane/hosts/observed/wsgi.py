@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from greenlane import bootstrap, deadline
+from greenlane import deadline
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
 from greenlane.shape import shape
@@ -50,7 +50,6 @@ class Requests:
         self._host = host
         self._spawned_ns = spawned_ns
         self._recorder = Recorder()
-        self._deadline_names = deadline.environ_names(bootstrap.DEADLINE_HEADERS)
 
     def open(self, environ: Environ, accepted_ns: int = 0) -> int:
         """Open a job, named by method and path until a framework names it; 0 = off, or there is one already.
@@ -66,7 +65,7 @@ class Requests:
         spawn_ns = 0 if self._spawned_ns is None else self._spawned_ns()
         if spawn_ns and not arrival_ns:
             arrival_ns, clock = spawn_ns, "spawn"
-        due_ns = deadline.due_ns(environ, self._deadline_names, arrival_ns) if arrival_ns else 0
+        due_ns = deadline.due_ns(environ, front_clock.DEADLINES, arrival_ns) if arrival_ns else 0
         job = recorder.open(
             arrival_ns=arrival_ns,
             # A connection's first request only: for later ones its greenlet was there already.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from greenlane.deadline import HEADERS
 from greenlane.setting import declare
 from greenlane.settings.declared.patterns import HEADER
 
@@ -15,7 +16,7 @@ class DeadlineSettings:
     """Deadlines in and out."""
 
     deadline_headers: tuple[str, ...] = declare(
-        ("x-envoy-expected-rq-timeout-ms", "grpc-timeout"),
+        HEADERS,
         "Request headers that bring a deadline (in ms; `grpc-timeout` in its own units); the first present counts.",
         pattern=HEADER, reason="What Envoy and gRPC clients send already.",
     )  # fmt: skip

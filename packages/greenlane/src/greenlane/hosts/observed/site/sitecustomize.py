@@ -41,9 +41,9 @@ if __name__ == "sitecustomize":
                         _roots.append(_stream.read())
                 sys.path[:0] = _roots
                 try:
-                    from greenlane.hosts.observed import starting
+                    from greenlane.hosts.observed import program
 
-                    _why = starting.start()
+                    _why = program.start()
                 except Exception:
                     _why = "%s: %s" % (sys.exc_info()[0].__name__, sys.exc_info()[1])  # type: ignore[union-attr] # noqa: UP031
                 finally:
