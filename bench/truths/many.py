@@ -13,7 +13,7 @@ import threading
 import time
 
 from greenlane._native import Recorder
-from greenlane.bootstrap import start_recording, stop_recording
+from greenlane.bootstrap_recording import start_recording, stop_recording
 from greenlane.record.jobs import job
 
 

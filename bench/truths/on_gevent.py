@@ -19,7 +19,7 @@ import gevent
 import gevent.event
 
 from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
-from greenlane.bootstrap import start_recording
+from greenlane.bootstrap_recording import start_recording
 from greenlane.record.jobs import job
 
 _others: list[Callable[[], None]] = []

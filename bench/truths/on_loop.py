@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
-from greenlane.bootstrap import start_recording
+from greenlane.bootstrap_recording import start_recording
 from greenlane.record.jobs import job
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

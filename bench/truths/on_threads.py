@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, ran, told
-from greenlane.bootstrap import start_recording
+from greenlane.bootstrap_recording import start_recording
 from greenlane.record.jobs import job
 
 _others: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

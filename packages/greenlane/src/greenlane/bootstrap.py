@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from greenlane import bootstrap_control, deadline, phase, probes
-from greenlane.bootstrap_recording import ENDED, Recording, recording, start_recording, stop_recording
 from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes import LaneLimits, LaneRules, LearnedRow, Permits, learned
 from greenlane.probes import deadline_out
@@ -25,20 +24,15 @@ from greenlane.settings import Settings, load
 from greenlane.shape import shape
 
 __all__ = [
-    "ENDED",
     "LANE_KEY",
-    "Recording",
     "Running",
     "check_platform",
     "count_besides",
     "learn_besides",
-    "recording",
     "running",
     "send_deadlines",
     "shape",
     "start",
-    "start_recording",
-    "stop_recording",
 ]
 
 #: Under which a WSGI environ has the lane that the front of `greenlane serve` has told; absent = none.
@@ -127,7 +121,10 @@ class Running:
             send_deadlines(settings)
             if settings.control_dir:
                 bootstrap_control.serve(settings.control_dir, "permits", self)
-            start_recording(settings)
+            if settings.record_folder:
+                from greenlane import bootstrap_recording  # here: a process that records nothing does not load it
+
+                bootstrap_recording.start_recording(settings)
         except BaseException:
             self._give_back_probes()
             bootstrap_control.withdraw("permits")
@@ -236,7 +233,7 @@ class Running:
 
     def _give_back_probes(self) -> None:
         deadline_out.uninstall()
-        if recording() is None:
+        if not phase.subscribers():
             probes.uninstall()
 
     def _start_saver(self) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output, environment
-from greenlane.cli.record_parts import SUFFIX
 from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.record.recorder import PARTS
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _opened(path: Path) -> Recording:
-    growing = Path(f"{path}{SUFFIX}")
+    growing = Path(f"{path}{PARTS}")
     if not path.exists() and growing.is_dir():  # still recorded, or its command was killed before it merged them
         path = growing
     if not path.exists():

@@ -44,7 +44,10 @@ class RecordedJobs:
 
     def __init__(self, settings: Settings) -> None:
         """Start the recording, if there is to be one."""
-        bootstrap.start_recording(settings)
+        if settings.record_folder:
+            from greenlane import bootstrap_recording  # here: a worker that records nothing does not load it
+
+            bootstrap_recording.start_recording(settings)
         self._recorder = Recorder()
         bootstrap.send_deadlines(settings)
 

@@ -22,9 +22,10 @@ from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.record_child import Child, alive, blocked_signals, descendants
-from greenlane.cli.record_parts import CONTROL, SUFFIX, Parts
+from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control import ask, check_directory, processes
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
+from greenlane.record.recorder import PARTS, SITE
 from greenlane.settings import SETTINGS, Settings, load
 
 __all__ = ["COMMAND"]
@@ -39,7 +40,6 @@ _LONGEST_SILENCE_S: Final = 60.0
 #: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
 _COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
-_SITE: Final = Path(__file__).resolve().parent.parent / "hosts" / "observed" / "site"
 _NOT_RECORDED: Final = (
     "the command must run Python {version} with its environment and site: not `python -S`, `-I` or `-E`, "
     "no other interpreter, no `env -i`, and no service that runs already"
@@ -105,7 +105,7 @@ def _is_target(command: list[str]) -> bool:
     if not command:
         return True
     path = Path(command[0])
-    return path.name.isdecimal() or path.suffix in (".glr", SUFFIX) or path.is_dir() or Path(f"{path}{SUFFIX}").is_dir()
+    return path.name.isdecimal() or path.suffix in (".glr", PARTS) or path.is_dir() or Path(f"{path}{PARTS}").is_dir()
 
 
 def _one(arguments: argparse.Namespace, words: list[str]) -> Path:
@@ -200,7 +200,7 @@ def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: 
     path = os.environ.get("PYTHONPATH", "")
     return {
         **os.environ,
-        "PYTHONPATH": f"{_SITE}{os.pathsep}{path}" if path else str(_SITE),
+        "PYTHONPATH": f"{SITE}{os.pathsep}{path}" if path else SITE,
         "GREENLANE_RECORD_FOLDER": str(parts.folder),
         "GREENLANE_RECORD_ON": "false" if arguments.off else "true",
         "GREENLANE_RECORD_MAX_MB": f"{settings.record_max_mb:g}",

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.cli.output import Output
-from greenlane.cli.record_parts import SUFFIX, Parts
+from greenlane.cli.record_parts import Parts
 from greenlane.control import Process, ask, processes
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
+from greenlane.record.recorder import PARTS
 from greenlane.settings import load
 
 __all__ = ["COLUMNS", "ask_all", "found", "rows"]
@@ -34,9 +35,9 @@ def found(target: str) -> list[Process]:
     if target.isdecimal():
         return [process for process in _listening(_control_dir_of(int(target))) if process.pid == int(target)]
     directory = Path(target) if target else _default()
-    if directory.suffix != SUFFIX and directory.is_dir():
+    if directory.suffix != PARTS and directory.is_dir():
         return _listening(directory)
-    parts = Parts(directory.with_suffix("") if directory.suffix == SUFFIX else directory)
+    parts = Parts(directory.with_suffix("") if directory.suffix == PARTS else directory)
     if not parts.folder.is_dir():
         raise _not_running(target, parts)
     return _listening(parts.control_dir())
@@ -93,7 +94,7 @@ def _default() -> Path:
     directory = load().control_dir
     if directory:
         return Path(directory)
-    folders = [folder for folder in Path().glob(f"*{SUFFIX}") if folder.is_dir()]
+    folders = [folder for folder in Path().glob(f"*{PARTS}") if folder.is_dir()]
     if len(folders) != 1:
         rule = f"one recording in this folder (there are {len(folders)})"
         hint = "name a recording's FILE, a control_dir or a process id"

@@ -22,13 +22,12 @@ from typing import Final
 
 import wrapt
 
-from greenlane.bootstrap import ENDED
 from greenlane.control import PATH_MAX_BYTES, PID_MAX
 from greenlane.errors import RecordError, SettingsError
+from greenlane.record.recorder import ENDED, PARTS
 
-__all__ = ["CONTROL", "Parts", "SUFFIX"]
+__all__ = ["CONTROL", "Parts"]
 
-SUFFIX: Final = ".parts"
 CONTROL: Final = "control"
 _SEGMENT: Final = re.compile(r"(\d+)-([0-9a-f]{16})-(\d+)\.glr")
 _SKIPPED: Final = "skipped-"
@@ -49,7 +48,7 @@ class Parts:
 
     def __init__(self, file: Path) -> None:
         self.file = file.absolute()
-        self.folder = Path(f"{self.file}{SUFFIX}")
+        self.folder = Path(f"{self.file}{PARTS}")
 
     def make(self, *, force: bool) -> None:
         """Make the folder.

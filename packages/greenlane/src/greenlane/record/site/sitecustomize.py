@@ -12,7 +12,7 @@ import sys
 
 if __name__ == "sitecustomize":
     _here = os.path.dirname(os.path.abspath(__file__))
-    _package = os.path.dirname(os.path.dirname(os.path.dirname(_here)))
+    _package = os.path.dirname(os.path.dirname(_here))
     _folder = os.environ.get("GREENLANE_RECORD_FOLDER")
     _ours = sys.modules.pop("sitecustomize")
     sys.path[:] = [_entry for _entry in sys.path if os.path.abspath(_entry or os.curdir) != _here]

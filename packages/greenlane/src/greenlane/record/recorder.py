@@ -1,0 +1,244 @@
+"""The recorder of one process: starts, switches and ends its recording, and says what there is to show.
+
+The native recorder writes events into rings and its writer thread puts them into segments, files in `record_folder`.
+Here stands what surrounds that: the folder, what the recording says about the process, and the ends of a process that
+run no exit hooks. After a fork the child records into a file of its own; so does a program that is executed, by the
+environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+from greenlane import _native
+from greenlane._native import Recorder, __version__
+from greenlane.errors import RecordError
+from greenlane.settings import Settings
+
+__all__ = ["ENDED", "PARTS", "SITE", "ProcessRecorder", "is_over"]
+
+#: File in the folder that says that its recording is over: nobody starts another one there.
+ENDED: Final = "ended"
+#: What the name of the folder of `greenlane record` ends in.
+PARTS: Final = ".parts"
+#: Where `greenlane record` lets interpreters find our `sitecustomize`.
+SITE: Final = str(Path(__file__).resolve().parent / "site")
+_MB: Final = 1_000_000
+#: At most so many routes in an answer of the control socket, those with most wait.
+_MOST_ROUTES: Final = 100
+
+
+def is_over(folder: Path) -> bool:
+    """Whether `greenlane record` has ended there: it says so, then merges and removes its folder."""
+    return (folder / ENDED).exists() or (folder.suffix == PARTS and not folder.exists())
+
+
+class ProcessRecorder:
+    """The native recorder with its folder.
+
+    Args:
+        settings: those of the recording.
+        threads_are_greenlets: whether gevent has replaced `threading`; the recording says so.
+    """
+
+    def __init__(self, settings: Settings, threads_are_greenlets: Callable[[], bool]) -> None:
+        self.native = Recorder()
+        self._settings = settings
+        self._threads_are_greenlets = threads_are_greenlets
+        self._folder = Path(settings.record_folder).absolute()
+        self._undo: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Begin a recording.
+
+        Raises:
+            RecordError: the folder cannot be written to.
+        """
+        self._start()
+        _write_before_leaving(self.native, self._undo)
+        if not self._settings.record_on:
+            self.native.off()
+
+    def start_in_child(self, *, on: bool) -> bool:
+        """Begin the recording of a forked child, on or off as its parent's was; False: the recording is over.
+
+        Raises:
+            RecordError: the folder cannot be written to.
+        """
+        if is_over(self._folder):
+            self.native.stop()
+            return False
+        self._start()
+        if not on:
+            self.native.off()
+        return True
+
+    def describe(self) -> None:
+        """Say in the recording that threads are greenlets now, or no more."""
+        self._about["threads_are_greenlets"] = self._threads_are_greenlets()
+        self.native.describe(json.dumps(self._about, default=str))
+
+    def finish(self) -> None:
+        """Write what there is, and record no more in this process."""
+        _native.sampler_stop()
+        self.native.stop()
+
+    def end(self) -> None:
+        """Finish, and give back what was replaced. Never raises."""
+        self.finish()
+        for undo in reversed(self._undo):
+            with contextlib.suppress(Exception):
+                undo()
+
+    def shown(self) -> dict[str, object]:
+        """Give the field `record` of a control socket's answer; see `greenlane.control`. It is in the file by then."""
+        self.native.flush()
+        stats = self.native.stats()
+        routes = [_route_row(row) for row in self.native.live()]
+        routes.sort(key=lambda row: -float(str(row["wait_ms"])))
+        span_ns = time.monotonic_ns() - self._from_ns
+        return {
+            "on": bool(stats["on"]),
+            "jobs": stats["jobs"],
+            "in_progress": stats["in_progress"],
+            "oldest_s": round((time.monotonic_ns() - stats["oldest_ns"]) / 1e9, 3) if stats["oldest_ns"] else 0.0,
+            "lag_ms_p99": _lag_ms(stats["by_lag"], 0.99),
+            "busy_ms": round(stats["busy_ns"] / 1e6, 1),
+            "busy_frac": round(stats["busy_ns"] / span_ns, 4) if span_ns > 0 else 0.0,
+            "file_mb": round(stats["written_bytes"] / _MB, 3),
+            "lost": stats["lost"],
+            "failed": stats["failed"],
+            "error": stats["error"],
+            "routes": routes[:_MOST_ROUTES],
+        }
+
+    def _start(self) -> None:
+        self._from_ns = time.monotonic_ns()
+        self._about = self._describe()
+        most_bytes = int(self._settings.record_max_mb * _MB)
+        about = json.dumps(self._about, default=str)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.native.start(self._folder, max_bytes=most_bytes, about=about)
+        except OSError as error:
+            raise RecordError(
+                "start the recording",
+                name="record_folder",
+                value=str(self._folder),
+                rule=f"a folder that can be written to ({error.args[-1]})",
+                hint="record into a folder that the service's user owns",
+            ) from None
+        if self._settings.record_stacks:
+            _native.sampler_start()
+
+    def _describe(self) -> dict[str, object]:
+        """Describe this process; `docs/recording-format.md` lists the fields."""
+        return {
+            "schema": "greenlane.about/1",
+            "greenlane": __version__,
+            "python": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "executable": sys.executable,
+            "argv": sys.orig_argv,
+            "pid": os.getpid(),
+            "parent_pid": os.getppid(),
+            "machine": socket.gethostname(),
+            "boot": _boot_id(),
+            "cores": len(os.sched_getaffinity(0)),
+            "interval_ms": sys.getswitchinterval() * 1000,
+            "started_ns": self._from_ns,
+            "started_unix_ns": time.time_ns(),
+            "record_max_mb": self._settings.record_max_mb,
+            "record_stacks": self._settings.record_stacks,
+            "threads_are_greenlets": self._threads_are_greenlets(),
+        }
+
+
+def _boot_id() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+# --- ends of the process ----------------------------------------------------------------------------------------------
+
+
+def _write_before_leaving(recorder: Recorder, undo: list[Callable[[], None]]) -> None:
+    """Write what there is before the process leaves without its exit hooks: `os._exit`, `os.exec*`."""
+
+    def _exit(status: int) -> Any:
+        recorder.mark("end")
+        recorder.flush()
+        return leave(status)
+
+    def execv(path: Any, argv: Any, /) -> Any:
+        recorder.flush()
+        _stand_first(os.environ)
+        return replace(path, argv)
+
+    def execve(path: Any, argv: Any, env: Any) -> Any:
+        recorder.flush()
+        if isinstance(env, MutableMapping):
+            _stand_first(env)
+        return replace_with(path, argv, env)
+
+    leave, replace, replace_with = os._exit, os.execv, os.execve
+    for ours, original in ((_exit, leave), (execv, replace), (execve, replace_with)):
+        ours.__doc__ = original.__doc__
+        setattr(os, ours.__name__, ours)
+        undo.append(functools.partial(setattr, os, ours.__name__, original))
+
+
+def _stand_first(environ: MutableMapping[str, str]) -> None:
+    """Let our `sitecustomize` run in the next program: some launchers put one first that does not chain to others."""
+    entries = environ.get("PYTHONPATH", "").split(os.pathsep)
+    if SITE in entries[1:]:
+        environ["PYTHONPATH"] = os.pathsep.join([SITE, *(entry for entry in entries if entry != SITE)])
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _route_row(row: tuple[str, int, int, int, int, int, list[int]]) -> dict[str, object]:
+    route, jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency = row
+    of = max(jobs, 1)
+    return {
+        "route": route,
+        "jobs": jobs,
+        "mean_ms": round(latency_ns / of / 1e6, 3),
+        "p50_ms": _latency_ms(by_latency, 0.50),
+        "p99_ms": _latency_ms(by_latency, 0.99),
+        "cpu_ms": round(cpu_ns / 1e6, 1),
+        "io_ms": round(io_ns / 1e6, 1),
+        "wait_ms": round(wait_ns / 1e6, 1),
+    }
+
+
+def _latency_ms(by_latency: list[int], frac: float) -> float:
+    """Give the upper bound of the bucket that holds the quantile: index i is up to 2**(i/4) us."""
+    return round(float(2 ** (_bucket(by_latency, frac) / 4)) / 1000, 3)
+
+
+def _lag_ms(by_lag: list[int], frac: float) -> float:
+    """Likewise for latenesses: index i is below 2**i us."""
+    return round(float(2 ** _bucket(by_lag, frac)) / 1000, 3)
+
+
+def _bucket(counts: list[int], frac: float) -> int:
+    wanted = frac * sum(counts)
+    seen = 0
+    for index, count in enumerate(counts):
+        seen += count
+        if count and seen >= wanted:
+            return index
+    return 0
