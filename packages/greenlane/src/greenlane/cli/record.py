@@ -21,7 +21,7 @@ from greenlane.bootstrap import check_platform
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.record_child import Child, alive, blocked_signals, descendants
+from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals, descendants
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control import ask, check_directory, processes
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
@@ -163,8 +163,8 @@ def _record(arguments: argparse.Namespace, command: list[str], output: Output) -
         control_dir = _control_dir(parts, settings, cleanup)
         environ = _environment(parts, settings, control_dir, arguments)
         with blocked_signals() as mask:
-            child = Child(command, environ, mask, lambda: _jobs(parts))
-            run = _Run(child, parts, output, seconds=arguments.seconds)
+            running = RecordedCommand(command, environ, mask, lambda: _jobs(parts))
+            run = _Run(running, parts, output, seconds=arguments.seconds)
             run.until_over()
             return run.code
 
@@ -212,8 +212,8 @@ def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: 
 class _Run:
     """One command's recording, from its start to the merged file."""
 
-    def __init__(self, child: Child, parts: Parts, output: Output, *, seconds: float | None) -> None:
-        self._child = child
+    def __init__(self, command: RecordedCommand, parts: Parts, output: Output, *, seconds: float | None) -> None:
+        self._command = command
         self._parts = parts
         self._output = output
         self._from_s = time.monotonic()
@@ -224,9 +224,9 @@ class _Run:
 
     def until_over(self) -> None:
         """Wait for the command, for what it leaves behind, and merge."""
-        while self._child.code is None:
-            self._child.wait(self._patience_s())
-            if self._until_s is not None and time.monotonic() >= self._until_s and self._child.code is None:
+        while self._command.code is None:
+            self._command.wait(self._patience_s())
+            if self._until_s is not None and time.monotonic() >= self._until_s and self._command.code is None:
                 self._until_s = None
                 self._end_processes()
                 self._conclude()
@@ -238,7 +238,7 @@ class _Run:
     @property
     def code(self) -> int:
         """The exit code of `greenlane record`."""
-        code = self._child.code or 0
+        code = self._command.code or 0
         return 1 if code == 0 and not self._recorded else code
 
     def _patience_s(self) -> float:
@@ -250,24 +250,24 @@ class _Run:
         """What the command has forked just before it ended writes its first segment a moment later."""
         until_s = time.monotonic() + _APPEARS_S
         while set(descendants()) - self._parts.pids() and time.monotonic() < until_s:
-            self._child.wait(0.02)  # and reap what ends
+            self._command.wait(0.02)  # and reap what ends
 
     def _wait_for_daemons(self) -> None:
         """The command has ended; processes that it has left in the background still record."""
         self._let_forks_appear()
         left = alive(self._parts.pids)
-        if not left or self._child.interrupts > 1:
+        if not left or self._command.interrupts > 1:
             return
         self._output.say(
-            f"greenlane: the command ended with {self._child.code}; {_still(len(left))} "
+            f"greenlane: the command ended with {self._command.code}; {_still(len(left))} "
             f"(pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
         )
-        self._child.pid = left[0]  # Signals are for those that remain.
-        interrupts = self._child.interrupts
-        while alive(self._parts.pids) and self._child.interrupts == interrupts:
+        self._command.pid = left[0]  # Signals are for those that remain.
+        interrupts = self._command.interrupts
+        while alive(self._parts.pids) and self._command.interrupts == interrupts:
             if self._until_s is not None and time.monotonic() >= self._until_s:
                 break
-            self._child.wait(self._patience_s())
+            self._command.wait(self._patience_s())
             self._say_progress()
         self._end_processes()
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["Child", "blocked_signals", "descendants"]
+__all__ = ["RecordedCommand", "blocked_signals", "descendants"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -32,7 +32,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _SAME_S: Final = 0.2
 
 
-class Child:
+class RecordedCommand:
     """The running command. Made inside `blocked_signals()`.
 
     Args:
