@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.record.command import environment, greenlane
 
 MOST_MODULES = 70
