@@ -17,6 +17,19 @@ where it differs on purpose.
 The threads themselves: `greenlane.hosts.pool`.
 """
 
-from greenlane.hosts.gunicorn.worker import Worker
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from greenlane.hosts.gunicorn.worker import Worker
 
 __all__ = ["Worker"]
+
+
+def __getattr__(name: str) -> type[Worker]:
+    if name != "Worker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from greenlane.hosts.gunicorn import worker
+
+    return worker.Worker

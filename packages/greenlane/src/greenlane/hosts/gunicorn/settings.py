@@ -20,7 +20,7 @@ __all__ = ["ceiling", "check", "most_kept_alive"]
 _OLDEST: Final = (27, 0)
 _ATTEMPT: Final = "set up gunicorn's worker"
 
-_REUSE_PORT: Final = "So a worker does not leave a connection to a less busy one; each has a listening socket of its own"
+_REUSE_PORT: Final = "So a worker leaves no connection to a less busy one; each has listening sockets of its own"
 _PRELOAD: Final = (
     "The application is imported before Greenlane starts: locks and clients that it makes at import are not seen, so a "
     "wait in them ends no CPU phase until the stand-still check lends the permit"
