@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from selectors import DefaultSelector
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gunicorn.workers.base import Worker as BaseWorker
 from gunicorn.workers.gthread import ThreadWorker
@@ -44,6 +44,9 @@ from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
 from greenlane.probes import explain_gevent
+
+if TYPE_CHECKING:
+    from greenlane.hosts.observed.wsgi import Requests
 
 __all__ = ["Worker"]
 
@@ -77,6 +80,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     _dispatch: Dispatch
     _has_front = False
     _silent_until_s = 0.0
+    _recorded: Requests | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -200,7 +204,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         What it waits for a permit is part of the recorded job.
         """
         if _recorder.recording():
-            conn.recorded = self._recorded.open(environ, conn.arrival_ns)
+            conn.recorded = self._record(conn, environ)
         try:
             conn.opened = self.running.open(environ, conn.arrival_ns)
         except Exception:
@@ -228,7 +232,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if conn.opened:
             conn.opened = False
             self.running.close()
-        if conn.recorded:
+        if conn.recorded and self._recorded is not None:
             self._recorded.close(conn.recorded, status)
             conn.recorded = 0
         if conn.counted_in:
@@ -246,11 +250,15 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         start_response("503 Service Unavailable", [("Retry-After", retry), ("Content-Length", str(len(body)))])
         return [body]
 
-    @functools.cached_property
-    def _recorded(self) -> Any:
-        from greenlane.hosts.observed.wsgi import Requests
+    def _record(self, conn: Conn, environ: Environ) -> int:
+        """Open the recording's job; 0 = there is none. Loads what it needs with the first one."""
+        from greenlane.hosts.observed.wsgi import ARRIVAL, Requests
 
-        return Requests("greenlane.gunicorn")
+        if self._recorded is None:
+            self._recorded = Requests("greenlane.gunicorn")
+        if conn.is_http2:  # what its thread has read last may be a later stream's
+            environ[ARRIVAL] = conn.arrival_ns, "accept"
+        return self._recorded.open(environ, conn.arrival_ns)
 
     # -- HTTP/2, as gunicorn's code calls it
 
