@@ -73,13 +73,13 @@ class Service:
 
     def __init__(self, start: StartProcess, folder: Path, port: int, argv: Sequence[str], **env: str) -> None:
         self._folder = folder
-        self._port = port
+        self.port = port
         command = [*GREENLANE, "record", "-o", "r.glr", "--", *argv]
         self.process: Child = start(command, cwd=folder, env=environment(**env), port=port)
 
     def get(self, path: str, **headers: str) -> Answer:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.request("GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()})
         response = connection.getresponse()
         body = response.read()

@@ -15,13 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import rearm_now, recv_now, send_now
-from greenlane.hosts.gunicorn_answers import answer
-from greenlane.hosts.gunicorn_board import AWAY, Board
-from greenlane.hosts.gunicorn_conn import Claim, Conn
-from greenlane.hosts.gunicorn_deadlines import Deadlines
-from greenlane.hosts.gunicorn_head import ENDED, HOPELESS, PARTIAL, environ_of, judge_for, method_and_target
-from greenlane.hosts.gunicorn_pool import Pool
-from greenlane.hosts.gunicorn_response import ClaimedResponse
+from greenlane.hosts.gunicorn.answers import Claim, ClaimedResponse, Deadlines, answer
+from greenlane.hosts.gunicorn.connection import (
+    ENDED,
+    HOPELESS,
+    PARTIAL,
+    Conn,
+    environ_of,
+    judge_for,
+    method_and_target,
+)
+from greenlane.hosts.gunicorn.listeners import AWAY, Board
+from greenlane.hosts.pool import Pool
 
 
 class Gate:
@@ -167,16 +172,16 @@ def test_many_submissions_from_many_threads_are_each_served_once() -> None:
 
 def test_the_board_knows_the_least_busy_worker_with_room() -> None:
     board = Board()
-    mine, second, third = (board.place(age) for age in (1, 2, 3))
+    mine, second, third = (board.line(age) for age in (1, 2, 3))
     assert mine.alone()
-    for place in (mine, second, third):
-        place.enter()
+    for line in (mine, second, third):
+        line.enter()
     mine._looked_up_ms = 0  # look now
     assert mine.alone()  # the others do not serve yet
     assert mine.least_busy() is None
-    for place, progress, capacity in ((second, 5, 8), (third, 3, 3)):
-        place.progress[0] = progress
-        place.show(capacity)
+    for line, progress, capacity in ((second, 5, 8), (third, 3, 3)):
+        line.progress[0] = progress
+        line.show(capacity)
     assert mine.least_busy() == 5
     third.progress[0] = 2
     assert mine.least_busy() == 2
@@ -188,10 +193,10 @@ def test_the_board_knows_the_least_busy_worker_with_room() -> None:
 
 def test_a_worker_whose_beat_is_old_does_not_count() -> None:
     board = Board()
-    mine, other = board.place(1), board.place(2)
-    for place in (mine, other):
-        place.enter()
-        place.show(8)
+    mine, other = board.line(1), board.line(2)
+    for line in (mine, other):
+        line.enter()
+        line.show(8)
     other._cells[other._base + 1] -= 60_000
     assert mine.least_busy() is None
     assert mine.alone()
@@ -199,14 +204,14 @@ def test_a_worker_whose_beat_is_old_does_not_count() -> None:
 
 def test_a_forked_worker_s_figures_are_seen_by_its_siblings() -> None:
     board = Board()
-    mine = board.place(1)
+    mine = board.line(1)
     mine.enter()
     pid = os.fork()
     if not pid:
-        place = board.place(2)
-        place.enter()
-        place.progress[0] = 7
-        place.show(9)
+        line = board.line(2)
+        line.enter()
+        line.progress[0] = 7
+        line.show(9)
         os._exit(0)
     os.waitpid(pid, 0)
     assert mine.least_busy() == 7

@@ -84,6 +84,24 @@ def test_gunicorns_requests_are_jobs(serve: Callable[..., Service], host: str) -
     assert 60_000_000 <= other.latency_ns < 1_000_000_000
 
 
+def test_a_stream_of_our_worker_s_http2_is_one_job(serve: Callable[..., Service]) -> None:
+    pytest.importorskip("h2.connection", reason="pip install h2")
+    from tests.hosts.gunicorn_server import Server
+    from tests.hosts.test_gunicorn_http2 import H2, Client
+
+    service = serve(FLASK, lambda port: gunicorn(*GUNICORNS["greenlane.gunicorn"], *H2, port=port))
+    with Client(Server(service.process, ("127.0.0.1", service.port), Path())) as client:
+        client.ask("/quote/7")
+        client.ask("/absent")
+        statuses = sorted(status for status, _ in client.answers(2).values())
+    assert statuses == ["200", "404"]
+    jobs = service.stop().jobs
+    assert sorted((job.host, job.route, job.status, job.clock) for job in jobs) == [
+        ("greenlane.gunicorn", "GET (no route)", 404, "accept"),
+        ("greenlane.gunicorn", "GET /quote/<int:number>", 200, "accept"),
+    ]
+
+
 @pytest.mark.parametrize("host", ["gunicorn.sync", "gunicorn.gthread"])
 def test_the_wait_before_a_busy_worker_is_part_of_the_request(serve: Callable[..., Service], host: str) -> None:
     import threading

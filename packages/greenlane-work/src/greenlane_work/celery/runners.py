@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from celery.exceptions import SoftTimeLimitExceeded
 
-from greenlane.hosts.gunicorn_pool import Pool as Threads
+from greenlane.hosts.pool import Pool as Threads
 from greenlane_work.tasks.order import Order
 
 __all__ = ["GreenRunner", "HardTimeLimitExceeded", "Runner", "ThreadRunner"]

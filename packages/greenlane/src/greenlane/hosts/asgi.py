@@ -16,26 +16,29 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane import bootstrap, deadline
 from greenlane._native import Recorder, Steps
 from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
-from greenlane.export import prometheus
 from greenlane.hosts import asgi_threads
-from greenlane.hosts.observed import front_clock
-from greenlane.hosts.observed.asgi_app import Application, observed
-from greenlane.hosts.shedding import Shedding
 from greenlane.settings import Settings
 
+if TYPE_CHECKING:
+    from greenlane.hosts.shedding import Shedding
+
 __all__ = ["Greenlane"]
+
+Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 _FAILED: Final = 500
 _LATE: Final = (504, b"deadline exceeded\n")
 _REFUSED: Final = (503, b"too many calls in progress\n")
 _TOO_LATE: Final = (503, b"it would end too late\n")
 _STARTED: Final = "HTTP_X_REQUEST_START"
+
+_recorder: Final = Recorder()
 
 
 class Greenlane:
@@ -63,6 +66,10 @@ class Greenlane:
         self._names = {name[5:].replace("_", "-").lower().encode(): name for name in self._running.deadline_names}
         self._shedding: Shedding | None = None
         if behind_front:
+            from greenlane.hosts.observed import front_clock
+            from greenlane.hosts.shedding import Shedding
+
+            self._arrival_told_ns = front_clock.environ_arrival_ns
             self._running.stand_behind_front()
             self._names.update({b"x-greenlane-lane": bootstrap.LANE_KEY, b"x-request-start": _STARTED})
             self._shedding = Shedding(self._running.settings.lane_names())
@@ -74,21 +81,27 @@ class Greenlane:
             return await self.app(scope, receive, send)
         if self._shedding is not None:
             deadline.CURRENT.set(_Client(send))
+        if not _recorder.recording():
+            return await self._in_time(scope, receive, send)
+        from greenlane.hosts.observed.asgi_app import observed
+
         return await observed(self._in_time, self._host, Steps.arrival(), scope, receive, send)
 
     def metrics(self, labels: Mapping[str, str]) -> str:
         """Give this process's page for Prometheus; `labels` go on every sample beside `pid`. From any thread."""
+        from greenlane.export import prometheus
+
         running = self._running
         return prometheus.render(
             running.counters(), running.learned(), mode=running.mode(), pressure=running.pressure(),
-            recorder=Recorder(), labels={**labels, "pid": str(os.getpid())},
+            recorder=_recorder, labels={**labels, "pid": str(os.getpid())},
         )  # fmt: skip
 
     async def _in_time(self, scope: Any, receive: Any, send: Any) -> Any:
         response = _Response(send, self._running.settings.retry_after_s)
         told = self._told(scope)
         now_ns = time.monotonic_ns()
-        arrival_ns = (front_clock.environ_arrival_ns(told) if self._shedding else 0) or now_ns
+        arrival_ns = (self._arrival_told_ns(told) if self._shedding else 0) or now_ns
         due_ns = self._running.due_ns(told, arrival_ns)
         lane = str(told.get(bootstrap.LANE_KEY, ""))
         if self._shedding is not None and self._shedding.refuses(lane, arrival_ns, due_ns, now_ns):

@@ -1,7 +1,7 @@
 """gunicorn's own workers observed: what the worker calls as its application is put under observation.
 
 Covers `sync`, `gthread`, `gevent` and its `pywsgi` variant. Workers that are no WSGI servers (uvicorn's, aiohttp's,
-tornado's) are left alone. Greenlane's own worker opens the jobs of HTTP/1 requests itself, from the accept on.
+tornado's) are left alone. Greenlane's own worker opens its jobs itself, from the accept on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def place(patches: Patches, module: ModuleType) -> None:
 
 
 def _host_of(worker: object) -> str:
-    """Name the host by its worker class; "" = its application is none of WSGI, as far as we know."""
+    """Name the host by its worker class; "" = its application is none of WSGI, as far as we know, or it is ours."""
+    if getattr(worker, "opens_jobs", False):
+        return ""
     for module, name, host in _KINDS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(worker, kind):

@@ -1,13 +1,15 @@
-"""Connections that do not begin with a plain HTTP/1 head: TLS, and HTTP/2 without it.
+"""Connections that do not begin with a plain HTTP/1 head: TLS, and HTTP/2 without it. Loaded with the first of them.
 
-Opened step by step in pool threads: a step never blocks, and between two steps the connection waits in the front's
-poller. So a client that trickles its handshake or, behind TLS, its head holds no thread.
+Opened step by step in pool threads: a step never blocks, and between two steps the connection waits in the main
+thread's poller. So a client that trickles its handshake or, behind TLS, its head holds no thread.
 """
 
 from __future__ import annotations
 
 import ssl
+import time
 from _thread import allocate_lock
+from collections.abc import Callable
 from typing import Any, Final
 
 from gunicorn import http
@@ -15,10 +17,10 @@ from gunicorn import sock as gunicorn_sock
 from gunicorn.http.errors import InvalidH2CPreface
 from gunicorn.http2 import negotiation
 
-from greenlane.hosts.gunicorn_conn import Conn
-from greenlane.hosts.gunicorn_head import PARTIAL, Judge
+from greenlane.hosts.gunicorn.connection import PARTIAL, Conn, Judge
+from greenlane.hosts.gunicorn.dispatch import Dispatch
 
-__all__ = ["CLOSED", "HEAD", "HTTP2", "READ", "WRITE", "open_on"]
+__all__ = ["begin", "next_request"]
 
 # How far a connection has come.
 HEAD: Final = 0  # `conn.head` holds what a parser can begin with
@@ -30,8 +32,54 @@ CLOSED: Final = 4  # the client has gone
 _READ_BYTES: Final = 16384
 
 
-def open_on(conn: Conn, judge: Judge) -> tuple[int, bytes]:
-    """Take a connection one step further, on a pool thread.
+def begin(conn: Conn, dispatch: Dispatch, failed: Callable[[None, Conn, BaseException], None]) -> bool:
+    """Take a connection one step further, on a pool thread; True = the head of a request is whole, serve it."""
+    try:
+        state, head = _step(conn, dispatch.judge)
+    except BaseException as error:
+        conn.response = None
+        failed(None, conn, error)
+        dispatch.part(conn)
+        return False
+    if state != HEAD:
+        _wait(conn, dispatch, state, head)
+        return False
+    conn.head = head
+    refusal = dispatch.refusal(conn)
+    if refusal is not None:
+        conn.push(refusal)
+        dispatch.part(conn)
+    return refusal is None
+
+
+def next_request(conn: Conn, dispatch: Dispatch) -> None:
+    """Go on after an answer over TLS: what the library has read already makes no descriptor ready."""
+    conn.clean = False
+    conn.arrival_ns = time.monotonic_ns()
+    conn.head = conn.parser.unreader.left()
+    try:
+        state, head = _step(conn, dispatch.judge)
+    except (OSError, ValueError):
+        dispatch.part(conn)
+        return
+    if state == HEAD:
+        conn.head = head
+        dispatch.dispatch(conn, 1)
+    else:
+        conn.head = b""  # the rest of a head has its time from now on
+        _wait(conn, dispatch, state, head)
+
+
+def _wait(conn: Conn, dispatch: Dispatch, state: int, head: bytes) -> None:
+    """Give a connection that is not ready back to the main thread."""
+    if state == CLOSED:
+        dispatch.part(conn)
+    else:
+        dispatch.park(conn, head, writable=state == WRITE)
+
+
+def _step(conn: Conn, judge: Judge) -> tuple[int, bytes]:
+    """Take a connection one step further.
 
     Returns:
         how far it is, and what has been read of its head (the caller puts it into `conn.head`).

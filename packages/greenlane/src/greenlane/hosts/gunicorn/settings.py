@@ -1,0 +1,96 @@
+"""Checks of gunicorn's and Greenlane's settings: what cannot hold is refused by name, in the arbiter.
+
+docs/gunicorn.md says what each setting of gunicorn means under this worker; a test holds that none is missing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import gunicorn
+
+from greenlane import bootstrap
+from greenlane.errors import HostError
+from greenlane.probes import explain_gevent
+from greenlane.settings import SETTINGS, Settings, load
+
+__all__ = ["ceiling", "check", "most_kept_alive"]
+
+_OLDEST: Final = (27, 0)
+_ATTEMPT: Final = "set up gunicorn's worker"
+
+_REUSE_PORT: Final = "So a worker leaves no connection to a less busy one; each has listening sockets of its own"
+_PRELOAD: Final = (
+    "The application is imported before Greenlane starts: locks and clients that it makes at import are not seen, so a "
+    "wait in them ends no CPU phase until the stand-still check lends the permit"
+)
+
+
+def check(cfg: Any, log: Any) -> Settings:
+    """Check gunicorn's and Greenlane's settings in the arbiter, and log how `threads` is read.
+
+    Raises:
+        GreenlaneError: something cannot hold; the message names it.
+    """
+    _check_release()
+    settings = load()
+    # Here in the arbiter, where a wrong set-up ends with exit code 2, and not in the worker, which would be restarted.
+    bootstrap.check_platform()
+    if settings.learned_file:
+        from greenlane.lanes import learned
+
+        learned.load(Path(settings.learned_file))
+    if settings.control_dir:
+        from greenlane.control import check_directory
+
+        check_directory(settings.control_dir)
+    most = int(SETTINGS["threads"].high or 0)
+    if not 1 <= cfg.threads <= most:
+        raise HostError(_ATTEMPT, name="threads", value=cfg.threads, rule=f"1 to {most}", hint="lower --threads")
+    if cfg.worker_connections < 1:
+        raise HostError(
+            _ATTEMPT,
+            name="worker_connections",
+            value=cfg.worker_connections,
+            rule="at least 1",
+            hint="leave it out, or set Greenlane's `limit` to limit requests",
+        )
+    if (why := explain_gevent()) is not None:
+        raise HostError(_ATTEMPT, name="gevent.monkey", value="patched", rule="threads", hint=why)
+    if cfg.threads == 1:
+        log.info(
+            "greenlane: threads is not set: up to %d per worker, started on demand (setting `threads`)",
+            settings.threads,
+        )
+    elif cfg.keepalive and most_kept_alive(cfg, settings) <= 0:
+        log.warning("No keepalived connections can be handled. Check the number of worker connections and threads.")
+    if cfg.reuse_port and cfg.workers > 1:
+        log.info("greenlane: reuse_port: %s", _REUSE_PORT)
+    if cfg.preload_app:
+        log.info("greenlane: preload_app: %s", _PRELOAD)
+    return settings
+
+
+def ceiling(cfg: Any, settings: Settings) -> int:
+    """Most threads of a worker: gunicorn's `threads` when it is set (over 1), else Greenlane's."""
+    return int(cfg.threads) if cfg.threads > 1 else settings.threads
+
+
+def most_kept_alive(cfg: Any, settings: Settings) -> int:
+    """How many connections may be kept idle: gthread's rule; our own default ceiling reserves at most half of them."""
+    reserved = ceiling(cfg, settings)
+    if cfg.threads <= 1:
+        reserved = min(reserved, cfg.worker_connections // 2)
+    return int(cfg.worker_connections) - reserved
+
+
+def _check_release() -> None:
+    if gunicorn.version_info < _OLDEST:
+        raise HostError(
+            _ATTEMPT,
+            name="gunicorn",
+            value=gunicorn.__version__,
+            rule="release 27.0 or later",
+            hint="pip install 'gunicorn>=27', or use the middleware greenlane.hosts.wsgi under gthread",
+        )
