@@ -41,7 +41,9 @@ def test_a_thread_in_a_greenlet_hangs_and_others_end_as_ever(run_python: Callabl
     program = (
         LOOKS
         + """
-import greenlet, greenlane._native
+import greenlet
+from greenlane._native import Lock
+Lock()
 inside = [started(lambda: greenlet.greenlet(turns).switch()) for _ in range(3)]
 Looks([started(turns)], inside)
 time.sleep(0.05)
