@@ -162,7 +162,7 @@ impl Drop for Channel {
 }
 
 /// Room for one message.
-pub struct Room(MaybeUninit<[u8; MESSAGE_BYTES]>);
+pub(crate) struct Room(MaybeUninit<[u8; MESSAGE_BYTES]>);
 
 impl Room {
     pub fn new() -> Self {

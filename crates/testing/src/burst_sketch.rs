@@ -4,7 +4,7 @@ use greenlane_policy::burst::BurstSketch as CoreSketch;
 use pyo3::prelude::*;
 
 /// Quantiles of bursts, to be held against a plain Python twin.
-#[pyclass(module = "greenlane_testing")]
+#[pyclass(module = "greenlane_testing._native")]
 pub struct BurstSketch(CoreSketch);
 
 #[pymethods]

@@ -3,9 +3,9 @@
 mod burst_sketch;
 mod recording_writer;
 
-/// `greenlane_testing`.
+/// `greenlane_testing._native`.
 #[pyo3::pymodule(gil_used = false)]
-mod greenlane_testing {
+mod _native {
     #[pymodule_export]
     use super::burst_sketch::BurstSketch;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
 
 /// See `_native.pyi`.
-#[pyclass(module = "greenlane_testing")]
+#[pyclass(module = "greenlane_testing._native")]
 pub struct RecordingWriter {
     process: u64,
     pid: u32,

@@ -21,7 +21,7 @@
 //! instead of exact times.
 
 mod errno;
-pub mod gil;
+pub(crate) mod gil;
 pub mod installation;
 mod originals;
 pub mod python;
