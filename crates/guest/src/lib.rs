@@ -55,11 +55,9 @@ mod _native {
     #[pymodule_export]
     use greenlane_recorder::asyncio::Steps;
     #[pymodule_export]
-    use greenlane_recorder::calls::python::{
-        calls_install, calls_rescan, calls_state, calls_uninstall,
-    };
-    #[pymodule_export]
     use greenlane_recorder::gevent::Switches;
+    #[pymodule_export]
+    use greenlane_recorder::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
     #[pymodule_export]
     use greenlane_recorder::recorder::Recorder;
     #[pymodule_export]
@@ -68,7 +66,7 @@ mod _native {
     /// A wait for a permit is written down. Nothing outside of this module changes.
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        greenlane_permits::observer::tell(greenlane_recorder::strand::waited_for_a_permit);
+        greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
         Ok(())
     }
 }

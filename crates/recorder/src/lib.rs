@@ -20,7 +20,7 @@
 
 mod alarm;
 pub mod asyncio;
-pub mod calls;
+mod calls;
 mod cost;
 mod desk;
 mod frames;
@@ -34,6 +34,9 @@ mod ring;
 pub mod sampler;
 mod segments;
 mod spent;
-pub mod strand;
+mod strand;
 pub mod switch;
 mod writer;
+
+pub use calls::python;
+pub use strand::waited_for_a_permit;

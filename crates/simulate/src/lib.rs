@@ -45,11 +45,6 @@ mod tally;
 pub mod theory;
 mod world;
 
-pub use histogram::Histogram;
-pub use law::Law;
-pub use model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 pub use reading::{model_and_set_up, Wrong};
-pub use report::{Report, RouteReport};
+pub use report::Report;
 pub use run::{simulate, Run};
-pub use set_up::{Bulkheads, Costs, Host, KeepAlive, Kind, Lane, Order, PermitRule, Queue, SetUp};
-pub use tally::{Batch, Cause, Counts, OfRoute, BATCHES, FRACS};

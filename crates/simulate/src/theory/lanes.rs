@@ -25,11 +25,6 @@ impl HardLane {
     pub fn lane_full(self) -> f64 {
         of(self.own, self.processes, self.share)
     }
-
-    /// The utilisation below which both are stable; at most 1.
-    pub fn stable_below(self) -> f64 {
-        self.others_full().min(self.lane_full()).min(1.0)
-    }
 }
 
 fn of(own: u32, processes: u32, share: f64) -> f64 {
@@ -45,12 +40,12 @@ mod tests {
     use super::*;
 
     fn below(processes: u32, own: u32, share: f64) -> f64 {
-        HardLane {
+        let lane = HardLane {
             processes,
             own,
             share,
-        }
-        .stable_below()
+        };
+        lane.others_full().min(lane.lane_full()).min(1.0)
     }
 
     #[test]
