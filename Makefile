@@ -16,6 +16,8 @@ BIN := $(VENV)/bin
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGES := greenlane greenlane-serve greenlane-work greenlane-tools
+# Those with native code, and what only tests call: built in place.
+NATIVE := packages/greenlane packages/greenlane-tools tests/native
 PYTEST := $(BIN)/python -m pytest
 # The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
 # the same; `greenlane demo feed` builds what is measured by itself.
@@ -42,20 +44,22 @@ help: ## this list
 
 build: $(VENV)/.native.stamp ## .venv with dependencies, native module (release) and bin/greenlane
 
-$(VENV)/.deps.stamp: pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml)
+$(VENV)/.deps.stamp: pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml) tests/native/pyproject.toml
 	@scripts/toolchain build
 	@$(if $(PYTHON),$(MADE_BY_PYTHON),$(BIN)/python -c '' 2>/dev/null) \
 		|| { python=$$(scripts/toolchain python) && "$$python" -m venv --clear $(VENV); }
 	@# --group is pip 25.1's; ensurepip's own is often older.
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group dev
-	@# Plain Python in place, without what they need: that is in the group, and `greenlane` itself is built below.
-	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(foreach each,$(filter-out greenlane,$(PACKAGES)),-e packages/$(each))
+	@# Plain Python in place, without what they need: that is in the group, and what is native is built below.
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(foreach each,$(filter-out $(NATIVE),$(PACKAGES:%=packages/%)),-e $(each))
 	@touch $@
 
 $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 	@scripts/toolchain build
-	cd packages/greenlane && PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(abspath $(BIN))/maturin develop --release $(LOCKED)
+	@for each in $(NATIVE); do \
+		(cd $$each && PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(abspath $(BIN))/maturin develop --release $(LOCKED)) || exit 1; \
+	done
 	@touch $@
 
 feed-native: build
@@ -137,7 +141,7 @@ format: build ## rewrite sources in the house's form
 
 types: feed-native ## mypy strict; the native modules against their .pyi
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest greenlane._native --mypy-config-file pyproject.toml
+	$(BIN)/python -m mypy.stubtest greenlane._native greenlane_tools._native greenlane_testing._native --mypy-config-file pyproject.toml
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
@@ -150,10 +154,12 @@ docs: build ## settings.md, metrics.md, scenarios.md from their declarations; th
 	$(POS_PYTHON) -m pos.docs
 	$(OFFERS_PYTHON) -m offers.reasoning
 
-wheel: build ## a release wheel in dist/
-	$(BIN)/maturin build --release $(LOCKED) --out dist --interpreter $(BIN)/python
+wheel: build ## release wheels of what is native, in dist/
+	@for each in packages/greenlane packages/greenlane-tools; do \
+		(cd $$each && $(abspath $(BIN))/maturin build --release $(LOCKED) --out $(abspath dist) --interpreter $(abspath $(BIN))/python) || exit 1; \
+	done
 
 clean: ## remove everything that make has built
 	rm -rf .venv .venv-3.* target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find packages tests bench scripts systems -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
-	rm -f packages/*/src/*/_native*.so
+	rm -f packages/*/src/*/_native*.so tests/native/src/*/_native*.so

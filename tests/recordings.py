@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from greenlane._native import RecordingWriter
 from greenlane.phase import Kind
+from greenlane_testing import RecordingWriter
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 THREAD, GREENLET, TASK, LOOP = range(4)

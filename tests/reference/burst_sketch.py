@@ -1,4 +1,4 @@
-"""The burst histogram, slow and obvious: the twin of `crates/greenlane-core/src/burst.rs`.
+"""The burst histogram, slow and obvious: the twin of `crates/policy/src/burst.rs`.
 
 Bucket edges are a list, weights are a list, and everything else is computed from them when it is asked for.
 """

@@ -1,4 +1,4 @@
-"""What is learned of a placed function, slow and obvious: the twin of `crates/greenlane-core/src/placed.rs`."""
+"""What is learned of a placed function, slow and obvious: the twin of `crates/policy/src/placed.rs`."""
 
 from tests.reference.burst_sketch import BurstSketch
 

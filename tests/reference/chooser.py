@@ -1,4 +1,4 @@
-"""Where a placed function's calls run, slow and obvious: the twin of `crates/greenlane-core/src/choosing`."""
+"""Where a placed function's calls run, slow and obvious: the twin of `crates/policy/src/choosing`."""
 
 from tests.reference.call_profile import CallProfile
 

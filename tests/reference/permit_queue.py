@@ -1,4 +1,4 @@
-"""The permit queue, slow and obvious: the twin of `crates/greenlane-core/src/queue.rs`.
+"""The permit queue, slow and obvious: the twin of `crates/policy/src/queue.rs`.
 
 Waiters and holders are plain lists; who is next is found by sorting everybody anew each time.
 """

@@ -1,4 +1,4 @@
-"""Who is refused for coming too late, slow and obvious: the twin of `crates/greenlane-core/src/shed.rs`.
+"""Who is refused for coming too late, slow and obvious: the twin of `crates/policy/src/shed.rs`.
 
 Every request that was picked up is kept, and who has not waited is looked for anew each time.
 """

@@ -1,4 +1,4 @@
-"""What theory says, slow and obvious: the twin of `crates/greenlane-core/src/theory`."""
+"""What theory says, slow and obvious: the twin of `crates/simulate/src/theory`."""
 
 from __future__ import annotations
 

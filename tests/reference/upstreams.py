@@ -1,4 +1,4 @@
-"""Which order goes to its upstream next, slow and obvious: the twin of `crates/greenlane-core/src/upstream`.
+"""Which order goes to its upstream next, slow and obvious: the twin of `crates/policy/src/upstream`.
 
 Every question is answered by looking at all keys and all orders anew.
 """

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from greenlane._native import RecordingWriter
 from greenlane.errors import RecordingError
 from greenlane.phase import Kind
+from greenlane_testing import RecordingWriter
 from greenlane_tools.reader import Job, Recording, open_recording
 from tests.recordings import (
     ACCEPT,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from greenlane._native import RecordingWriter
 from greenlane.phase import Kind
+from greenlane_testing import RecordingWriter
 from greenlane_tools.reader import Recording
 from greenlane_tools.report.ending import ending_sentence, endings_of
 from greenlane_tools.report.overhead import overhead_of, overhead_sentence

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from greenlane._native import RecordingWriter
+from greenlane_testing import RecordingWriter
 from greenlane_tools.reader import Recording
 from tests.recordings import START_NS, pricing
 from tests.where import ROOT

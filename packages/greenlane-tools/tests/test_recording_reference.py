@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenlane._native import RecordingWriter
 from greenlane.phase import Kind
+from greenlane_testing import RecordingWriter
 from greenlane_tools.reader import Recording
 from tests.examples import examples
 from tests.reference import recording as reference

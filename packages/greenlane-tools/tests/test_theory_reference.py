@@ -9,25 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenlane._native import (
+from greenlane_tools._native import (
     OpenQueue,
     closed_bounds,
-    closed_classes,
     closed_means,
-    closed_network,
     closed_number,
     hard_lane,
     shared_latency,
-    usl_fit,
     waits_frac,
 )
 from tests.examples import examples
 from tests.reference import theory
 
 TIMES = st.floats(0.01, 1e4)
-STATIONS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=3).filter(
-    lambda rows: any(demand for demand, _ in rows)
-)
 
 
 @given(cpu=TIMES, io=st.floats(0, 1e4), number=st.integers(1, 300))
@@ -53,34 +47,6 @@ def test_the_number_that_fills_the_cpu_is_the_smallest(cpu: float, io: float, bu
         return
     assert closed_means(cpu, io, number)[2] >= busy
     assert number == 1 or closed_means(cpu, io, number - 1)[2] < busy
-
-
-@given(stations=STATIONS, number=st.integers(1, 6))
-@examples(60)
-def test_a_network_has_what_all_its_states_together_say(stations: list[tuple[int, int]], number: int) -> None:
-    rows = closed_network([(float(demand), servers) for demand, servers in stations], number)
-    per, at = theory.network(stations, number)
-    assert len(rows) == number
-    assert rows[-1][0] == pytest.approx(float(per))
-    assert rows[-1][2] == pytest.approx([float(each) for each in at], abs=1e-9)
-
-
-@given(kinds=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=3))
-@examples(60)
-def test_several_kinds_have_what_all_their_states_together_say(kinds: list[tuple[int, int, int]]) -> None:
-    rows = closed_classes([(number, float(delay), [float(demand)]) for number, delay, demand in kinds])
-    assert rows is not None
-    assert [per for per, _, _ in rows] == pytest.approx([float(each) for each in theory.classes(kinds)])
-
-
-def test_what_is_too_much_is_said_and_not_begun() -> None:
-    assert closed_classes([(1000, 1.0, [1.0])] * 3) is None
-    assert closed_classes([]) is None
-    for stations, number in ([], 5), ([(0.0, 1)], 5), ([(1.0, 1)], 10_001), ([(-1.0, 1)], 5), ([(math.nan, 1)], 5):
-        with pytest.raises(ValueError, match="expected"):
-            closed_network(stations, number)
-    with pytest.raises(ValueError, match="as many"):
-        closed_classes([(1, 1.0, [1.0]), (1, 1.0, [])])
 
 
 @given(servers=st.integers(1, 40), part=st.fractions(0, Fraction(99, 100)))
@@ -139,43 +105,6 @@ def test_a_full_queue_says_inf() -> None:
 def test_a_queue_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="expected"):
         OpenQueue(**{"rate": 0.5, "servers": 1, "mean": 1.0, **wrong})  # type: ignore[arg-type]
-
-
-@given(
-    alone=st.floats(1, 1e4),
-    contention=st.floats(0, 0.5),
-    coherency=st.floats(0, 0.01),
-    numbers=st.sets(st.integers(1, 200), min_size=4, max_size=12),
-)
-@settings(deadline=None)
-def test_points_of_a_law_are_found_to_be_that_law(
-    alone: float, contention: float, coherency: float, numbers: set[int]
-) -> None:
-    def law(n: float) -> float:
-        return alone * n / (1 + contention * (n - 1) + coherency * n * (n - 1))
-
-    found = usl_fit([(n, law(n)) for n in sorted(numbers)])
-    assert found is not None
-    assert found[3] < 1e-4
-    for n in numbers:
-        fitted = found[0] * n / (1 + found[1] * (n - 1) + found[2] * n * (n - 1))
-        assert fitted == pytest.approx(law(n), rel=1e-3)
-    assert min(found[:3]) >= 0
-
-
-@given(
-    points=st.lists(st.tuples(st.integers(1, 100).map(float), st.floats(0.1, 1e4)), min_size=3, max_size=10),
-)
-def test_a_law_is_never_negative_and_its_peak_is_one(points: list[tuple[float, float]]) -> None:
-    found = usl_fit(points)
-    if found is None:
-        assert len({number for number, _ in points}) < 3
-        return
-    alone, contention, coherency, error, peak, most = found
-    assert alone > 0 and contention >= 0 and coherency >= 0 and error >= 0 and peak >= 1
-    for number in (1.0, 2.0, 10.0, 1e3):
-        per = alone * number / (1 + contention * (number - 1) + coherency * number * (number - 1))
-        assert per <= most * (1 + 1e-9)
 
 
 @given(processes=st.integers(1, 64), share=st.floats(0, 1), data=st.data())

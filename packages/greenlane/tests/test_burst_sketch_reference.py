@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenlane import _native
+import greenlane_testing
 from tests.examples import examples
 from tests.reference import burst_sketch as reference
 
@@ -23,7 +23,7 @@ STEPS = st.lists(
 @given(steps=STEPS, quantile=QUANTILES)
 @examples(200)
 def test_every_step_gives_what_the_twin_gives(steps, quantile):
-    native, plain = _native.BurstSketch(), reference.BurstSketch()
+    native, plain = greenlane_testing.BurstSketch(), reference.BurstSketch()
     for name, argument in steps:
         getattr(native, name)(argument)
         getattr(plain, name)(argument)
@@ -36,7 +36,7 @@ def test_every_step_gives_what_the_twin_gives(steps, quantile):
 @given(bursts_ns=st.lists(st.integers(62_500, 4_000_000_000), min_size=1, max_size=63), quantile=QUANTILES)
 @examples(200)
 def test_the_quantile_is_at_least_the_true_one_and_at_most_42_percent_above(bursts_ns, quantile):
-    sketch = _native.BurstSketch()
+    sketch = greenlane_testing.BurstSketch()
     for burst_ns in bursts_ns:
         sketch.update(burst_ns)
     # The share is reached within the sample that contains it; weights are whole samples here, nothing is forgotten yet.
@@ -49,7 +49,7 @@ def test_the_quantile_is_at_least_the_true_one_and_at_most_42_percent_above(burs
 @given(before_ns=st.integers(62_500, 10**9), after_ns=st.integers(62_500, 10**9))
 @examples(100)
 def test_the_mean_follows_a_change_of_behaviour(before_ns, after_ns):
-    sketch = _native.BurstSketch()
+    sketch = greenlane_testing.BurstSketch()
     for burst_ns in [before_ns] * 500 + [after_ns] * 500:
         sketch.update(burst_ns)
     assert abs(sketch.mean_ns() - after_ns) <= 0.05 * max(before_ns, after_ns)

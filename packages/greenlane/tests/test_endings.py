@@ -41,7 +41,9 @@ def test_a_thread_in_a_greenlet_hangs_and_others_end_as_ever(run_python: Callabl
     program = (
         LOOKS
         + """
-import greenlet, greenlane._native
+import greenlet
+from greenlane._native import Lock
+Lock()
 inside = [started(lambda: greenlet.greenlet(turns).switch()) for _ in range(3)]
 Looks([started(turns)], inside)
 time.sleep(0.05)
@@ -71,3 +73,17 @@ def test_without_threads_the_end_is_guarded_all_the_same(run_python: Callable[..
     run_python(
         "from greenlane import _native\nassert _native.guard_endings() >= 1\nassert _native.guard_endings() >= 1"
     )
+
+
+def test_importing_registers_nothing_and_the_first_lock_does(run_python: Callable[..., object]) -> None:
+    program = """
+import atexit
+before = atexit._ncallbacks()
+from greenlane import _native
+imported = atexit._ncallbacks()
+_native.Lock()
+used = atexit._ncallbacks()
+_native.RLock()
+print(imported - before, used - before, atexit._ncallbacks() - before)
+"""
+    assert run_python(program).stdout.split() == ["0", "1", "1"]  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan import bounds
-from greenlane_tools.plan.bounds import Kind, Place
 
 
 def test_the_articles_rule_is_the_knee_less_one() -> None:
@@ -72,28 +71,6 @@ def test_a_lane_for_a_hundredth() -> None:
     assert bounds.hard_lane(4, 0.5, own=2).notes == ()
 
 
-def test_a_central_queue_of_processes_is_one_place_with_several_servers() -> None:
-    done, latency, at = bounds.places([Place("cpu", 5, 4), Place("upstreams", 55)], 48)
-    one = bounds.closed(5, 55, 12)
-    assert 4 * one.done.value < done.value < 800  # four queues of twelve wait while another one is empty
-    assert at["cpu"].value + at["upstreams"].value == pytest.approx(48)
-    assert latency.value == pytest.approx(48_000 / done.value)
-
-
-def test_a_limited_upstream_is_the_narrow_place() -> None:
-    done, _, at = bounds.places([Place("cpu", 5, 1), Place("partner", 55, 3)], 50)
-    assert done.value == pytest.approx(1000 * 3 / 55, rel=1e-3)
-    assert at["partner"].value > 45
-
-
-def test_kinds_share_a_cpu() -> None:
-    both = bounds.kinds([Kind("offers", 4, 3, 300), Kind("reports", 2, 40, 0)])
-    assert both["offers"].latency.value > bounds.closed(3, 300, 4).latency.value
-    assert both["offers"].busy.value + both["reports"].busy.value <= 1 + 1e-9
-    with pytest.raises(PlanError, match="expected some millions of combinations"):
-        bounds.kinds([Kind(str(n), 1000, 1, 1) for n in range(3)])
-
-
 def test_littles_law_of_the_orders() -> None:
     # Three to four processes full at 450 orders an hour: 24 to 32 s each; at 6,000 an hour those hold 40 to 53 slots.
     assert [bounds.in_progress(450 / 3600, 1000 * stay).value for stay in (24, 32)] == pytest.approx([3, 4])
@@ -102,17 +79,6 @@ def test_littles_law_of_the_orders() -> None:
     )
     # 30 % of a core at that rate is 180 ms of CPU an order: 130 to 180 of them fill it.
     assert [bounds.knee(180, 1000 * stay - 180).value for stay in (24, 32)] == pytest.approx([133, 178], abs=1)
-
-
-def test_a_curve_through_measured_points_says_where_it_turns() -> None:
-    points = [(n, 100 * n / (1 + 0.05 * (n - 1) + 0.002 * n * (n - 1))) for n in (1, 4, 16, 64)]
-    found = bounds.scaling(points)
-    assert found.peak.value == pytest.approx(math.sqrt(0.95 / 0.002), rel=1e-6)
-    assert found.most.value == pytest.approx(found.per_s(found.peak.value))
-    assert found.error_frac < 1e-9
-    assert "guess" in bounds.scaling(points[:3]).peak.said()
-    with pytest.raises(PlanError, match="three different"):
-        bounds.scaling(points[:2])
 
 
 @pytest.mark.parametrize(
@@ -125,8 +91,6 @@ def test_a_curve_through_measured_points_says_where_it_turns() -> None:
         lambda: bounds.at_once(5, 5, busy=1),
         lambda: bounds.hard_lane(4, 1.1),
         lambda: bounds.hard_lane(4, 0.1, own=5),
-        lambda: bounds.places([], 4),
-        lambda: bounds.places([Place("cpu", 0, 1)], 4),
     ],
 )
 def test_what_cannot_be_is_refused_by_name_value_and_rule(wrong) -> None:

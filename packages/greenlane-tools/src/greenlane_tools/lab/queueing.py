@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
-from greenlane._native import closed_bounds, closed_means
+from greenlane_tools._native import closed_bounds, closed_means
 
 __all__ = [
     "Means",

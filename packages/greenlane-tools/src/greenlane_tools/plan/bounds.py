@@ -2,11 +2,8 @@
 
     knee, most, least, speed_up       bounds: nothing can exceed them
     closed, at_once                   exact means with N in progress, and the N that fills the CPU
-    places                            several stations with several servers each
-    kinds                             several kinds of requests on one CPU
     in_progress                       Little's law
     hard_lane                         up to which load a lane of its own is stable
-    scaling                           throughput over what is in progress, fitted
 
 Times are ms, rates a second.
 """
@@ -14,31 +11,24 @@ Times are ms, rates a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane._native import closed_bounds, closed_classes, closed_means, closed_network, closed_number, usl_fit
-from greenlane._native import hard_lane as _hard_lane
 from greenlane.errors import PlanError
+from greenlane_tools._native import closed_bounds, closed_means, closed_number
+from greenlane_tools._native import hard_lane as _hard_lane
 from greenlane_tools.plan import formulas
 from greenlane_tools.plan.answer import Answer, Given
 
 __all__ = [
-    "Kind",
     "Means",
-    "Place",
-    "Scaling",
     "at_once",
     "closed",
     "hard_lane",
     "in_progress",
-    "kinds",
     "knee",
     "least",
     "most",
-    "places",
-    "scaling",
     "speed_up",
 ]
 
@@ -47,7 +37,6 @@ __all__ = [
 VARIED: Final = 1.65
 #: Numbers in progress that are looked at.
 _MOST: Final = 100_000
-_PLACES_MOST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,58 +47,6 @@ class Means:
     latency: Answer
     #: Share of the time in which the CPU works.
     busy: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where requests go in `places`.
-
-    Args:
-        name: for answers.
-        demand_ms: time of a request with it, all its visits together.
-        servers: like ones behind one queue; 0 = as many as come: a network, an upstream without a limit.
-    """
-
-    name: str
-    demand_ms: float
-    servers: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Requests of one kind in `kinds`.
-
-    Args:
-        name: for answers.
-        number: in progress.
-        cpu_ms: of a request.
-        io_ms: of a request, until replies are there.
-    """
-
-    name: str
-    number: int
-    cpu_ms: float
-    io_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """A fitted scalability law."""
-
-    alone: Answer
-    #: Share that cannot run beside others, and what each pair costs.
-    contention: Answer
-    coherency: Answer
-    #: In progress with the most throughput, and that; inf: it only ever grows.
-    peak: Answer
-    most: Answer
-    #: Root mean square of the relative errors.
-    error_frac: float
-
-    def per_s(self, number: float) -> float:
-        """Throughput with `number` in progress."""
-        beside = number - 1
-        return self.alone.value * number / (1 + self.contention.value * beside + self.coherency.value * number * beside)
 
 
 def knee(cpu_ms: float, io_ms: float) -> Answer:
@@ -166,50 +103,6 @@ def at_once(cpu_ms: float, io_ms: float, busy: float = 0.98, limit: int = 4096) 
     return Answer(value, "", formulas.AT_ONCE, (*_work(cpu_ms, io_ms), Given("u", busy, "frac")), notes)
 
 
-def places(stations: Sequence[Place], number: int) -> tuple[Answer, Answer, dict[str, Answer]]:
-    """Means of requests that visit several places: throughput, latency, and how many are at each by its name.
-
-    Args:
-        stations: names are each used once, and one has a demand at least.
-        number: in progress, 1 to 10,000.
-    """
-    if not 1 <= number <= _PLACES_MOST:
-        raise _wrong("number", number, f"a whole number from 1 to {_PLACES_MOST}")
-    rows = [(_time(f"{each.name}.demand_ms", each.demand_ms), each.servers) for each in stations]
-    if not any(demand for demand, _ in rows):
-        raise _wrong("stations", len(rows), "one at least at which requests spend time")
-    per_ms, latency_ms, at = closed_network(rows, number)[-1]
-    given = (Given("N", number), *(Given(each.name, each.demand_ms, "ms") for each in stations))
-    there = {each.name: Answer(here, "", formulas.NETWORK, given) for each, here in zip(stations, at, strict=True)}
-    return (
-        Answer(1000 * per_ms, "per_s", formulas.NETWORK, given),
-        Answer(latency_ms, "ms", formulas.NETWORK, given),
-        there,
-    )
-
-
-def kinds(requests: Sequence[Kind]) -> dict[str, Means]:
-    """Means of several kinds of requests on one CPU that they share evenly, by their names.
-
-    Raises: PlanError: more combinations than can be counted exactly; simulate them.
-    """
-    rows = [(each.number, _time("io_ms", each.io_ms), [_time("cpu_ms", each.cpu_ms)]) for each in requests]
-    found = closed_classes(rows)
-    if found is None:
-        number = math.prod(each.number + 1 for each in requests)
-        hint = "simulate it, or ask for fewer in progress"
-        raise _wrong("requests", number, "some millions of combinations at most, of one kind at least", hint)
-    answers: dict[str, Means] = {}
-    for each, (per_ms, latency_ms, _) in zip(requests, found, strict=True):
-        given = tuple(part for kind in requests for part in _kind_given(kind))
-        answers[each.name] = Means(
-            Answer(1000 * per_ms, "per_s", formulas.CLASSES, given),
-            Answer(latency_ms, "ms", formulas.CLASSES, given),
-            Answer(per_ms * each.cpu_ms, "frac", formulas.CLASSES, given),
-        )
-    return answers
-
-
 def in_progress(rate_per_s: float, stay_ms: float) -> Answer:
     """How many are there on average: Little's law."""
     value = _time("rate_per_s", rate_per_s) * _time("stay_ms", stay_ms) / 1000
@@ -238,43 +131,9 @@ def hard_lane(processes: int, share: float, own: int = 1) -> Answer:
     return Answer(value, "frac", formulas.HARD_LANE, given, notes)
 
 
-def scaling(points: Sequence[tuple[float, float]]) -> Scaling:
-    """The scalability law through measured points.
-
-    Args:
-        points: (in progress, throughput), of three different numbers in progress at least.
-    """
-    found = usl_fit(points)
-    if found is None:
-        hint = "measure with three different numbers in progress, each with some throughput"
-        raise _wrong("points", len(points), "three different positive numbers in progress at least", hint)
-    alone, contention, coherency, error_frac, peak, limit = found
-    given = tuple(Given(f"X({number:g})", per_s, "per_s") for number, per_s in points)
-    fits = f"The curve errs by {error_frac:.1%}."
-    largest = max(number for number, _ in points)
-    far = (f"Beyond the {largest:g} that were measured this is a guess.",) if peak > largest else ()
-
-    def answer(value: float, unit: str, notes: tuple[str, ...] = ()) -> Answer:
-        return Answer(value, unit, formulas.USL, given, (*notes, fits))
-
-    return Scaling(
-        answer(alone, "per_s"),
-        answer(contention, "frac"),
-        answer(coherency, "frac"),
-        answer(peak, "", far),
-        answer(limit, "per_s", far),
-        error_frac,
-    )
-
-
 def _work(cpu_ms: float, io_ms: float, number: int | None = None) -> tuple[Given, ...]:
     given = (Given("C", cpu_ms, "ms"), Given("S", io_ms, "ms"))
     return given if number is None else (*given, Given("N", number))
-
-
-def _kind_given(kind: Kind) -> tuple[Given, ...]:
-    number = Given(f"N({kind.name})", kind.number)
-    return number, Given(f"C({kind.name})", kind.cpu_ms, "ms"), Given(f"S({kind.name})", kind.io_ms, "ms")
 
 
 def _time(name: str, value: float) -> float:

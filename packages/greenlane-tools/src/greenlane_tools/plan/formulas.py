@@ -75,23 +75,6 @@ AT_ONCE: Final = Formula(
     "what computes, not what is in progress; without shedding a limit only moves the wait to where nobody sees it",
     source="M. Reiser, S. Lavenberg, JACM 27 (1980)",
 )
-NETWORK: Final = Formula(
-    name="network",
-    words="means of N requests in progress that visit several places, some with several servers",
-    symbols="X(N) = G(N-1)/G(N), G the normalising constant",
-    holds="exact for exponential times first come first served, any times under an even share or without a queue",
-    stops="means only; a server that fails, a limit that refuses and a pool that blocks are not of product form",
-    source="J. Buzen, CACM 16 (1973)",
-)
-CLASSES: Final = Formula(
-    name="classes",
-    words="means of several kinds of requests, so many of each in progress, that share one CPU",
-    symbols="R_r(n) = Σ C_rm (1 + Q_m(n - 1_r)) + S_r",
-    holds="exact under an even share of the CPU, as threads under the GIL have it; else for equal mean bursts",
-    stops="first come first served between kinds with different bursts (a loop) makes short ones wait longer than "
-    "that; up to some millions of combinations",
-    source="M. Reiser, S. Lavenberg, JACM 27 (1980)",
-)
 ERLANG: Final = Formula(
     name="m/m/k",
     words="the wait in one queue for k servers",
@@ -159,14 +142,6 @@ HARD_LANE: Final = Formula(
     stops="says when queues grow without end, not how long they are before: p95 is lost at some 0.9 of it",
     source="conservation of work",
 )
-USL: Final = Formula(
-    name="usl",
-    words="throughput with N in progress as a curve: what cannot run beside others, and what each pair costs",
-    symbols="X(N) = λN/(1 + σ(N-1) + κN(N-1)), N_max = √((1 - σ)/κ)",
-    holds="a fit: its error is said beside it",
-    stops="beyond the largest N measured, and when the work changes; it names no cause",
-    source="N. Gunther, Guerrilla Capacity Planning, 2007",
-)
 TRANSFER: Final = Formula(
     name="transfer",
     words="bytes a request times requests a second",
@@ -189,7 +164,7 @@ LOOP: Final = Formula(
 FORMULAS: Final[dict[str, Formula]] = {
     each.name: each
     for each in (
-        KNEE, MOST, LEAST, SPEED_UP, LITTLE, MVA, AT_ONCE, NETWORK, CLASSES, ERLANG, PK, PK_TAIL, MD1, MGK, MGK_TAIL,
-        SHARED, HARD_LANE, USL, TRANSFER, LOOP,
+        KNEE, MOST, LEAST, SPEED_UP, LITTLE, MVA, AT_ONCE, ERLANG, PK, PK_TAIL, MD1, MGK, MGK_TAIL,
+        SHARED, HARD_LANE, TRANSFER, LOOP,
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Simulated latencies of a profile under a set-up: the typed face of greenlane-core's simulator; many cells at once.
+"""Simulated latencies of a profile under a set-up: the typed face of the native simulator; many cells at once.
 
 The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
 `["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). Its arrivals
@@ -48,10 +48,10 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from greenlane import _native
 from greenlane.errors import PlanError
 from greenlane.policy import AtOnceRule, PermitRule, ShedRule
 from greenlane.settings import Settings
+from greenlane_tools import _native
 
 __all__ = ["CAUSES", "Batch", "Cell", "Estimate", "Simulated", "SimulatedRoute", "rules", "simulate", "simulate_cells"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane._native import waits_frac
 from greenlane.errors import PlanError
+from greenlane_tools._native import waits_frac
 from greenlane_tools.plan import formulas
 from greenlane_tools.plan.answer import Answer, Given
 from greenlane_tools.plan.bounds import in_progress, knee

@@ -14,8 +14,8 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Final
 
-from greenlane._native import OpenQueue, shared_latency
 from greenlane.errors import PlanError
+from greenlane_tools._native import OpenQueue, shared_latency
 from greenlane_tools.plan import formulas
 from greenlane_tools.plan.answer import Answer, Formula, Given
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from greenlane import _native
 from greenlane.errors import RecordingError
+from greenlane_tools import _native
 from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
 
 __all__ = ["SUFFIX", "Recording", "open_recording"]

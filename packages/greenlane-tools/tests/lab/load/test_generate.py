@@ -233,7 +233,7 @@ def test_ctrl_c_ends_the_native_loop_itself(serve: Serve) -> None:
     server = serve(lambda connection, number: None)
     source = """
 import os, signal, struct, sys, threading
-from greenlane import _native
+from greenlane_tools import _native
 row = (sys.argv[1], b"GET /", b"", b" HTTP/1.1\\r\\n\\r\\n", False, False, 0, 60_000_000_000)
 tick = lambda sent, over: os.kill(os.getpid(), signal.SIGINT) if sent else None
 try:
@@ -277,7 +277,7 @@ def test_a_schedule_that_was_not_kept_says_what_to_do() -> None:
 
 
 def test_columns_that_cannot_be_a_schedule_are_refused() -> None:
-    from greenlane import _native
+    from greenlane_tools import _native
 
     row = ("127.0.0.1:1", b"", b"", b"", False, False, 0, 1)
     for times, streams in [(np.array([2, 1]), [0, 0]), (np.array([-1, 0]), [0, 0]), (np.array([1, 2]), [0, 1])]:

@@ -1,7 +1,7 @@
 """Orders behind the receive and before a thread: parked per key until the upstreams' rules let them start.
 
 One owner calls everything here, the one that owns the channel to the broker; nothing here blocks, and a parked order
-costs its message and some 500 bytes, no thread. Who may start, and who must leave, is decided in `greenlane-core`.
+costs its message and some 500 bytes, no thread. Who may start, and who must leave, is decided in `greenlane-policy`.
 
 A retry is parked like any other order once its time has come; until then it waits in a heap, its delivery neither
 acknowledged nor published again: if this process dies, the broker still has it.

@@ -1,6 +1,6 @@
 """Refuses what would come too late: requests that waited in a queue before this process, judged as they are picked up.
 
-The rule is greenlane-core's `shed`: while a queue stands, refuse when the time that is left is less than the p99 of
+The rule is greenlane-policy's `shed`: while a queue stands, refuse when the time that is left is less than the p99 of
 what the lane's requests take in this process. Here is one for each lane.
 
 Cost: 0.3 us a request; one that is refused costs no thread and no application.

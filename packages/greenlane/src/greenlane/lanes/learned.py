@@ -9,7 +9,7 @@ and, of functions under `@placed`, what was chosen:
 
      "placed": {"run pricing.quote": {"placement": "process", "why": "calmer", "took_ms": 49.0, "calls": 80, "code": 7}}
 
-`weights` are those of the burst histogram (`crates/greenlane-core/src/burst.rs`), `looks` and `free` the looks of
+`weights` are those of the burst histogram (`crates/policy/src/burst.rs`), `looks` and `free` the looks of
 waiters at the GIL; `code` tells one version of a function from another. Several workers share one file: each write
 merges with what is there, the better-known phase and the latest choice win, under a lock file and by an atomic rename,
 so that a reader never sees half a file.

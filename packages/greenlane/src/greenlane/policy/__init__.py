@@ -1,4 +1,4 @@
-"""The typed face of greenlane-core's decisions; no rule of its own."""
+"""The typed face of greenlane-policy's decisions; no rule of its own."""
 
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of

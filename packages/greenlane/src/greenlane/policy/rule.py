@@ -1,4 +1,4 @@
-"""The rules of the permits: settings, in the units and under the names of greenlane-core."""
+"""The rules of the permits: settings, in the units and under the names of greenlane-policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of upstream keys, in the units and under the names of greenlane-core's `upstream`."""
+"""The rule of upstream keys, in the units and under the names of greenlane-policy's `upstream`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any, Final
 
-from greenlane import _native
+from greenlane_tools import _native
 
 # Bytes of one at_ns, stream and work_ms.
 _WIDTHS: Final = (8, 2, 8)

@@ -1,0 +1,72 @@
+//! The seam of what a service loads: gives the crates' classes to Python and lets the crates know of each other. Few
+//! classes, integer nanoseconds; `_native.pyi` is the manual. Importing it changes nothing in the process.
+
+mod chooser;
+mod gil_looks;
+mod now;
+mod permit_queue;
+mod placed;
+mod serving;
+mod standing;
+mod upstreams;
+
+/// `greenlane._native`.
+#[pyo3::pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)] // The name that Python expects.
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::chooser::Chooser;
+    #[pymodule_export]
+    use super::gil_looks::GilLooks;
+    #[pymodule_export]
+    use super::now::{rearm_now, recv_now, send_at_once, send_now};
+    #[pymodule_export]
+    use super::permit_queue::PermitQueue;
+    #[pymodule_export]
+    use super::placed::CallProfile;
+    #[pymodule_export]
+    use super::serving::{Apart, AtOnce, Shed};
+    #[pymodule_export]
+    use super::standing::Standing;
+    #[pymodule_export]
+    use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
+    #[pymodule_export]
+    use greenlane_arena::channel::Channel;
+    #[pymodule_export]
+    use greenlane_arena::commons::Commons;
+    #[pymodule_export]
+    use greenlane_arena::die_with_parent;
+    #[pymodule_export]
+    use greenlane_arena::inbox::Inbox;
+    #[pymodule_export]
+    use greenlane_arena::outbox::Outbox;
+    #[pymodule_export]
+    use greenlane_arena::poll::Poll;
+    #[pymodule_export]
+    use greenlane_arena::segment::{Block, Segment};
+    #[pymodule_export]
+    use greenlane_interpreter::endings::guard_endings;
+    #[pymodule_export]
+    use greenlane_permits::locks::{Lock, RLock};
+    #[pymodule_export]
+    use greenlane_permits::permits::{locks_held, Paused, Permits};
+    #[pymodule_export]
+    use greenlane_recorder::asyncio::Steps;
+    #[pymodule_export]
+    use greenlane_recorder::gevent::Switches;
+    #[pymodule_export]
+    use greenlane_recorder::python::{calls_install, calls_rescan, calls_state, calls_uninstall};
+    #[pymodule_export]
+    use greenlane_recorder::recorder::Recorder;
+    #[pymodule_export]
+    use greenlane_recorder::sampler::{sampler_start, sampler_stop};
+
+    /// A wait for a permit is written down. Nothing outside of this module changes.
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
+        Ok(())
+    }
+}

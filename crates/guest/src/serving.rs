@@ -1,0 +1,145 @@
+//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane/fleet/limits`, `/apart` and
+//! `greenlane/hosts/shedding`.
+
+use greenlane_policy::apart::{Apart as CoreApart, ApartRule};
+use greenlane_policy::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Ended};
+use greenlane_policy::shed::{Shed as CoreShed, ShedRule};
+use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// (route, jobs, CPU ns, I/O ns): sums of what has ended.
+type Row = (String, u64, u64, u64);
+
+/// See `_native.pyi`, which is the manual.
+#[pyclass(module = "greenlane._native")]
+pub struct AtOnce(CoreAtOnce);
+
+#[pymethods]
+impl AtOnce {
+    #[new]
+    #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, window_jobs, first))]
+    fn new(
+        busy: f64,
+        least: u32,
+        most: u32,
+        gap_ns: u64,
+        window_ns: u64,
+        window_jobs: u64,
+        first: u32,
+    ) -> Self {
+        let rule = AtOnceRule {
+            busy,
+            least,
+            most,
+            gap_ns,
+            window_ns,
+            window_jobs,
+        };
+        Self(CoreAtOnce::new(rule, first))
+    }
+
+    fn had(&mut self, ran_ns: u64, starved_ns: u64) {
+        self.0.had(ran_ns, starved_ns);
+    }
+
+    fn look(&mut self, worked_ns: u64, held_ns: u64, ended: Vec<Row>) -> bool {
+        self.0.look(worked_ns, held_ns, ended.iter().map(read))
+    }
+
+    fn number(&self) -> u32 {
+        self.0.number()
+    }
+
+    fn why(&self) -> (&'static str, u64, u64, f64) {
+        let known = &self.0;
+        (
+            known.why().name(),
+            known.cpu_ns(),
+            known.io_ns(),
+            known.stretch(),
+        )
+    }
+}
+
+/// See `_native.pyi`.
+#[pyclass(module = "greenlane._native")]
+pub struct Apart(CoreApart);
+
+#[pymethods]
+impl Apart {
+    #[new]
+    #[pyo3(signature = (*, over_ns, learn_after))]
+    fn new(over_ns: u64, learn_after: u64) -> Self {
+        Self(CoreApart::new(ApartRule {
+            over_ns,
+            learn_after,
+        }))
+    }
+
+    fn look(&mut self, ended: Vec<Row>) -> bool {
+        self.0.look(ended.iter().map(read))
+    }
+
+    fn routes(&self) -> Vec<(String, u64)> {
+        let rows = self.0.routes().into_iter();
+        rows.map(|(route, cpu_ns)| (route.to_owned(), cpu_ns))
+            .collect()
+    }
+}
+
+/// See `_native.pyi`.
+#[pyclass(frozen, module = "greenlane._native")]
+pub struct Shed(Mutex<CoreShed>);
+
+#[pymethods]
+impl Shed {
+    #[new]
+    #[pyo3(signature = (*, waited_ns, stands_ns, stands_count, frac, most))]
+    fn new(waited_ns: u64, stands_ns: u64, stands_count: u64, frac: f64, most: f64) -> Self {
+        Self(Mutex::new(CoreShed::new(ShedRule {
+            waited_ns,
+            stands_ns,
+            stands_count,
+            frac,
+            most,
+        })))
+    }
+
+    /// Another clock's step can put an arrival before the start of ours, and a deadline with it.
+    fn refuses(&self, arrival_ns: i64, due_ns: i64, now_ns: i64) -> bool {
+        let due_ns = due_ns.max(i64::from(due_ns != 0));
+        let [arrival_ns, due_ns, now_ns] = [arrival_ns, due_ns, now_ns].map(clamped);
+        self.locked().refuses(arrival_ns, due_ns, now_ns)
+    }
+
+    fn served(&self, took_ns: i64, span_ns: i64) {
+        self.locked().served(clamped(took_ns), clamped(span_ns));
+    }
+
+    fn p99_ns(&self) -> u64 {
+        self.locked().p99_ns()
+    }
+}
+
+impl Shed {
+    /// Never waits for long, and never for the GIL: nothing of Python runs under it.
+    fn locked(&self) -> MutexGuard<'_, CoreShed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn clamped(ns: i64) -> u64 {
+    ns.max(0).unsigned_abs()
+}
+
+fn read(row: &Row) -> (&str, Ended) {
+    let (route, jobs, cpu_ns, io_ns) = row;
+    (
+        route.as_str(),
+        Ended {
+            jobs: *jobs,
+            cpu_ns: *cpu_ns,
+            io_ns: *io_ns,
+        },
+    )
+}

@@ -1,0 +1,77 @@
+//! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
+
+use greenlane_process::{clock, forks};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// The part of a thread that other threads may look at.
+pub struct ThreadFace {
+    /// Readable by anybody while the thread lives. Belongs to the thread's id, which differs in a forked child.
+    cpu_clock: AtomicI32,
+    /// The fork generation that `cpu_clock` is of.
+    generation: AtomicU64,
+    /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
+    locks: AtomicI64,
+    /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
+    owes_a_turn: AtomicBool,
+}
+
+impl ThreadFace {
+    /// Its CPU clock.
+    pub fn cpu_clock(&self) -> libc::clockid_t {
+        self.cpu_clock.load(Ordering::Relaxed)
+    }
+
+    /// Called on its own thread: a forked child's thread has another clock.
+    fn refresh(&self) {
+        let now = forks::generation();
+        if self.generation.load(Ordering::Relaxed) != now {
+            self.generation.store(now, Ordering::Relaxed);
+            self.cpu_clock
+                .store(clock::cpu_clock_of_this_thread(), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one tracked lock more.
+    pub fn lock_taken(&self) {
+        self.locks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one tracked lock less.
+    pub fn lock_given(&self) {
+        self.locks.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Remembers, or forgets, that the phase that runs owes a turn.
+    pub fn set_owes_a_turn(&self, owes: bool) {
+        self.owes_a_turn.store(owes, Ordering::Relaxed);
+    }
+
+    /// Whether the phase that runs should take its turn now: it owes one, and the last lock has been released.
+    pub fn should_take_its_turn(&self) -> bool {
+        self.owes_a_turn.load(Ordering::Relaxed) && self.locks_held() <= 0
+    }
+
+    /// Tracked locks held now.
+    pub fn locks_held(&self) -> i64 {
+        self.locks.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    static FACE: Arc<ThreadFace> = Arc::new(ThreadFace {
+        cpu_clock: AtomicI32::new(clock::cpu_clock_of_this_thread()),
+        generation: AtomicU64::new(forks::generation()),
+        locks: AtomicI64::new(0),
+        owes_a_turn: AtomicBool::new(false),
+    });
+}
+
+/// This thread's face; None while the thread is being torn down.
+pub fn face() -> Option<Arc<ThreadFace>> {
+    FACE.try_with(|face| {
+        face.refresh();
+        Arc::clone(face)
+    })
+    .ok()
+}

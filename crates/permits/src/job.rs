@@ -1,0 +1,300 @@
+//! One job on one thread: its phases, and the permit that its heavy phases hold.
+
+use crate::counters::add;
+use crate::face::ThreadFace;
+use crate::gate::{Answer, Asker, Ended};
+use crate::observer;
+use crate::routes::Route;
+use crate::shared::{Mode, Shared};
+use greenlane_policy::order::Claim;
+use greenlane_process::clock;
+use greenlane_process::cpu::CpuMeter;
+use pyo3::Python;
+use std::sync::Arc;
+
+/// A job that runs on a thread, or is paused between two.
+pub struct Job {
+    pub shared: Arc<Shared>,
+    face: Arc<ThreadFace>,
+    route: Option<Arc<Route>>,
+    phase: usize,
+    /// Calls of `leave` that no `enter` has answered yet; its phase runs while this is 0.
+    away: u32,
+    /// When the phase began, ns.
+    from_ns: u64,
+    cpu: CpuMeter,
+    pub arrival_ns: u64,
+    /// When the answer is due, ns; 0 = never.
+    pub deadline_ns: u64,
+    /// The permit in hand.
+    ticket: Option<u64>,
+    totals: Totals,
+}
+
+/// What a job used. CPU is counted only in its phases: between open and close, and not inside blocking calls.
+#[derive(Clone, Copy, Default)]
+pub struct Totals {
+    pub cpu_ns: u64,
+    /// Waits for permits.
+    pub wait_ns: u64,
+    /// CPU used after the deadline.
+    pub late_cpu_ns: u64,
+    pub phases: u64,
+}
+
+impl Job {
+    /// Opens a job and begins its first phase, which may wait for a permit.
+    pub fn open(
+        py: Python<'_>,
+        shared: &Arc<Shared>,
+        face: Arc<ThreadFace>,
+        route: Option<Arc<Route>>,
+        arrival_ns: u64,
+        deadline_ns: u64,
+    ) -> Self {
+        add(&shared.counters.jobs, 1);
+        let mut job = Self {
+            shared: Arc::clone(shared),
+            face,
+            route,
+            phase: 0,
+            away: 0,
+            from_ns: 0,
+            cpu: CpuMeter::of_this_thread(),
+            arrival_ns,
+            deadline_ns,
+            ticket: None,
+            totals: Totals::default(),
+        };
+        job.begin(py);
+        job
+    }
+
+    /// Whether calls that cannot block may be made within the phase, with the GIL kept. Not of a late job that wants to
+    /// be told so at its next call.
+    pub fn keeps_the_gil(&self) -> bool {
+        let route = self.route.as_deref();
+        let mode = route.map_or_else(|| self.shared.mode(), |route| self.shared.mode_of(route));
+        mode == Mode::On && !(self.shared.late_error.is_some() && self.is_late())
+    }
+
+    /// Ends the phase, unless it has ended already: the thread is about to block.
+    pub fn leave(&mut self, py: Python<'_>) {
+        self.away += 1;
+        if self.away == 1 {
+            self.end(py);
+        }
+    }
+
+    /// Begins the next phase, if this answers the outermost `leave`.
+    pub fn enter(&mut self, py: Python<'_>) {
+        if self.away == 0 {
+            return;
+        }
+        self.away -= 1;
+        if self.away == 0 {
+            self.begin(py);
+        }
+    }
+
+    /// Files the rest of the job under `route`. Its present phase becomes that route's first.
+    pub fn name(&mut self, py: Python<'_>, route: Arc<Route>) {
+        if self
+            .route
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &route))
+        {
+            return;
+        }
+        self.route = Some(route);
+        self.phase = 0;
+        self.ask_within_the_phase(py);
+    }
+
+    /// Takes the turn that the phase owes: it began while its thread held a lock, and the last one has been released.
+    ///
+    /// A driver that waits for its server inside a lock of its own (psycopg, redis-py) begins every phase that way.
+    pub fn take_owed_turn(&mut self, py: Python<'_>) {
+        self.ask_within_the_phase(py);
+    }
+
+    /// Ends the phase so that the job can go on on another thread; [`Job::resume`] answers it.
+    pub fn pause(&mut self, py: Python<'_>) {
+        if self.away == 0 {
+            self.end(py);
+        }
+        self.away = 0;
+    }
+
+    /// Begins the next phase on the calling thread.
+    pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
+        self.face = face;
+        self.cpu = CpuMeter::of_this_thread();
+        self.begin(py);
+    }
+
+    /// Ends the job.
+    pub fn close(mut self, py: Python<'_>) -> Totals {
+        if self.away == 0 {
+            self.end(py);
+        }
+        if self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns {
+            add(&self.shared.counters.jobs_late, 1);
+        }
+        self.totals
+    }
+
+    /// Whether its deadline has passed.
+    pub fn is_late(&self) -> bool {
+        self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns
+    }
+
+    /// Asks for a permit in the middle of a phase. What the phase has used so far stays counted, a wait does not.
+    fn ask_within_the_phase(&mut self, py: Python<'_>) {
+        if self.away == 0 && self.ticket.is_none() {
+            let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
+            self.begin(py);
+            self.from_ns = self.from_ns.saturating_sub(spent_ns);
+        }
+    }
+
+    fn begin(&mut self, py: Python<'_>) {
+        self.face.set_owes_a_turn(false);
+        if let Some(route) = &self.route {
+            let mode = self.shared.mode_of(route);
+            if mode != Mode::Off {
+                let route = Arc::clone(route);
+                self.ask_if_heavy(py, &route, mode);
+            }
+        }
+        self.from_ns = clock::monotonic_ns();
+    }
+
+    fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
+        let shared = Arc::clone(&self.shared);
+        let (rule, pin) = (&shared.rule, route.pin());
+        let (needs, waits, unknown, expected_ns, worth_a_look) =
+            route.with(self.phase, |profile| {
+                (
+                    profile.needs_permit(rule, pin),
+                    profile.waits_for_permit(rule, pin),
+                    profile.sketch().samples() < rule.learn_after,
+                    profile.expected_ns(),
+                    profile.worth_a_look(),
+                )
+            });
+        if !needs {
+            if unknown {
+                add(&shared.counters.skipped_unknown, 1);
+            }
+            return;
+        }
+        if self.face.locks_held() > 0 {
+            add(&shared.counters.skipped_lock, 1);
+            self.face.set_owes_a_turn(true);
+            return;
+        }
+        let asker = Asker {
+            claim: Claim {
+                arrival_ns: self.arrival_ns,
+                deadline_ns: self.deadline_ns,
+                expected_ns,
+            },
+            face: Arc::clone(&self.face),
+            route: Arc::clone(route),
+            phase: self.phase,
+            worth_a_look,
+        };
+        match shared.gate().ask(asker, waits && mode == Mode::On) {
+            Some(Answer::Granted(ticket)) => {
+                add(&shared.counters.granted, 1);
+                self.hold(py, ticket, mode);
+            }
+            Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode),
+            None if waits => add(&shared.counters.would_wait, 1),
+            None => {}
+        }
+    }
+
+    fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
+        let shared = Arc::clone(&self.shared);
+        let from_ns = clock::monotonic_ns();
+        let ended = py.detach(|| shared.gate().wait(ticket, &shared.counters));
+        let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
+        observer::waited(from_ns, from_ns + waited_ns);
+        self.totals.wait_ns += waited_ns;
+        add(&shared.counters.waited, 1);
+        add(&shared.counters.wait_ns, waited_ns);
+        match ended {
+            Ended::Granted => {
+                add(&shared.counters.waited_granted, 1);
+                self.hold(py, ticket, mode);
+            }
+            Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
+            Ended::LetGo => add(&shared.counters.skipped_switched, 1),
+        }
+    }
+
+    fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
+        self.ticket = Some(ticket);
+        if mode == Mode::On {
+            self.shared.shorten_interval(py);
+        }
+    }
+
+    fn end(&mut self, py: Python<'_>) {
+        let now_ns = clock::monotonic_ns();
+        let burst_ns = self.burst(now_ns);
+        if self.give_back() {
+            self.shared.restore_interval(py);
+        }
+        self.totals.cpu_ns += burst_ns;
+        self.totals.phases += 1;
+        add(&self.shared.counters.phases, 1);
+        self.shared.tend_interval(py, now_ns);
+        if self.deadline_ns != 0 {
+            let late_ns = clock::monotonic_ns()
+                .saturating_sub(self.deadline_ns)
+                .min(burst_ns);
+            self.totals.late_cpu_ns += late_ns;
+            add(&self.shared.counters.late_cpu_ns, late_ns);
+        }
+        if let Some(route) = &self.route {
+            if self.shared.mode_of(route) != Mode::Off {
+                route.with(self.phase, |profile| {
+                    profile.update(burst_ns, &self.shared.rule)
+                });
+            }
+        }
+        self.phase = (self.phase + 1).min(self.shared.last_phase);
+    }
+
+    /// The CPU of the phase that ends now, ns; what its blocking call costs the kernel counts with the next one. A phase
+    /// that took less than a quarter of "heavy" is not worth a look at the thread's CPU clock.
+    fn burst(&mut self, now_ns: u64) -> u64 {
+        let wall_ns = now_ns.saturating_sub(self.from_ns);
+        self.cpu
+            .stretch(wall_ns, self.shared.rule.heavy_ns / 4)
+            .ns()
+    }
+
+    /// Gives the permit back. True when nobody holds one now and this job did.
+    fn give_back(&mut self) -> bool {
+        let Some(ticket) = self.ticket.take() else {
+            return false;
+        };
+        let (held_ns, idle) = self.shared.gate().give_back(ticket);
+        if let Some(held_ns) = held_ns {
+            add(&self.shared.counters.released, 1);
+            add(&self.shared.counters.hold_ns, held_ns);
+        }
+        idle
+    }
+}
+
+impl Drop for Job {
+    /// However a job ends, thread death included, its permit is given back. The interval is restored by the next event.
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,27 @@
+//! CPU permits: heavy phases of jobs take turns. The decisions are `greenlane_policy`'s; here are the waits around them.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`permits`] | the face to Python |
+//! | [`locks`] | tracked locks: a wait for one ends the phase |
+//! | [`job`], [`running`] | one job and its phases; the job that runs on this thread |
+//! | [`shared`] | what all jobs of a process share: rules, routes, gate, counters, mode |
+//! | [`gate`], [`forked_gate`] | where phases wait for a permit; one for each process |
+//! | [`interval`] | the interpreter's switch interval while a permit is held |
+//! | [`routes`] | what is learned of each route's phases |
+//! | [`face`] | the part of a thread that others may look at |
+//! | [`counters`] | what has been counted |
+//! | [`observer`] | who is told of waits |
+
+mod counters;
+mod face;
+mod forked_gate;
+mod gate;
+mod interval;
+pub mod job;
+pub mod locks;
+pub mod observer;
+pub mod permits;
+mod routes;
+pub mod running;
+mod shared;

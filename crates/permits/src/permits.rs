@@ -1,0 +1,374 @@
+//! `greenlane._native.Permits`: the face of one process's permits to Python.
+
+use crate::counters::{add, Counters};
+use crate::forked_gate::ForkedGate;
+use crate::gate::Gate;
+use crate::interval::Interval;
+use crate::job::{Job, Totals};
+use crate::routes::{PhaseRow, Route, Routes, INHERIT};
+use crate::shared::{Mode, Shared};
+use crate::{face, running};
+use greenlane_interpreter::endings::guard_at_exit;
+use greenlane_interpreter::gil_enabled;
+use greenlane_policy::bounds::Bounds;
+use greenlane_policy::order::Discipline;
+use greenlane_policy::weight::{Pin, Weight, WeightRule};
+use greenlane_process::clock;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Blocking calls of kinds up to this may raise in a late job: socket, TLS, DNS. They can time out anyway.
+const LAST_RAISING_KIND: u8 = 2;
+
+/// (phase, weights, mean_ns, samples, looks, free, weight)
+type Row = (usize, Vec<u32>, u64, u64, u32, u32, &'static str);
+
+/// See `_native.pyi`, which is the manual.
+#[pyclass(frozen, weakref, module = "greenlane._native")]
+pub struct Permits {
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Permits {
+    #[new]
+    #[pyo3(signature = (*, permits, discipline, ageing_ns, heavy_ns, quantile, margin, learn_after, max_routes,
+        max_phases, wait_factor, wait_min_ns, wait_max_ns, hold_factor, hold_min_ns, interval_s, mode, late_error=None))]
+    #[allow(clippy::too_many_arguments)] // A constructor by keyword; the settings are declared in greenlane.settings.
+    fn new(
+        py: Python<'_>,
+        permits: usize,
+        discipline: &str,
+        ageing_ns: u64,
+        heavy_ns: u64,
+        quantile: f64,
+        margin: f64,
+        learn_after: u64,
+        max_routes: usize,
+        max_phases: usize,
+        wait_factor: f64,
+        wait_min_ns: u64,
+        wait_max_ns: u64,
+        hold_factor: f64,
+        hold_min_ns: u64,
+        interval_s: f64,
+        mode: &str,
+        late_error: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        guard_at_exit(py)?;
+        let discipline = Discipline::named(discipline).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "discipline={discipline:?}, expected fifo, deadline or shortest"
+            ))
+        })?;
+        let bounds = Bounds {
+            wait_factor,
+            wait_min_ns,
+            wait_max_ns,
+            hold_factor,
+            hold_min_ns,
+        };
+        let shared = Arc::new(Shared {
+            rule: WeightRule {
+                heavy_ns,
+                quantile,
+                margin,
+                learn_after,
+            },
+            last_phase: max_phases.max(1) - 1,
+            routes: Routes::new(max_routes),
+            forked_gate: ForkedGate::new(Gate::new(
+                permits,
+                discipline,
+                ageing_ns,
+                bounds,
+                gil_enabled(py)?,
+            )),
+            counters: Counters::default(),
+            interval: Interval::new(py, interval_s)?,
+            lingers: AtomicBool::new(false),
+            late_error,
+            mode: AtomicU8::new(parse_mode(mode)? as u8),
+            own_modes: AtomicBool::new(false),
+        });
+        Ok(Self { shared })
+    }
+
+    #[pyo3(signature = (arrival_ns, deadline_ns=0, route=None))]
+    fn open(&self, py: Python<'_>, arrival_ns: u64, deadline_ns: u64, route: Option<&str>) -> bool {
+        let off = self.shared.mode.load(Ordering::Relaxed) == Mode::Off as u8;
+        if running::has_job() || off && !self.shared.own_modes.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(face) = face::face() else {
+            return false;
+        };
+        if !self.shared.gate().is_held() {
+            self.shared.restore_interval(py); // Left short by a thread that died with the permit.
+        }
+        let route = route.map(|name| self.route(name));
+        let job = Job::open(py, &self.shared, face, route, arrival_ns, deadline_ns);
+        running::put_job(Box::new(job));
+        true
+    }
+
+    fn close(&self, py: Python<'_>) -> Option<(u64, u64, u64, u64)> {
+        let totals: Totals = self.mine()?.close(py);
+        Some((
+            totals.cpu_ns,
+            totals.wait_ns,
+            totals.late_cpu_ns,
+            totals.phases,
+        ))
+    }
+
+    fn pause(&self, py: Python<'_>) -> Option<Paused> {
+        let mut job = self.mine()?;
+        job.pause(py);
+        Some(Paused {
+            job: Mutex::new(Some(job)),
+        })
+    }
+
+    fn leave(&self, py: Python<'_>, kind: u8) -> PyResult<()> {
+        if let Some(mut job) = running::take_job() {
+            if let Some(error) = late_error(&job, kind) {
+                running::put_job(job);
+                return Err(PyErr::from_value(error.bind(py).call0()?));
+            }
+            job.leave(py);
+            running::put_job(job);
+        }
+        Ok(())
+    }
+
+    fn enter(&self, py: Python<'_>) {
+        if let Some(mut job) = running::take_job() {
+            job.enter(py);
+            running::put_job(job);
+        }
+    }
+
+    fn name(&self, py: Python<'_>, route: &str) {
+        if let Some(mut job) = self.mine() {
+            job.name(py, self.route(route));
+            running::put_job(job);
+        }
+    }
+
+    fn pin(&self, route: &str, weight: &str) -> PyResult<()> {
+        let pin = match weight {
+            "heavy" => Pin::Heavy,
+            "light" => Pin::Light,
+            "auto" => Pin::Auto,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "weight={weight:?}, expected heavy, light or auto"
+                )))
+            }
+        };
+        if let (route, true) = self.shared.routes.get(route) {
+            route.set_pin(pin); // Never that of "(other)".
+        }
+        Ok(())
+    }
+
+    fn active(&self) -> bool {
+        running::has_job()
+    }
+
+    fn deadline_ns(&self) -> u64 {
+        self.with_job(|job| job.deadline_ns).unwrap_or(0)
+    }
+
+    fn remaining_ms(&self) -> Option<u64> {
+        let deadline_ns = self
+            .with_job(|job| job.deadline_ns)
+            .filter(|&due_ns| due_ns != 0)?;
+        Some(deadline_ns.saturating_sub(clock::monotonic_ns()) / 1_000_000)
+    }
+
+    #[pyo3(signature = (route=None))]
+    fn mode(&self, route: Option<&str>) -> &'static str {
+        match route {
+            Some(name) => self.shared.mode_of(&self.route(name)).name(),
+            None => Mode::of(self.shared.mode.load(Ordering::Relaxed)).name(),
+        }
+    }
+
+    #[pyo3(signature = (mode, route=None))]
+    fn set_mode(&self, mode: &str, route: Option<&str>) -> PyResult<()> {
+        let Some(name) = route else {
+            self.shared
+                .mode
+                .store(parse_mode(mode)? as u8, Ordering::Relaxed);
+            if mode != "on" {
+                self.shared.gate().let_everybody_go();
+            }
+            return Ok(());
+        };
+        let value = match mode {
+            "inherit" => INHERIT,
+            _ => parse_mode(mode)? as u8,
+        };
+        if let (route, true) = self.shared.routes.get(name) {
+            route.set_mode(value);
+            self.shared.own_modes.store(true, Ordering::Relaxed);
+            if mode != "on" {
+                self.shared.gate().let_route_go(&route); // Those who should still take turns ask at their next phase.
+            }
+        }
+        Ok(())
+    }
+
+    fn linger(&self, py: Python<'_>, lingers: bool) {
+        self.shared.lingers.store(lingers, Ordering::Relaxed);
+        if !lingers {
+            self.shared.restore_interval(py);
+        }
+    }
+
+    fn forked(&self, py: Python<'_>) {
+        self.shared.lingers.store(false, Ordering::Relaxed);
+        self.shared.counters.reset();
+        self.shared.restore_interval(py);
+    }
+
+    fn set_permits(&self, permits: usize) {
+        self.shared.gate().set_permits(permits);
+    }
+
+    fn pressure(&self) -> (usize, usize) {
+        self.shared.gate().pressure()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.shared.counters.snapshot()
+    }
+
+    fn learned(&self) -> Vec<(String, &'static str, Vec<Row>)> {
+        let route_row = |route: &Arc<Route>| {
+            let rows = route.rows(&self.shared.rule).into_iter().map(row).collect();
+            (route.name.clone(), pin_name(route.pin()), rows)
+        };
+        self.shared.routes.all().iter().map(route_row).collect()
+    }
+
+    #[pyo3(signature = (route, phase, *, weights, mean_ns, samples, looks, free))]
+    #[allow(clippy::too_many_arguments)] // The fields of one stored row.
+    fn restore(
+        &self,
+        route: &str,
+        phase: usize,
+        weights: Vec<u32>,
+        mean_ns: u64,
+        samples: u64,
+        looks: u32,
+        free: u32,
+    ) {
+        let row = PhaseRow {
+            phase: phase.min(self.shared.last_phase),
+            weights,
+            mean_ns,
+            samples,
+            looks,
+            free,
+            weight: Weight::Unknown,
+        };
+        self.route(route).restore(&row, &self.shared.rule);
+    }
+}
+
+impl Permits {
+    /// Takes this thread's job out, if it is one of ours.
+    fn mine(&self) -> Option<Box<Job>> {
+        let job = running::take_job()?;
+        if Arc::ptr_eq(&job.shared, &self.shared) {
+            return Some(job);
+        }
+        running::put_job(job);
+        None
+    }
+
+    fn with_job<T>(&self, read: impl FnOnce(&Job) -> T) -> Option<T> {
+        let job = self.mine()?;
+        let value = read(&job);
+        running::put_job(job);
+        Some(value)
+    }
+
+    fn route(&self, name: &str) -> Arc<Route> {
+        let (route, fits) = self.shared.routes.get(name);
+        if !fits {
+            add(&self.shared.counters.routes_refused, 1);
+        }
+        route
+    }
+}
+
+/// A job between two threads or two chunks of a response. Dropping it ends the job.
+#[pyclass(frozen, module = "greenlane._native")]
+pub struct Paused {
+    job: Mutex<Option<Box<Job>>>,
+}
+
+#[pymethods]
+impl Paused {
+    fn resume(&self, py: Python<'_>) -> bool {
+        if running::has_job() {
+            return false;
+        }
+        let Some(face) = face::face() else {
+            return false;
+        };
+        let taken = self
+            .job
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(mut job) = taken else { return false };
+        job.resume(py, face);
+        running::put_job(job);
+        true
+    }
+}
+
+fn late_error(job: &Job, kind: u8) -> Option<Py<PyAny>> {
+    let error = job.shared.late_error.as_ref()?;
+    (kind <= LAST_RAISING_KIND && job.is_late()).then(|| Python::attach(|py| error.clone_ref(py)))
+}
+
+fn row(row: PhaseRow) -> Row {
+    (
+        row.phase,
+        row.weights,
+        row.mean_ns,
+        row.samples,
+        row.looks,
+        row.free,
+        row.weight.name(),
+    )
+}
+
+fn pin_name(pin: Pin) -> &'static str {
+    match pin {
+        Pin::Auto => "auto",
+        Pin::Heavy => "heavy",
+        Pin::Light => "light",
+    }
+}
+
+fn parse_mode(name: &str) -> PyResult<Mode> {
+    Mode::named(name)
+        .ok_or_else(|| PyValueError::new_err(format!("mode={name:?}, expected on, observe or off")))
+}
+
+/// Tracked locks that the calling thread holds.
+#[pyfunction]
+pub fn locks_held() -> PyResult<i64> {
+    face::face()
+        .map(|face| face.locks_held())
+        .ok_or_else(|| PyRuntimeError::new_err("this thread is ending"))
+}

@@ -1,0 +1,153 @@
+//! What is known of each route's phases.
+
+use greenlane_policy::burst::BurstSketch;
+use greenlane_policy::weight::{PhaseProfile, Pin, WeightRule};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where jobs of routes beyond the cap are filed.
+const OTHER: &str = "(other)";
+/// A route's mode when it follows the process.
+pub const INHERIT: u8 = u8::MAX;
+
+/// One route: its phases' profiles, its pin, its mode.
+pub struct Route {
+    pub name: String,
+    pin: AtomicU8,
+    mode: AtomicU8,
+    /// Locked only with the GIL held (or on a free-threaded build), for tens of nanoseconds.
+    phases: Mutex<Vec<PhaseProfile>>,
+}
+
+/// A phase as it is stored and shown.
+pub struct PhaseRow {
+    pub phase: usize,
+    pub weights: Vec<u32>,
+    pub mean_ns: u64,
+    pub samples: u64,
+    pub looks: u32,
+    pub free: u32,
+    pub weight: greenlane_policy::weight::Weight,
+}
+
+impl Route {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            pin: AtomicU8::new(0),
+            mode: AtomicU8::new(INHERIT),
+            phases: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// What the owner said of it.
+    pub fn pin(&self) -> Pin {
+        match self.pin.load(Ordering::Relaxed) {
+            1 => Pin::Heavy,
+            2 => Pin::Light,
+            _ => Pin::Auto,
+        }
+    }
+
+    /// Pins or unpins it.
+    pub fn set_pin(&self, pin: Pin) {
+        let value = match pin {
+            Pin::Auto => 0,
+            Pin::Heavy => 1,
+            Pin::Light => 2,
+        };
+        self.pin.store(value, Ordering::Relaxed);
+    }
+
+    /// Its own mode, or `process` when it has none.
+    pub fn mode_or(&self, process: u8) -> u8 {
+        match self.mode.load(Ordering::Relaxed) {
+            INHERIT => process,
+            own => own,
+        }
+    }
+
+    /// Gives it a mode of its own; [`INHERIT`] takes that back.
+    pub fn set_mode(&self, mode: u8) {
+        self.mode.store(mode, Ordering::Relaxed);
+    }
+
+    /// Runs `work` on the profile of `phase`, which is made when missing.
+    pub fn with<T>(&self, phase: usize, work: impl FnOnce(&mut PhaseProfile) -> T) -> T {
+        let mut phases = self.locked();
+        if phases.len() <= phase {
+            phases.resize_with(phase + 1, PhaseProfile::default);
+        }
+        work(&mut phases[phase])
+    }
+
+    /// All phases seen.
+    pub fn rows(&self, rule: &WeightRule) -> Vec<PhaseRow> {
+        let pin = self.pin();
+        let phases = self.locked();
+        let row = |(phase, profile): (usize, &PhaseProfile)| {
+            let (looks, free) = profile.looks();
+            PhaseRow {
+                phase,
+                weights: profile.sketch().weights(),
+                mean_ns: profile.expected_ns(),
+                samples: profile.sketch().samples(),
+                looks,
+                free,
+                weight: profile.weight(rule, pin),
+            }
+        };
+        phases.iter().enumerate().map(row).collect()
+    }
+
+    /// Replaces one phase's profile by a stored one.
+    pub fn restore(&self, row: &PhaseRow, rule: &WeightRule) {
+        let sketch = BurstSketch::restore(&row.weights, row.mean_ns, row.samples);
+        self.with(row.phase, |profile| {
+            *profile = PhaseProfile::restore(sketch, row.looks, row.free, rule);
+        });
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<PhaseProfile>> {
+        self.phases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All routes of a process, capped in number.
+pub struct Routes {
+    cap: usize,
+    by_name: Mutex<HashMap<String, Arc<Route>>>,
+}
+
+impl Routes {
+    /// Room for `cap` routes; later ones share "(other)".
+    pub fn new(cap: usize) -> Self {
+        Self {
+            cap,
+            by_name: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The route called `name`, made when new. The second value is false when the cap refused it.
+    pub fn get(&self, name: &str) -> (Arc<Route>, bool) {
+        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(route) = by_name.get(name) {
+            return (Arc::clone(route), true);
+        }
+        let fits = by_name.len() < self.cap;
+        let filed = if fits { name } else { OTHER };
+        let route = by_name
+            .entry(filed.to_owned())
+            .or_insert_with(|| Arc::new(Route::new(filed)));
+        (Arc::clone(route), fits)
+    }
+
+    /// Every route, by name.
+    pub fn all(&self) -> Vec<Arc<Route>> {
+        let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = by_name.values().cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+}

@@ -1,0 +1,110 @@
+//! Everything that one process shares: rules, routes, the gate, counters, the mode.
+
+use crate::counters::Counters;
+use crate::forked_gate::ForkedGate;
+use crate::gate::Gate;
+use crate::interval::Interval;
+use crate::routes::{Route, Routes};
+use greenlane_policy::weight::WeightRule;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// What Greenlane does with a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing.
+    Off,
+    /// Learns, and counts what it would do.
+    Observe,
+    /// Learns, and makes heavy phases take turns.
+    On,
+}
+
+impl Mode {
+    /// The mode called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Off),
+            "observe" => Some(Self::Observe),
+            "on" => Some(Self::On),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Observe => "observe",
+            Self::On => "on",
+        }
+    }
+
+    /// The mode stored as `value`.
+    pub fn of(value: u8) -> Self {
+        match value {
+            0 => Self::Off,
+            1 => Self::Observe,
+            _ => Self::On,
+        }
+    }
+}
+
+/// See the module.
+pub struct Shared {
+    pub rule: WeightRule,
+    /// Phases from this one on share a profile.
+    pub last_phase: usize,
+    pub routes: Routes,
+    pub forked_gate: ForkedGate,
+    pub counters: Counters,
+    pub interval: Option<Interval>,
+    /// The next holder is at hand: the interval stays short until it has its permit.
+    pub lingers: AtomicBool,
+    /// Raised by blocking calls of late jobs; None = never.
+    pub late_error: Option<Py<PyAny>>,
+    pub mode: AtomicU8,
+    /// Whether any route was ever given a mode of its own: with the process off, only then are jobs opened.
+    pub own_modes: AtomicBool,
+}
+
+impl Shared {
+    /// The gate of this process; a forked child gets its own.
+    pub fn gate(&self) -> &Gate {
+        self.forked_gate.get()
+    }
+
+    /// The mode of the process.
+    pub fn mode(&self) -> Mode {
+        Mode::of(self.mode.load(Ordering::Relaxed))
+    }
+
+    /// The mode that holds for `route`.
+    pub fn mode_of(&self, route: &Route) -> Mode {
+        Mode::of(route.mode_or(self.mode.load(Ordering::Relaxed)))
+    }
+
+    /// See [`Interval::shorten`].
+    pub fn shorten_interval(&self, py: Python<'_>) {
+        let interval = self.interval.as_ref();
+        if let Some(turn_s) = interval.and_then(|one| one.shorten(py, &self.counters)) {
+            self.gate().turns_take(turn_s);
+        }
+    }
+
+    /// See [`Interval::tend`].
+    pub fn tend_interval(&self, py: Python<'_>, now_ns: u64) {
+        let interval = self.interval.as_ref();
+        if let Some(turn_s) = interval.and_then(|one| one.tend(py, now_ns, &self.counters)) {
+            self.gate().turns_take(turn_s);
+        }
+    }
+
+    /// See [`Interval::restore`]; nothing while somebody holds a permit, or is about to.
+    pub fn restore_interval(&self, py: Python<'_>) {
+        let free = !self.lingers.load(Ordering::Relaxed) && !self.gate().is_held();
+        if let Some(interval) = self.interval.as_ref().filter(|_| free) {
+            interval.restore(py, &self.counters);
+        }
+    }
+}

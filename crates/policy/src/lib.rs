@@ -1,0 +1,34 @@
+//! Greenlane's decisions, each made in one place: production and the simulator run the same code.
+//!
+//! Pure: no clock, no lock, no thread, no Python. Time comes in as integer nanoseconds of one monotonic clock; what
+//! goes out is a decision. The shells that wait, wake and count live in
+//! `greenlane-permits` and in Python.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`burst`] | what CPU burst a phase is expected to have |
+//! | [`weight`] | whether a phase needs a CPU permit |
+//! | [`order`] | in which order waiters are granted |
+//! | [`queue`] | who holds a permit, who waits, who is granted next |
+//! | [`placed`] | whether a placed call runs where its caller is |
+//! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
+//! | [`at_once`] | how many requests a worker gets at once |
+//! | [`apart`] | which routes go to a lane apart |
+//! | [`shed`] | whether a request that waited is refused because it would end too late |
+//! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
+//! | [`bounds`] | how long a wait and a hold may last |
+//! | [`closed_loop`] | nothing: the mean throughput of one CPU and a delay, which `at_once` counts on |
+
+pub mod apart;
+pub mod at_once;
+pub mod bounds;
+pub mod burst;
+pub mod choosing;
+pub mod closed_loop;
+pub mod order;
+pub mod placed;
+pub mod queue;
+pub mod shed;
+pub mod stretch;
+pub mod upstream;
+pub mod weight;

@@ -1,0 +1,17 @@
+//! The process that we run in, below Python.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`clock`] | clocks, as integer nanoseconds |
+//! | [`cpu`] | the CPU time of a thread's work |
+//! | [`forks`] | whether this process is another one than a moment ago |
+//! | [`signals`] | threads that get none |
+//! | [`objects`] | the loaded objects and the slots through which they call each other |
+//! | [`pages`] | which memory may be written |
+
+pub mod clock;
+pub mod cpu;
+pub mod forks;
+pub mod objects;
+pub mod pages;
+pub mod signals;

@@ -1,0 +1,33 @@
+//! Calls of the C library seen where they are called, whoever calls: `socket`, `ssl`, libpq, libuv, libev.
+//!
+//! An object calls a function of another one through a slot that holds its address. Ours goes there instead; it calls
+//! the function, and tells [`crate::strand`] how long it took.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`symbols`] | which functions |
+//! | [`originals`] | where they really are |
+//! | [`replacements`] | what stands in their place |
+//! | [`redirection`] | the slots made to lead to us, and back |
+//! | [`redirected`] | what stands in the functions' place |
+//! | [`errno`] | what they leave as it was |
+//! | [`gil`] | the same for waits for the GIL |
+//! | [`sockets`] | the kernel's stamps |
+//! | [`realtime`] | their clock |
+//! | [`installation`] | all of it, tested, and taken away again |
+//! | [`python`] | the face to Python |
+//!
+//! Without it (another C library than glibc, an unknown processor, a test that failed) recording goes on, with bounds
+//! instead of exact times.
+
+mod errno;
+pub(crate) mod gil;
+pub mod installation;
+mod originals;
+pub mod python;
+mod realtime;
+mod redirected;
+mod redirection;
+mod replacements;
+mod sockets;
+mod symbols;

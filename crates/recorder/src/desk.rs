@@ -1,0 +1,113 @@
+//! What the threads that record, the sampler and the writer share: the rings, and how far the writer is.
+
+use crate::live::Live;
+use crate::names;
+use crate::ring::Ring;
+use greenlane_process::forks;
+use greenlane_recording_format::event::Text;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// What the recorder of this process shares with its writer. Made anew in a forked child; the copy is left alone.
+pub struct Desk {
+    generation: u64,
+    pub rings: Mutex<Vec<Arc<Ring>>>,
+    pub thread: Mutex<Option<JoinHandle<()>>>,
+    pub stop: AtomicBool,
+    /// The writer writes no more: it was stopped, or it failed.
+    pub over: AtomicBool,
+    /// Rounds asked for and done: `flush` waits for its own.
+    pub asked: AtomicU64,
+    pub done: Mutex<u64>,
+    pub round: Condvar,
+    /// Names of threads by their number in the system, as far as Python has told.
+    pub thread_names: Mutex<HashMap<u32, Text>>,
+    pub live: Mutex<Live>,
+    pub state: Mutex<State>,
+    /// The JSON that describes the process, as it is now.
+    pub about: AtomicU32,
+}
+
+/// What `stats` tells.
+#[derive(Default, Clone)]
+pub struct State {
+    pub running: bool,
+    pub events: u64,
+    pub lost: u64,
+    pub written_bytes: u64,
+    pub failed: u64,
+    pub error: Option<String>,
+    pub process: u64,
+}
+
+static DESK: AtomicPtr<Desk> = AtomicPtr::new(ptr::null_mut());
+pub static WAKE: AtomicBool = AtomicBool::new(false);
+
+/// The desk of this process.
+pub fn desk() -> &'static Desk {
+    loop {
+        let known = DESK.load(Ordering::Acquire);
+        // SAFETY: null, or from a Box that is never freed.
+        if let Some(desk) = unsafe { known.as_ref() } {
+            if desk.generation == forks::generation() {
+                return desk;
+            }
+        }
+        forks::watch();
+        let fresh = Box::into_raw(Box::new(Desk {
+            generation: forks::generation(),
+            rings: Mutex::default(),
+            thread: Mutex::default(),
+            stop: AtomicBool::new(false),
+            over: AtomicBool::new(true),
+            asked: AtomicU64::new(0),
+            done: Mutex::new(0),
+            round: Condvar::new(),
+            thread_names: Mutex::default(),
+            live: Mutex::default(),
+            state: Mutex::default(),
+            about: AtomicU32::new(0),
+        }));
+        if DESK
+            .compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+    }
+}
+
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A ring to be drained from now on, until it is over.
+pub fn register(ring: &Arc<Ring>) {
+    locked(&desk().rings).push(Arc::clone(ring));
+}
+
+/// All rings, of threads that run and that have just ended.
+pub fn rings() -> Vec<Arc<Ring>> {
+    locked(&desk().rings).clone()
+}
+
+/// Wakes the writer; once a round.
+pub fn wake() {
+    if !WAKE.swap(true, Ordering::Relaxed) {
+        // Held by somebody: the writer starts, or ends, and looks into the rings anyway.
+        if let Ok(thread) = desk().thread.try_lock() {
+            if let Some(thread) = thread.as_ref() {
+                thread.thread().unpark();
+            }
+        }
+    }
+}
+
+/// Describes the process anew: something of it has changed.
+pub fn describe(about: &str) {
+    desk().about.store(names::text(about), Ordering::Relaxed);
+}

@@ -1,0 +1,114 @@
+//! What a gevent program does: its greenlets are units, its hub is their loop.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`greenlets`] | which greenlet is which unit; greenlet's C functions |
+//! | [`switches`] | the trace function: slices end and begin |
+//! | [`wrapped`], [`stamped`] | the two Python callables that the probe puts into gevent |
+//! | [`classes`] | gevent's classes |
+//! | [`types`] | what the two callables are made of |
+//! | [`roles`] | what a wrapped method tells |
+//! | [`places`] | where they were put, and how they are taken away |
+//!
+//! When did a greenlet become able to run? It is resumed by the hub for one of three reasons. A *callback* that somebody
+//! queued with `run_callback`: the moment of queueing, exact; [`stamped::Stamped`] carries it. A *timer*: when it was
+//! due. *I/O*: between two polls of the loop; exact if the poll slept, and by the kernel's stamp once the greenlet reads.
+//! What the hub only passes on (a select's event, a thread pool's result) keeps the moment of its cause. Who only gives
+//! others their turn (`sleep(0)`, a poll or a timeout of 0) could run since it left: its wait is for the loop.
+//!
+//! Cost: see `bench/switch_cost.py`.
+
+mod classes;
+mod greenlets;
+mod places;
+mod roles;
+mod stamped;
+mod switches;
+mod types;
+mod wrapped;
+
+use crate::names;
+use greenlane_interpreter::endings::guard_at_exit;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use roles::Role;
+
+/// `greenlane._native.Switches`; `_native.pyi` is the manual.
+#[pyclass(frozen, module = "greenlane._native")]
+pub struct Switches {}
+
+#[pymethods]
+impl Switches {
+    #[staticmethod]
+    fn install(py: Python<'_>, hub: Option<&Bound<'_, PyType>>) -> PyResult<()> {
+        guard_at_exit(py)?;
+        if !switches::load() {
+            return Err(PyErr::fetch(py));
+        }
+        if let Some(hub) = hub {
+            switches::know_hub(hub.as_type_ptr());
+        }
+        switches::set_installed(true);
+        Ok(())
+    }
+
+    #[staticmethod]
+    fn uninstall() {
+        places::put_back();
+        switches::set_installed(false);
+        switches::end();
+    }
+
+    #[staticmethod]
+    fn installed() -> bool {
+        switches::installed()
+    }
+
+    #[staticmethod]
+    fn watch() {
+        switches::watch();
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (owner, name, role, kind=0, call=""))]
+    fn wrap(
+        owner: &Bound<'_, PyType>,
+        name: &str,
+        role: &str,
+        kind: u8,
+        call: &str,
+    ) -> PyResult<bool> {
+        let role = match role {
+            "waits" => Role::Waits(kind, names::text(call), roles::timeout_at(name)),
+            "run_callback" => Role::RunCallback,
+            "hub_wait" => Role::HubWait,
+            "expires" => Role::Expires,
+            "thread_result" => Role::ThreadResult,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                "role={role:?}, expected waits, run_callback, hub_wait, expires or thread_result"
+            )))
+            }
+        };
+        if !wrapped::load() || !stamped::load() {
+            return Err(PyErr::fetch(owner.py()));
+        }
+        places::put(owner, name, role)
+    }
+
+    #[staticmethod]
+    fn finish(result: &Bound<'_, PyAny>) {
+        roles::finish(result.as_ptr());
+    }
+
+    #[staticmethod]
+    fn spawned_ns() -> u64 {
+        switches::spawned_ns()
+    }
+
+    #[staticmethod]
+    fn followed() -> usize {
+        greenlets::count()
+    }
+}

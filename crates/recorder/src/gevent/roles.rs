@@ -1,0 +1,465 @@
+//! What a wrapped method of gevent tells: which wait it is, what is ready since when.
+
+use super::classes::{Classes, LOCK, PROCESS, SLEEP, SOCKET};
+use super::greenlets::{self, Label, PyMethod_Type, UNLABELLED};
+use super::stamped::stamp;
+use super::switches::{self, here, Cause};
+use crate::names;
+use crate::strand;
+use greenlane_process::clock;
+use greenlane_recording_format::event::Text;
+use pyo3::ffi;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// What a wrapped method is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A call that may wait: `kind`, its name, and where its timeout stands. The outermost one counts.
+    Waits(u8, Text, usize),
+    /// `loop.run_callback(callback, *arguments)`: the callback's greenlet is ready now.
+    RunCallback,
+    /// `hub.wait(watcher)`: what it waits for is the watcher's.
+    HubWait,
+    /// `timeout._on_expiration(greenlet, error)`: its greenlet is ready since the timer was due.
+    Expires,
+    /// `thread_result._on_async()`: ready since its worker said so.
+    ThreadResult,
+}
+
+/// Arguments that are copied without an allocation.
+const FEW: usize = 8;
+
+/// Calls the original and notes what the role asks for.
+///
+/// # Safety
+/// The arguments are those of a vectorcall.
+pub unsafe fn play(
+    role: Role,
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as the caller says.
+    unsafe {
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        match role {
+            Role::RunCallback if given >= 2 => run_callback(original, arguments, count, names),
+            Role::HubWait if given >= 2 => {
+                switches::watch_from(false);
+                let label = label_of(*arguments.add(1));
+                labelled(label, original, arguments, count, names)
+            }
+            Role::Waits(kind, call, timeout_at) => {
+                let label = Label {
+                    kind,
+                    call,
+                    yields: has_no_time(timeout_at, arguments, count, names),
+                    ..Label::NONE
+                };
+                labelled(label, original, arguments, count, names)
+            }
+            Role::Expires if given >= 1 => {
+                let cause = expired(*arguments);
+                caused(cause, original, arguments, count, names)
+            }
+            Role::ThreadResult if given >= 1 => {
+                let cause = finished(*arguments);
+                caused(cause, original, arguments, count, names)
+            }
+            _ => ffi::PyObject_Vectorcall(original, arguments, count, names),
+        }
+    }
+}
+
+/// Where the timeout of gevent's method of this name stands, `self` at 0; 0 = it has none.
+pub fn timeout_at(method: &str) -> usize {
+    match method {
+        "wait" | "join" | "poll" | "wait_available" => 1,
+        "get" | "peek" | "acquire" | "communicate" => 2,
+        "put" | "add" | "start" | "select" => 3,
+        _ => 0,
+    }
+}
+
+/// Whether a call's timeout is 0.
+unsafe fn has_no_time(
+    timeout_at: usize,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> bool {
+    // SAFETY: the arguments of a vectorcall: keyword values follow the positional ones.
+    unsafe {
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        if timeout_at != 0 && timeout_at < given {
+            return is_zero(*arguments.add(timeout_at));
+        }
+        if timeout_at == 0 || names.is_null() {
+            return false;
+        }
+        (0..ffi::PyTuple_GET_SIZE(names)).any(|at| {
+            let name = ffi::PyTuple_GET_ITEM(names, at);
+            ffi::PyUnicode_CompareWithASCIIString(name, c"timeout".as_ptr()) == 0
+                && is_zero(*arguments.add(given + at as usize))
+        })
+    }
+}
+
+/// Whether `number` is the whole number or the float 0; of other types it is not asked.
+unsafe fn is_zero(number: *mut ffi::PyObject) -> bool {
+    // SAFETY: a valid object; no errors come of numbers of exactly these types.
+    unsafe {
+        if ffi::PyFloat_CheckExact(number) != 0 {
+            return ffi::PyFloat_AS_DOUBLE(number) == 0.0;
+        }
+        ffi::PyLong_CheckExact(number) != 0 && ffi::PyObject_IsTrue(number) == 0
+    }
+}
+
+unsafe fn labelled(
+    label: Label,
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`. A greenlet takes its label along when it is switched away.
+    unsafe {
+        let now = &mut here().label;
+        let before = *now;
+        if before.kind == UNLABELLED {
+            *now = label;
+        } else {
+            now.due_ns = label.due_ns;
+            now.yields |= label.yields;
+        }
+        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        here().label = before;
+        result
+    }
+}
+
+unsafe fn caused(
+    cause: Cause,
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`.
+    unsafe {
+        switches::watch_from(true);
+        let before = std::mem::replace(&mut here().cause, cause);
+        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        here().cause = before;
+        result
+    }
+}
+
+unsafe fn run_callback(
+    original: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `play`; `given` is at least 2, and keyword values follow the positional ones.
+    unsafe {
+        let given = ffi::PyVectorcall_NARGS(count) as usize;
+        let total = given
+            + if names.is_null() {
+                0
+            } else {
+                ffi::PyTuple_GET_SIZE(names) as usize
+            };
+        let callback = *arguments.add(1);
+        let stamped = stamp(callback, cause_of(callback));
+        if stamped.is_null() {
+            return ptr::null_mut();
+        }
+        let mut few = [ptr::null_mut(); FEW];
+        let mut many = Vec::new();
+        let copy = if total <= FEW {
+            &mut few[..total]
+        } else {
+            many.resize(total, ptr::null_mut());
+            &mut many[..]
+        };
+        ptr::copy_nonoverlapping(arguments, copy.as_mut_ptr(), total);
+        copy[1] = stamped;
+        let result = ffi::PyObject_Vectorcall(original, copy.as_ptr(), given, names);
+        ffi::Py_DECREF(stamped);
+        result
+    }
+}
+
+/// Since when what `callback` will do is possible: now; or, for what the hub itself passes on, since what made the hub
+/// do it. Announces the greenlet that it starts.
+unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
+    // SAFETY: a valid object.
+    unsafe {
+        let now_ns = clock::monotonic_ns();
+        let here = here();
+        let (owner, is_native) = owner_of(callback);
+        let cause = Cause {
+            known_ns: now_ns,
+            ready_ns: now_ns,
+            seen_ns: now_ns,
+            class: if owner.is_null() {
+                0
+            } else {
+                ffi::Py_TYPE(owner) as usize
+            },
+        };
+        // Greenlets' own `switch` is a native method.
+        if is_native
+            && !owner.is_null()
+            && greenlets::is_greenlet(owner)
+            && greenlets::is_new(owner)
+        {
+            here.announce(owner, now_ns);
+            return cause;
+        }
+        if !here.in_hub() {
+            return cause;
+        }
+        if here.cause.ready_ns != 0 {
+            return Cause {
+                known_ns: here.cause.known_ns,
+                ready_ns: here.cause.ready_ns,
+                seen_ns: here.cause.seen_ns,
+                ..cause
+            };
+        }
+        match strand::poll_bracket() {
+            Some((known_ns, ready_ns)) => Cause {
+                known_ns,
+                ready_ns,
+                ..cause
+            },
+            None => cause,
+        }
+    }
+}
+
+/// The object whose method `callback` is, and whether it is a native method; null = it is none.
+unsafe fn owner_of(callback: *mut ffi::PyObject) -> (*mut ffi::PyObject, bool) {
+    #[repr(C)]
+    struct Method {
+        head: ffi::PyObject,
+        function: *mut ffi::PyObject,
+        object: *mut ffi::PyObject,
+    }
+    // SAFETY: the layouts are CPython's, 3.8 and later.
+    unsafe {
+        if ffi::Py_TYPE(callback) == &raw mut PyMethod_Type {
+            return ((*callback.cast::<Method>()).object, false);
+        }
+        if ffi::PyCFunction_Check(callback) != 0 {
+            return (ffi::PyCFunction_GetSelf(callback), true);
+        }
+        (ptr::null_mut(), false)
+    }
+}
+
+/// What a watcher is.
+#[derive(Clone, Copy)]
+enum Watcher {
+    Io,
+    Timer,
+    Child,
+    Other,
+}
+
+/// The attribute names that watchers are asked for, and their calls.
+struct Asked {
+    events: *mut ffi::PyObject,
+    after: *mut ffi::PyObject,
+    at: *mut ffi::PyObject,
+    timer: *mut ffi::PyObject,
+    seconds: *mut ffi::PyObject,
+    reads: Text,
+    writes: Text,
+    either: Text,
+    sleeps: Text,
+    children: Text,
+    others: Text,
+}
+// SAFETY: interned texts, never released.
+unsafe impl Sync for Asked {}
+// SAFETY: as above.
+unsafe impl Send for Asked {}
+
+fn asked() -> &'static Asked {
+    static ASKED: OnceLock<Asked> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        // SAFETY: called with the GIL.
+        let name =
+            |text: &std::ffi::CStr| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) };
+        Asked {
+            events: name(c"events"),
+            after: name(c"_after"),
+            at: name(c"at"),
+            timer: name(c"timer"),
+            seconds: name(c"seconds"),
+            reads: names::text("wait_read"),
+            writes: names::text("wait_write"),
+            either: names::text("wait_readwrite"),
+            sleeps: names::text("gevent.sleep"),
+            children: names::text("child.wait"),
+            others: names::text("Hub.wait"),
+        }
+    })
+}
+
+/// What a wait for `watcher` is. Only gevent's own watchers are asked, by their class's name.
+unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
+    // SAFETY: a valid object; errors are cleared.
+    unsafe {
+        let asked = asked();
+        static KNOWN: Classes<Watcher> = Classes::new();
+        let watcher_is = KNOWN.get(ffi::Py_TYPE(watcher) as usize, |name| match name {
+            "io" => Watcher::Io,
+            "timer" => Watcher::Timer,
+            "child" => Watcher::Child,
+            _ => Watcher::Other,
+        });
+        let (kind, call, due_ns) = match watcher_is {
+            Watcher::Io => {
+                let call = match whole(watcher, asked.events) & 3 {
+                    1 => asked.reads,
+                    2 => asked.writes,
+                    _ => asked.either,
+                };
+                (SOCKET, call, 0)
+            }
+            Watcher::Timer => {
+                let now_ns = clock::monotonic_ns();
+                let after_s = real(watcher, asked.at).or_else(|| real(watcher, asked.after));
+                let due_ns = after_s.map_or(0, |s| now_ns + (s.clamp(0.0, 1e9) * 1e9) as u64);
+                (SLEEP, asked.sleeps, due_ns)
+            }
+            Watcher::Child => (PROCESS, asked.children, 0),
+            Watcher::Other => (LOCK, asked.others, 0),
+        };
+        Label {
+            kind,
+            call,
+            peer: 0,
+            due_ns,
+            yields: false,
+        }
+    }
+}
+
+unsafe fn whole(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> i64 {
+    // SAFETY: valid objects; errors are cleared.
+    unsafe {
+        let value = ffi::PyObject_GetAttr(object, name);
+        if value.is_null() {
+            ffi::PyErr_Clear();
+            return -1;
+        }
+        let whole = ffi::PyLong_AsLong(value);
+        ffi::Py_DECREF(value);
+        if whole == -1 {
+            ffi::PyErr_Clear();
+        }
+        whole
+    }
+}
+
+unsafe fn real(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> Option<f64> {
+    // SAFETY: valid objects; errors are cleared.
+    unsafe {
+        let value = ffi::PyObject_GetAttr(object, name);
+        if value.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let real = ffi::PyFloat_AsDouble(value);
+        ffi::Py_DECREF(value);
+        if real == -1.0 && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        Some(real)
+    }
+}
+
+/// Since when the timer of a `gevent.Timeout` is due.
+///
+/// libev leaves in an expired timer how long before the loop's time it was due: that time is the last poll's end.
+unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
+    // SAFETY: a valid object; errors are cleared.
+    unsafe {
+        let asked = asked();
+        if real(timeout, asked.seconds) == Some(0.0) {
+            return Cause::BEFORE;
+        }
+        let Some((known_ns, polled_ns)) = strand::poll_bracket() else {
+            return Cause::NONE;
+        };
+        let timer = ffi::PyObject_GetAttr(timeout, asked.timer);
+        if timer.is_null() {
+            ffi::PyErr_Clear();
+            return Cause::NONE;
+        }
+        let at_s = real(timer, asked.at);
+        ffi::Py_DECREF(timer);
+        let (known_ns, ready_ns) = match at_s {
+            Some(at_s) if (-1e6..=0.0).contains(&at_s) => {
+                let due_ns = switches::due(polled_ns.saturating_sub((-at_s * 1e9) as u64));
+                (due_ns, due_ns)
+            }
+            _ => (known_ns, polled_ns),
+        };
+        Cause {
+            known_ns,
+            ready_ns,
+            seen_ns: ready_ns,
+            class: 0,
+        }
+    }
+}
+
+/// Since when a thread pool's result is there, as its worker said ([`finish`]); else since the last poll found it.
+fn finished(result: *mut ffi::PyObject) -> Cause {
+    let said_ns = FINISHED.lock().map_or(None, |mut said| {
+        let at = said
+            .iter()
+            .position(|&(object, _)| object == result as usize)?;
+        Some(said.swap_remove(at).1)
+    });
+    let (known_ns, ready_ns) = match (said_ns, strand::poll_bracket()) {
+        (Some(said_ns), _) => (said_ns, said_ns),
+        (None, Some(bracket)) => bracket,
+        (None, None) => return Cause::NONE,
+    };
+    Cause {
+        known_ns,
+        ready_ns,
+        seen_ns: ready_ns,
+        class: 0,
+    }
+}
+
+static FINISHED: std::sync::Mutex<Vec<(usize, u64)>> = std::sync::Mutex::new(Vec::new());
+/// Results that were finished and not yet fetched; more are forgotten.
+const MOST_FINISHED: usize = 4096;
+
+/// A worker thread has finished `result`, now.
+pub fn finish(result: *mut ffi::PyObject) {
+    if let Ok(mut said) = FINISHED.lock() {
+        let now_ns = clock::monotonic_ns();
+        if let Some(known) = said
+            .iter_mut()
+            .find(|(object, _)| *object == result as usize)
+        {
+            known.1 = now_ns;
+        } else if said.len() < MOST_FINISHED {
+            said.push((result as usize, now_ns));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The recorder: what this process does, written down while it runs.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`recorder`] | the face to Python |
+//! | [`gevent`], [`asyncio`] | which greenlet, which task runs |
+//! | [`calls`] | the C library's blocking calls, and waits for the GIL |
+//! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
+//! | [`names`] | texts that events name by number |
+//! | [`ring`], [`desk`] | one thread's events on their way to the writer; all of them |
+//! | [`writer`], [`segments`] | the native thread that drains the rings, without the GIL; its files |
+//! | [`sampler`], [`alarm`], [`gil_waits`], [`frames`] | the native thread that looks where culprits are; what wakes it, for whom, and what it sees |
+//! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
+//! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
+//! | [`cost`] | what all this costs |
+//! | [`switch`], [`known_threads`] | whether anything is recorded; on which threads |
+//!
+//! Cost when off: one relaxed load a call. On the path there is no lock and no system call but the clocks; a full ring
+//! loses events and counts them.
+
+mod alarm;
+pub mod asyncio;
+mod calls;
+mod cost;
+mod desk;
+mod frames;
+pub mod gevent;
+mod gil_waits;
+mod known_threads;
+mod live;
+mod names;
+pub mod recorder;
+mod ring;
+pub mod sampler;
+mod segments;
+mod spent;
+mod strand;
+pub mod switch;
+mod writer;
+
+pub use calls::python;
+pub use strand::waited_for_a_permit;

@@ -1,0 +1,56 @@
+//! Where a loop's thread was when a call blocked all of it.
+//!
+//! The call is seen in C, without the GIL, when it returns. Its Python stack is looked at a moment later, by a pending
+//! call of the interpreter, which runs before the next instruction: on the main thread, where pending calls run. Other
+//! threads' calls have no stack.
+
+use super::state::emit;
+use crate::{frames, names};
+use greenlane_process::forks;
+use greenlane_recording_format::event::Event;
+use pyo3::ffi;
+use pyo3::Python;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The last call that was seen. Written and read by the main thread only.
+static UNIT: AtomicU32 = AtomicU32::new(0);
+static JOB: AtomicU64 = AtomicU64::new(0);
+static FROM_NS: AtomicU64 = AtomicU64::new(0);
+static TO_NS: AtomicU64 = AtomicU64::new(0);
+
+/// This thread's loop was blocked by `unit` from `from_ns` to `to_ns`.
+pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
+    // SAFETY: no arguments, no failure.
+    let is_main = unsafe { libc::gettid() == libc::getpid() };
+    if !is_main || !forks::is_own_process() {
+        return;
+    }
+    UNIT.store(unit, Ordering::Relaxed);
+    JOB.store(job, Ordering::Relaxed);
+    FROM_NS.store(from_ns, Ordering::Relaxed);
+    let waiting = TO_NS.swap(to_ns, Ordering::Relaxed) != 0;
+    if !waiting {
+        // SAFETY: allowed from any thread, with or without the GIL. A full queue means that there is no stack.
+        let failed = unsafe { ffi::Py_AddPendingCall(Some(look), std::ptr::null_mut()) };
+        if failed != 0 {
+            TO_NS.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+extern "C" fn look(_nothing: *mut c_void) -> c_int {
+    let to_ns = TO_NS.swap(0, Ordering::Relaxed);
+    // SAFETY: pending calls run with the GIL. Not `attach`, which panics at the interpreter's end.
+    let stack = frames::stack_here(unsafe { Python::assume_attached() });
+    if let Some(stack) = stack.filter(|_| to_ns != 0) {
+        emit(Event::Stack {
+            at_ns: to_ns,
+            unit: UNIT.load(Ordering::Relaxed),
+            job: JOB.load(Ordering::Relaxed),
+            weight_ns: to_ns.saturating_sub(FROM_NS.load(Ordering::Relaxed)),
+            stack: names::text(&stack),
+        });
+    }
+    0
+}

@@ -1,0 +1,41 @@
+//! What one OS thread does now: which unit runs on it, for which job, since when.
+//!
+//! On a plain thread there is one unit, the thread's own. On a loop's thread (`enter_loop`) units take turns: the probe
+//! of the loop calls [`suspend`] and [`resume`]. Blocking calls come from two sides: [`leave`] and [`enter`] from the
+//! Python probes, which know the kind, and [`blocked`] and [`gil_waited`] from the redirected libc calls, which know the
+//! exact times. Either works without the other; without the second, ready times are bounds.
+//!
+//! Everything here is called on the thread that it speaks of, and is safe to call anywhere: from C code without the
+//! GIL, in a forked child, while the thread is torn down.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`state`] | a thread's own place, and how it is made and ended |
+//! | [`unit`] | what runs: a thread, greenlet or task |
+//! | [`slices`] | begin, end and CPU of a slice, and the block between two |
+//! | [`turns`] | which unit of a loop runs |
+//! | [`loops`] | a loop's polls |
+//! | [`blocking`] | blocking calls |
+//! | [`waits`] | waits for the GIL and others, and the collector |
+//! | [`held`] | the Python stack of a call that blocked a whole loop |
+//! | [`job`] | whom the running unit works for |
+
+mod blocking;
+mod held;
+mod job;
+mod loops;
+mod slices;
+mod state;
+mod turns;
+mod unit;
+mod waits;
+
+pub use blocking::{
+    begin_here, blocked, bytes_came, calling, connected, enter, leave, waits_for_lock,
+};
+pub use job::{attach, attach_at, running, spent, with_unit};
+pub use loops::{enter_loop, is_loop, last_stamp, leave_loop, loop_polled, poll_bracket, waits_by};
+pub use state::{emit, is_nameless, name_thread, thread};
+pub use turns::{forget, new_unit, own_unit, resume, run_own, running_unit, suspend};
+pub use unit::{set_ready, Unit};
+pub use waits::{collected, gil_waited, waited, waited_for_a_permit};

@@ -1,0 +1,166 @@
+//! A strand's slices: their begin and end, the CPU that they used, and the block between two of them.
+
+use super::held;
+use super::state::Strand;
+use super::unit::{Unit, NO_IO};
+use crate::desk;
+use crate::ring::{Ring, ESTIMATED, LOOP_EVENTS};
+use greenlane_process::cpu::Cpu;
+use greenlane_recording_format::event::{Event, Text, HELD_THE_LOOP, NO_JOB, READY_EXACT};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// A slice this long is worth a look at the thread's CPU clock, a system call. Shorter ones count as all CPU but for
+/// their waits, and what they took is kept off the next look.
+pub(super) const CPU_LOOK_NS: u64 = 250_000;
+/// On a loop's thread: a call that blocks all units this long is written down.
+pub(super) const HELD_NS: u64 = 1_000_000;
+/// A blocking call shorter than this did not block: the slice goes on.
+pub(super) const BLOCKED_NS: u64 = 20_000;
+/// A wait for the GIL shorter than this is not written down.
+pub(super) const WAITED_NS: u64 = 10_000;
+
+impl Strand {
+    pub(super) fn push(&mut self, event: Event) {
+        if let Some(block) = self.pending.take() {
+            self.put(block);
+        }
+        self.put(event);
+    }
+
+    /// Goes on with a larger ring. Allocates; between two slices.
+    #[cold]
+    pub(super) fn grow(&mut self) {
+        let larger = Arc::new(Ring::new(LOOP_EVENTS));
+        let state = self.ring.state.load(Ordering::Relaxed);
+        larger.state.store(state, Ordering::Relaxed);
+        larger.thread.store(self.thread, Ordering::Relaxed);
+        let epoll_fd = self.ring.epoll_fd.load(Ordering::Relaxed);
+        larger.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        desk::register(&larger);
+        let former = std::mem::replace(&mut self.ring, larger);
+        former.from_ns.store(0, Ordering::Relaxed);
+        former.end();
+    }
+
+    pub(super) fn put(&self, event: Event) {
+        if self.ring.push(event) {
+            desk::wake();
+        }
+    }
+
+    /// The kernel had the bytes at `stamp_ns` that the running unit has just read: they are what it was blocked on.
+    pub(super) fn refine(&mut self, stamp_ns: u64) {
+        let Some(mut event) = self.pending.take() else {
+            return;
+        };
+        if let Event::Block {
+            from_ns,
+            known_ns,
+            ready_ns,
+            flags,
+            ..
+        } = &mut event
+        {
+            // Later than the poll: more bytes came since, and the stamp is of the last one.
+            if stamp_ns <= *ready_ns {
+                *ready_ns = stamp_ns.max(*from_ns);
+                *known_ns = *ready_ns;
+                *flags |= READY_EXACT;
+                if let Some(unit) = self.current() {
+                    unit.io_ready_ns = stamp_ns;
+                }
+            }
+        }
+        self.put(event);
+    }
+
+    /// The bytes that the running unit has read last came at `stamp_ns` (0 = unknown), whenever it came to read them.
+    pub(super) fn came(&mut self, stamp_ns: u64) {
+        if stamp_ns != 0 {
+            if let Some(unit) = self.current() {
+                unit.io_ready_ns = stamp_ns;
+            }
+        }
+    }
+
+    pub(super) fn current(&mut self) -> Option<&'static mut Unit> {
+        // SAFETY: null, `own`, or a unit that its probe keeps alive while it runs; only this thread looks at it.
+        unsafe { self.current.as_mut() }
+    }
+
+    pub(super) fn begin(&mut self, from_ns: u64, gil_ns: u64) {
+        self.from_ns = from_ns;
+        self.gil_at_from_ns = gil_ns;
+        let (unit, job) = self
+            .current()
+            .map_or((0, NO_JOB), |unit| (unit.id, unit.job));
+        self.ring.unit.store(unit, Ordering::Relaxed);
+        self.ring.job.store(job, Ordering::Relaxed);
+        self.ring.from_ns.store(from_ns, Ordering::Relaxed);
+    }
+
+    /// Ends the running slice at `to_ns`; `gil_ns` is what had been waited for the GIL by then.
+    pub(super) fn end(&mut self, to_ns: u64, gil_ns: u64) {
+        let from_ns = std::mem::take(&mut self.from_ns);
+        self.ring.from_ns.store(0, Ordering::Relaxed);
+        if from_ns == 0 || to_ns <= from_ns {
+            return;
+        }
+        let waited_ns = gil_ns.saturating_sub(self.gil_at_from_ns);
+        let most_ns = (to_ns - from_ns).saturating_sub(waited_ns);
+        let cpu = self.cpu.stretch(most_ns, CPU_LOOK_NS);
+        let cpu_ns = match cpu {
+            Cpu::Measured(ns) => ns,
+            Cpu::AtMost(ns) => ns | ESTIMATED,
+        };
+        if let Some(unit) = self.current() {
+            unit.spent.cpu_ns += cpu.ns();
+            let (unit, job, phase) = (unit.id, unit.job, unit.phase);
+            self.push(Event::Slice {
+                from_ns,
+                to_ns,
+                unit,
+                job,
+                phase,
+                cpu_ns,
+            });
+        }
+    }
+
+    /// Writes down that the running unit was blocked from `from_ns`, and begins its next slice at `ready_ns`.
+    pub(super) fn block(
+        &mut self,
+        from_ns: u64,
+        known_ns: u64,
+        ready_ns: u64,
+        what: (u8, u8, Text),
+        gil_ns: u64,
+    ) {
+        let (kind, flags, call) = what;
+        if let Some(unit) = self.current() {
+            if !NO_IO.contains(&kind) {
+                unit.io_ready_ns = ready_ns;
+            }
+            unit.spent
+                .blocked(kind, ready_ns.saturating_sub(from_ns), 0);
+            let (unit, job) = (unit.id, unit.job);
+            if flags & HELD_THE_LOOP != 0 && ready_ns - from_ns >= HELD_NS {
+                held::seen(unit, job, from_ns, ready_ns);
+            }
+            self.push(Event::Block {
+                from_ns,
+                known_ns,
+                ready_ns,
+                to_ns: ready_ns,
+                unit,
+                job,
+                kind,
+                flags,
+                call,
+                peer: 0,
+            });
+        }
+        self.begin(ready_ns, gil_ns);
+    }
+}

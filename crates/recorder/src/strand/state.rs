@@ -1,0 +1,264 @@
+//! This thread's strand: its place, and how it is made, held and ended.
+
+use super::unit::{blank, Unit, NEXT_UNIT};
+use crate::ring::{Ring, THREAD_EVENTS};
+use crate::switch::on;
+use crate::{desk, known_threads, names};
+use greenlane_process::cpu::CpuMeter;
+use greenlane_process::{clock, forks};
+use greenlane_recording_format::event::{Event, UnitKind, NO_JOB};
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::atomic::{compiler_fence, AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// What one OS thread does now.
+pub(super) struct Strand {
+    /// A function of this module works on it: whoever comes in between (a signal handler that writes, a libc call that
+    /// the function itself makes) finds no strand.
+    pub(super) busy: AtomicBool,
+    pub(super) ring: Arc<Ring>,
+    pub(super) thread: u32,
+    pub(super) generation: u64,
+    /// The thread's own unit, from a Box that is freed with the strand.
+    pub(super) own: *mut Unit,
+    pub(super) own_id: u32,
+    pub(super) named: bool,
+    pub(super) is_loop: bool,
+    /// The running unit: `own`, or one that its probe keeps alive. Null = between two.
+    pub(super) current: *mut Unit,
+    /// Since when it runs; 0 = it does not.
+    pub(super) from_ns: u64,
+    /// Waits for the GIL on this thread so far, and when the running slice began.
+    pub(super) gil_ns: u64,
+    pub(super) gil_at_from_ns: u64,
+    pub(super) cpu: CpuMeter,
+    /// `leave`s without their `enter`.
+    pub(super) away: u32,
+    pub(super) left_ns: u64,
+    pub(super) left_kind: u8,
+    pub(super) gil_at_left_ns: u64,
+    /// When the first libc call since `leave` began, and GIL waits by then: until then the thread gave the GIL away, and
+    /// whoever got it may have got the core too.
+    pub(super) called_ns: u64,
+    pub(super) gil_at_called_ns: u64,
+    /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
+    pub(super) returned_ns: u64,
+    pub(super) gil_at_return_ns: u64,
+    /// The kernel's stamp of the bytes that this call has read; 0 = none.
+    pub(super) read_ns: u64,
+    /// The loop's last poll: when it returned, and whether it had blocked.
+    pub(super) polled_ns: u64,
+    pub(super) previous_poll_ns: u64,
+    pub(super) poll_blocked: bool,
+    /// Kernel's stamp of bytes read since then.
+    pub(super) stamp_ns: u64,
+    pub(super) gc_from_ns: u64,
+    /// The block on a socket that the running unit has just come from: its first read may know better when the bytes
+    /// were there. Written before anything else is.
+    pub(super) pending: Option<Event>,
+}
+
+/// What the thread-local place holds: not yet made, or this thread is ending.
+const NONE: *mut Strand = ptr::null_mut();
+const ENDED: *mut Strand = ptr::without_provenance_mut(1);
+
+thread_local! {
+    static STRAND: Cell<*mut Strand> = const { Cell::new(NONE) };
+    static GUARD: Guard = const { Guard };
+}
+
+/// Ends the strand with its thread.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let strand = STRAND.with(|place| place.replace(ENDED));
+        if !strand.is_null() && strand != ENDED {
+            // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
+            let mut strand = unsafe { Box::from_raw(strand) };
+            if let Some(block) = strand.pending.take() {
+                strand.put(block);
+            }
+            // SAFETY: from a Box in `make`. Nobody reaches it but through the strand.
+            drop(unsafe { Box::from_raw(strand.own) });
+            strand.ring.end();
+            known_threads::forget();
+        }
+    }
+}
+
+/// This thread's strand while one function works on it.
+pub(super) struct Held(&'static mut Strand);
+
+impl Deref for Held {
+    type Target = Strand;
+    fn deref(&self) -> &Strand {
+        self.0
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Strand {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.busy.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The strand at `place`, unless a function that was interrupted works on it.
+///
+/// # Safety
+/// Made by `make` on this thread, and not dropped yet.
+unsafe fn hold(place: *mut Strand) -> Option<Held> {
+    // SAFETY: the flag alone is looked at; nobody has it exclusively but who has set it.
+    let busy = unsafe {
+        let busy = &raw const (*place).busy;
+        &*busy
+    };
+    if busy.load(Ordering::Relaxed) {
+        return None;
+    }
+    busy.store(true, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: only this thread has the pointer, and until the flag is cleared nobody else on it takes it.
+    Some(Held(unsafe { &mut *place }))
+}
+
+fn is_of_this_process(place: *mut Strand) -> bool {
+    // SAFETY: null, or made by `make`; the generation never changes.
+    !place.is_null()
+        && place != ENDED
+        && unsafe { (&raw const (*place).generation).read() } == forks::generation()
+}
+
+/// This thread's strand, if it has one of this process.
+pub(super) fn known() -> Option<Held> {
+    let place = STRAND.with(Cell::get);
+    if !is_of_this_process(place) {
+        return None;
+    }
+    // SAFETY: just looked at.
+    unsafe { hold(place) }
+}
+
+/// This thread's strand, made if need be. Allocates then; never called from a redirected libc call but `gil_waited`.
+pub(super) fn mine() -> Option<Held> {
+    let place = STRAND.with(Cell::get);
+    if is_of_this_process(place) {
+        // SAFETY: just looked at.
+        return unsafe { hold(place) };
+    }
+    if place == ENDED {
+        return None;
+    }
+    make()
+}
+
+#[cold]
+fn make() -> Option<Held> {
+    // A thread in its last moments gets none.
+    GUARD.try_with(|_| ()).ok()?;
+    // SAFETY: gettid has no arguments and cannot fail.
+    let thread = unsafe { libc::gettid() } as u32;
+    let ring = Arc::new(Ring::new(THREAD_EVENTS));
+    // SAFETY: reads thread-specific memory, which needs no GIL.
+    let state = unsafe { pyo3::ffi::PyGILState_GetThisThreadState() } as usize;
+    ring.state.store(state, Ordering::Relaxed);
+    ring.thread.store(thread, Ordering::Relaxed);
+    desk::register(&ring);
+    let own_id = NEXT_UNIT.fetch_add(1, Ordering::Relaxed);
+    let own = Box::into_raw(Box::new(blank(own_id, NO_JOB)));
+    let strand = Box::into_raw(Box::new(Strand {
+        busy: AtomicBool::new(false),
+        ring,
+        thread,
+        generation: forks::generation(),
+        own,
+        own_id,
+        named: false,
+        is_loop: false,
+        current: own,
+        from_ns: 0,
+        gil_ns: 0,
+        gil_at_from_ns: 0,
+        cpu: CpuMeter::of_this_thread(),
+        away: 0,
+        left_ns: 0,
+        left_kind: 0,
+        gil_at_left_ns: 0,
+        called_ns: 0,
+        gil_at_called_ns: 0,
+        returned_ns: 0,
+        gil_at_return_ns: 0,
+        read_ns: 0,
+        polled_ns: 0,
+        previous_poll_ns: 0,
+        poll_blocked: false,
+        stamp_ns: 0,
+        gc_from_ns: 0,
+        pending: None,
+    }));
+    // A copy from before a fork is left alone: its ring is the parent's.
+    STRAND.with(|place| place.set(strand));
+    known_threads::know();
+    // SAFETY: just made, and only this thread has it.
+    let mut strand = unsafe { hold(strand) }?;
+    strand.from_ns = clock::monotonic_ns();
+    let at_ns = strand.from_ns;
+    strand.push(Event::Unit {
+        at_ns,
+        unit: own_id,
+        kind: UnitKind::Thread,
+        thread,
+        parent: 0,
+        name: 0,
+    });
+    Some(strand)
+}
+
+/// Whether this process's event is wanted.
+pub(super) fn wanted() -> bool {
+    on()
+}
+
+/// Puts an event into this thread's ring.
+pub fn emit(event: Event) {
+    if wanted() {
+        if let Some(mut strand) = mine() {
+            strand.push(event);
+        }
+    }
+}
+
+/// This thread's name has not been written down yet, and now will be.
+pub fn is_nameless() -> bool {
+    known().is_some_and(|strand| !strand.named && wanted())
+}
+
+/// The thread's number in the system; 0 = it has no strand.
+pub fn thread() -> u32 {
+    known().map_or(0, |strand| strand.thread)
+}
+
+/// Writes this thread's name down.
+pub fn name_thread(name: &str) {
+    if let Some(mut strand) = known() {
+        strand.named = true;
+        let (unit, thread) = (strand.own_id, strand.thread);
+        strand.push(Event::Unit {
+            at_ns: clock::monotonic_ns(),
+            unit,
+            kind: UnitKind::Thread,
+            thread,
+            parent: 0,
+            name: names::text(name),
+        });
+    }
+}

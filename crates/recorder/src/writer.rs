@@ -1,0 +1,444 @@
+//! The native thread that drains the rings into the files. It never takes the GIL and blocks no signal of the process.
+//!
+//! It wakes every 200 ms, or when a ring is a quarter full; what it has found is written as one chunk at once, so that a
+//! process that is killed loses no more than that.
+
+use crate::calls::installation;
+use crate::desk::{desk, locked, Desk, State, WAKE};
+use crate::ring::{Ring, ESTIMATED};
+use crate::segments::Segments;
+use crate::{cost, names, switch};
+use greenlane_process::{clock, signals};
+use greenlane_recording_format::codec::Encoder;
+use greenlane_recording_format::event::{Event, Text, UnitKind};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once, PoisonError};
+use std::time::Duration;
+use std::{fs, io, mem};
+
+const PERIOD: Duration = Duration::from_millis(200);
+const SECOND_NS: u64 = 1_000_000_000;
+/// Events that are taken from a ring at once.
+const BATCH: usize = 1024;
+/// A writer that has done its last round ends at once.
+const MOST_PATIENCE_MS: u32 = 1000;
+/// A chunk beyond this is written before the ring is empty, bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+/// A slice that has lasted this long is written down before its end, once a round.
+const LONG_NS: u64 = 1_000_000;
+/// Threads and loops that are named again in each file; more are not.
+const MOST_UNITS: usize = 4096;
+
+/// Starts the writer. `about` is the JSON that begins each file.
+///
+/// Fails if the folder's first file cannot be made; nothing is started then. Running already: nothing happens.
+pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
+    let desk = desk();
+    let mut thread = locked(&desk.thread);
+    if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if desk.stop.load(Ordering::Relaxed) {
+            // Rings have one reader.
+            return Err(io::Error::other("the one before is still being written"));
+        }
+        return Ok(());
+    }
+    // A child has no writer before it starts its own: nobody would empty its rings.
+    WATCHED.call_once(|| {
+        // SAFETY: the handler only writes an atomic.
+        unsafe { libc::pthread_atfork(None, None, Some(off_in_child)) };
+    });
+    let process = process_number();
+    let mut segments = Segments::new(folder, process, max_bytes);
+    segments.open()?;
+    desk.stop.store(false, Ordering::Relaxed);
+    desk.over.store(false, Ordering::Release);
+    *locked(&desk.state) = State {
+        running: true,
+        process,
+        ..State::default()
+    };
+    desk.about.store(names::text(about), Ordering::Relaxed);
+    let writer = Writer::new(desk, segments, cost::thousand_ns());
+    let started = signals::with_all_blocked(|| {
+        std::thread::Builder::new()
+            .name("greenlane-writer".to_owned())
+            .spawn(move || writer.run())
+    });
+    match started {
+        Ok(started) => {
+            *thread = Some(started);
+            switch::set(true);
+            Ok(())
+        }
+        Err(error) => {
+            desk.over.store(true, Ordering::Release);
+            locked(&desk.state).running = false;
+            Err(error)
+        }
+    }
+}
+
+static WATCHED: Once = Once::new();
+
+extern "C" fn off_in_child() {
+    switch::set(false);
+}
+
+/// Writes what there is and ends the writer; waits for it, at most some seconds. Call without the GIL.
+pub fn stop() {
+    switch::set(false);
+    let desk = desk();
+    if locked(&desk.thread).is_none() {
+        return;
+    }
+    desk.stop.store(true, Ordering::Relaxed);
+    flush();
+    // Gone for good but for a disk that hangs: whoever starts the next one, or looks at the threads, may rely on it.
+    for _ in 0..MOST_PATIENCE_MS {
+        let mut thread = locked(&desk.thread);
+        match thread.take_if(|thread| thread.is_finished()) {
+            Some(ended) => return drop(ended.join()),
+            None if thread.is_none() => return,
+            None => {}
+        }
+        drop(thread);
+        std::thread::sleep(Duration::from_millis(1));
+        if !desk.over.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}
+
+/// Waits until everything that was in the rings when it was called is in the file, at most 5 s. Call without the GIL.
+pub fn flush() {
+    let desk = desk();
+    let wanted = desk.asked.fetch_add(1, Ordering::AcqRel) + 1;
+    match locked(&desk.thread).as_ref() {
+        Some(thread) => thread.thread().unpark(),
+        None => return,
+    }
+    let mut done = locked(&desk.done);
+    let mut patience = 50;
+    // A writer that is over has done its last round, whatever number that had.
+    while *done < wanted && patience > 0 && !desk.over.load(Ordering::Acquire) {
+        let waited = desk.round.wait_timeout(done, Duration::from_millis(100));
+        done = waited.unwrap_or_else(PoisonError::into_inner).0;
+        patience -= 1;
+    }
+}
+
+/// Says that the writer is over, also when it fails: nobody waits for it in vain, and nothing more is recorded.
+struct Over(&'static Desk);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            switch::set(false);
+            let mut state = locked(&self.0.state);
+            state.running = false;
+            state.error = Some("the writer failed".to_owned());
+        }
+        let done = locked(&self.0.done);
+        self.0.over.store(true, Ordering::Release);
+        self.0.round.notify_all();
+        drop(done);
+    }
+}
+
+struct Writer {
+    desk: &'static Desk,
+    segments: Segments,
+    about: Text,
+    /// Texts as far as they have been fetched.
+    texts: Vec<Arc<str>>,
+    /// Texts that the present chunk has defined.
+    defined: HashSet<Text>,
+    encoder: Encoder,
+    base_ns: u64,
+    /// Threads and loops, said again in each file.
+    units: HashMap<u32, Event>,
+    next_process_ns: u64,
+    events: u64,
+    /// Of them, those that came from the rings, and what a thousand of them take.
+    recorded: u64,
+    thousand_ns: u64,
+}
+
+impl Writer {
+    fn new(desk: &'static Desk, segments: Segments, thousand_ns: u64) -> Self {
+        Self {
+            desk,
+            segments,
+            about: desk.about.load(Ordering::Relaxed),
+            texts: Vec::new(),
+            defined: HashSet::new(),
+            encoder: Encoder::default(),
+            base_ns: 0,
+            units: HashMap::new(),
+            next_process_ns: 0,
+            events: 0,
+            recorded: 0,
+            thousand_ns,
+        }
+    }
+
+    fn run(mut self) {
+        let _over = Over(self.desk);
+        loop {
+            std::thread::park_timeout(PERIOD);
+            WAKE.store(false, Ordering::Relaxed);
+            let asked = self.desk.asked.load(Ordering::Acquire);
+            let last = self.desk.stop.load(Ordering::Relaxed);
+            self.round(last);
+            installation::rescan();
+            *locked(&self.desk.done) = asked;
+            self.desk.round.notify_all();
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn round(&mut self, last: bool) {
+        let rings: Vec<Arc<Ring>> = locked(&self.desk.rings).clone();
+        let desk = self.desk;
+        let about = desk.about.load(Ordering::Relaxed);
+        if about != self.about {
+            self.about = about;
+            self.write(&Event::About {
+                at_ns: clock::monotonic_ns(),
+                json: about,
+            });
+        }
+        for ring in &rings {
+            self.drain(ring);
+        }
+        self.name_threads();
+        let now_ns = clock::monotonic_ns();
+        for ring in &rings {
+            self.write_running(ring, now_ns);
+        }
+        if now_ns >= self.next_process_ns || last {
+            self.next_process_ns = now_ns + SECOND_NS;
+            let mut live = locked(&desk.live);
+            let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
+            drop(live);
+            self.write(&process_event(now_ns, jobs, lag_ns));
+            let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
+            self.write(&cost);
+        }
+        if last {
+            self.write(&Event::Mark {
+                at_ns: now_ns,
+                what: names::text("end"),
+            });
+        }
+        self.finish_chunk();
+        locked(&self.desk.rings).retain(|ring| !ring.is_over());
+        let mut state = locked(&self.desk.state);
+        state.running = !last;
+        state.events = self.events;
+        state.lost = self.segments.lost;
+        state.written_bytes = self.segments.written_bytes;
+        state.failed = self.segments.failed;
+        state.error.clone_from(&self.segments.error);
+    }
+
+    /// Takes what is in `ring`; a thread that is faster than we are waits for the next round. The live figures are not
+    /// locked while the disk is written to.
+    fn drain(&mut self, ring: &Ring) {
+        self.segments.lost += ring.take_lost();
+        let mut left = ring.events();
+        let mut batch = Vec::new();
+        while left > 0 {
+            batch.extend(std::iter::from_fn(|| ring.pop()).take(BATCH.min(left)));
+            if batch.is_empty() {
+                return;
+            }
+            left -= batch.len();
+            self.recorded += batch.len() as u64;
+            let mut live = locked(&self.desk.live);
+            batch.iter().for_each(|event| live.observe(event));
+            drop(live);
+            for event in batch.drain(..) {
+                self.write(&event);
+                if self.encoder.bytes().len() >= CHUNK_BYTES {
+                    self.finish_chunk();
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, event: &Event) {
+        if self.base_ns == 0 {
+            self.begin_chunk();
+        }
+        if let Event::Unit { unit, kind, .. } = event {
+            let lasting = matches!(kind, UnitKind::Thread | UnitKind::Loop);
+            if lasting && (self.units.len() < MOST_UNITS || self.units.contains_key(unit)) {
+                self.units.insert(*unit, *event);
+            }
+        }
+        self.events += 1;
+        self.put(event);
+    }
+
+    /// What has been running for long may never end: a worker that is killed in the middle of it.
+    fn write_running(&mut self, ring: &Ring, at_ns: u64) {
+        let from_ns = ring.from_ns.load(Ordering::Relaxed);
+        if from_ns != 0 && at_ns.saturating_sub(from_ns) >= LONG_NS {
+            self.write(&Event::Running {
+                at_ns,
+                unit: ring.unit.load(Ordering::Relaxed),
+                job: ring.job.load(Ordering::Relaxed),
+                from_ns,
+            });
+        }
+    }
+
+    /// Says the names of threads that Python has told since they came.
+    fn name_threads(&mut self) {
+        let told = mem::take(&mut *locked(&self.desk.thread_names));
+        if told.is_empty() {
+            return;
+        }
+        let nameless: Vec<Event> = self.units.values().copied().collect();
+        for mut event in nameless {
+            if let Event::Unit {
+                kind: UnitKind::Thread,
+                thread,
+                ref mut name,
+                ..
+            } = event
+            {
+                if let (0, Some(&told)) = (*name, told.get(&thread)) {
+                    *name = told;
+                    self.write(&event);
+                }
+            }
+        }
+    }
+
+    fn begin_chunk(&mut self) {
+        self.base_ns = clock::monotonic_ns();
+        self.encoder = Encoder::new(self.base_ns);
+        self.defined.clear();
+        if self.segments.at_start() {
+            self.put(&Event::About {
+                at_ns: self.base_ns,
+                json: self.about,
+            });
+            for event in self.units.values().copied().collect::<Vec<_>>() {
+                self.put(&event);
+            }
+        }
+    }
+
+    fn put(&mut self, event: &Event) {
+        for text in texts_of(event) {
+            self.define(text);
+        }
+        self.encoder.event(&as_written(event));
+    }
+
+    fn define(&mut self, text: Text) {
+        if text == 0 || !self.defined.insert(text) {
+            return;
+        }
+        if self.texts.len() < text as usize {
+            self.texts.extend(names::since(self.texts.len()));
+        }
+        if let Some(said) = self.texts.get(text as usize - 1) {
+            self.encoder.text(text, said);
+        }
+    }
+
+    fn finish_chunk(&mut self) {
+        if self.base_ns != 0 {
+            self.segments.write(self.base_ns, self.encoder.bytes());
+            self.base_ns = 0;
+        }
+    }
+}
+
+/// What was only estimated is not measured, in the file.
+fn as_written(event: &Event) -> Event {
+    let mut event = *event;
+    if let Event::Slice { cpu_ns, .. } = &mut event {
+        if *cpu_ns & ESTIMATED != 0 {
+            *cpu_ns = u64::MAX;
+        }
+    }
+    event
+}
+
+fn texts_of(event: &Event) -> [Text; 2] {
+    match *event {
+        Event::Unit { name, .. } => [name, 0],
+        Event::JobOpen { host, .. } => [host, 0],
+        Event::JobName { route, .. } => [route, 0],
+        Event::Block { call, peer, .. } => [call, peer],
+        Event::Call {
+            upstream,
+            operation,
+            ..
+        } => [upstream, operation],
+        Event::Stack { stack, .. } => [stack, 0],
+        Event::About { json, .. } => [json, 0],
+        Event::Mark { what, .. } => [what, 0],
+        Event::Parked { by, .. } => [by, 0],
+        _ => [0, 0],
+    }
+}
+
+fn process_event(at_ns: u64, jobs: u32, lag_ns: u64) -> Event {
+    let (os_wait_ns, threads) = run_queue_wait();
+    Event::Process {
+        at_ns,
+        cpu_ns: clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
+        os_wait_ns,
+        rss_bytes: resident_bytes(),
+        threads,
+        jobs,
+        lag_ns,
+        backlog: 0,
+    }
+}
+
+/// What all threads together waited for a core (second number of `schedstat`), ns, and how many there are.
+fn run_queue_wait() -> (u64, u32) {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return (0, 0);
+    };
+    tasks.flatten().fold((0, 0), |(sum, count), task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let waited = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        (sum + waited.unwrap_or(0), count + 1)
+    })
+}
+
+fn resident_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    // SAFETY: sysconf has no preconditions.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(0) as u64
+}
+
+/// A number that no other process has.
+fn process_number() -> u64 {
+    let mut number = [0u8; 8];
+    // SAFETY: the buffer has the length that is said.
+    let got = unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
+    let number = u64::from_le_bytes(number);
+    if got == 8 && number != 0 {
+        number
+    } else {
+        clock::monotonic_ns() ^ u64::from(std::process::id()) << 40
+    }
+}

@@ -1,0 +1,830 @@
+//! A whole recording after accounting: rows about processes, jobs, blame, calls, stacks.
+//!
+//! Cost: about a second a million events. Memory: the input, about 150 bytes an event of the largest process while it
+//! is laid out, and about 100 bytes an event of all of them for as long as the analysis lives.
+
+use super::account::{account, before_open, window, Account, ByJob, Waited};
+use super::blame::Turns;
+use super::culprits::{Culprits, Names};
+use super::ending::{unfinished, End, UnfinishedRow};
+use super::life::{Life, State, NONE};
+use super::read::{Scan, Skipped, Texts, Unreadable};
+use super::who::Who;
+use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, Text, WaitKind};
+use std::collections::{BTreeMap, HashMap};
+
+/// Culprits that a job's row names.
+const MOST_CULPRITS: usize = 8;
+
+/// One process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessRow {
+    pub process: u64,
+    pub pid: u32,
+    pub about: Text,
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub lost_events: u64,
+    pub torn_bytes: u64,
+    pub dropped_chunks: u64,
+    pub missing_chunks: u64,
+    /// Jobs whose begin or end is not in the recording.
+    pub unfinished_jobs: u64,
+    /// Units whose begin is not.
+    pub unknown_units: u64,
+    /// (when, what)
+    pub marks: Vec<(u64, Text)>,
+    /// The last event that says what the recording cost.
+    pub cost: Option<Event>,
+}
+
+/// One job.
+#[derive(Clone, Debug)]
+pub struct JobRow {
+    pub process: u32,
+    pub job: u64,
+    pub route: Text,
+    pub host: Text,
+    pub status: u16,
+    pub clock: ArrivalClock,
+    pub arrival_ns: u64,
+    pub spawn_ns: u64,
+    pub handler_ns: u64,
+    pub end_ns: u64,
+    pub deadline_ns: u64,
+    pub account: Account,
+    /// Most first.
+    pub culprits: Vec<(Text, u64)>,
+    /// Its trace (high half, low half) and its span there; zeros = none.
+    pub traced: (u64, u64, u64),
+}
+
+/// How long jobs of a route waited because of somebody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlameRow {
+    pub victim: Text,
+    pub kind: u8,
+    pub culprit: Text,
+    pub phase: i32,
+    pub ns: u64,
+    pub waits: u64,
+    pub slices: u64,
+    pub longest_ns: u64,
+    /// By the length of the culprit's slice: at index i at least 2^i us.
+    pub by_length_ns: Vec<u64>,
+}
+
+/// One call of an upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct CallRow {
+    pub process: u32,
+    pub job: u64,
+    pub route: Text,
+    pub upstream: Text,
+    pub operation: Text,
+    pub from_ns: u64,
+    pub ready_ns: u64,
+    pub to_ns: u64,
+    pub deadline_ns: u64,
+    pub outcome: Outcome,
+    /// So much of the time until `ready_ns` its unit could have run, and did not.
+    pub waited_ns: u64,
+    /// By the upstream's own clock; 0 = its reply did not say.
+    pub own_ns: u64,
+}
+
+/// Blocking calls that held a whole loop.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldRow {
+    pub route: Text,
+    pub call: Text,
+    pub stack: Text,
+    pub count: u64,
+    pub ns: u64,
+    pub longest_ns: u64,
+}
+
+/// How often one job was looked at while it computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookRow {
+    pub process: u32,
+    pub job: u64,
+    pub looks: u64,
+    /// That they stand for, and of it without the GIL.
+    pub ns: u64,
+    pub free_ns: u64,
+}
+
+/// A stretch of a job's life.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentRow {
+    pub state: &'static str,
+    pub kind: &'static str,
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub unit: Text,
+    pub label: Text,
+}
+
+/// What one process leaves for questions about single jobs.
+struct Kept {
+    life: Life,
+    by_job: ByJob,
+    names: Names,
+    who: Who,
+}
+
+/// See the module.
+pub struct Analysis {
+    pub texts: Texts,
+    pub skipped: Skipped,
+    pub processes: Vec<ProcessRow>,
+    pub jobs: Vec<JobRow>,
+    pub blame: Vec<BlameRow>,
+    pub calls: Vec<CallRow>,
+    pub held: Vec<HeldRow>,
+    /// By process; those that ran first.
+    pub unfinished: Vec<UnfinishedRow>,
+    /// (culprit, stack, ns, looks)
+    pub stacks: Vec<(Text, Text, u64, u64)>,
+    /// By process and job; of jobs that were looked at.
+    pub looks: Vec<LookRow>,
+    /// (process, event)
+    pub samples: Vec<(u32, Event)>,
+    kept: Vec<Kept>,
+    culprits: Culprits,
+}
+
+/// What blame is collected in while processes are read.
+#[derive(Default)]
+struct Sums {
+    rows: HashMap<(Text, u8, u32), BlameRow>,
+    held: BTreeMap<(Text, Text, Text), HeldRow>,
+    /// (ns, looks)
+    stacks: BTreeMap<(Text, Text), (u64, u64)>,
+}
+
+/// Where it is known who was to blame for a wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Loop(u64),
+    Gil,
+    Workers,
+    Pool,
+    Nowhere,
+}
+
+impl Analysis {
+    /// Reads files, each with chunks of any processes in any order.
+    pub fn new(inputs: Vec<&[u8]>) -> Result<Self, Unreadable> {
+        let mut scan = Scan::new(inputs)?;
+        let mut texts = Texts::default();
+        let culprits = Culprits::new(&mut texts);
+        let mut analysis = Self {
+            texts,
+            skipped: Skipped::default(),
+            processes: Vec::new(),
+            jobs: Vec::new(),
+            blame: Vec::new(),
+            calls: Vec::new(),
+            held: Vec::new(),
+            unfinished: Vec::new(),
+            stacks: Vec::new(),
+            looks: Vec::new(),
+            samples: Vec::new(),
+            kept: Vec::new(),
+            culprits,
+        };
+        let mut sums = Sums::default();
+        for index in 0..scan.origins.len() {
+            let events = scan.events(index, &mut analysis.texts);
+            let life = Life::new(&events);
+            let names = Names::new(&life, &mut analysis.texts);
+            let origin = &scan.origins[index];
+            let mut row = ProcessRow {
+                process: origin.process,
+                pid: origin.pid,
+                lost_events: origin.lost_events,
+                torn_bytes: origin.torn_bytes,
+                dropped_chunks: origin.dropped_chunks,
+                missing_chunks: origin.missing_chunks,
+                unknown_units: life.unknown_units,
+                ..ProcessRow::default()
+            };
+            let by_unit = analysis.rows(index as u32, &events, &life, &names, &mut row, &mut sums);
+            drop(events);
+            let by_job = ByJob::new(&life);
+            let marks = row.marks.iter();
+            let marks = marks.map(|&(at_ns, what)| (at_ns, analysis.texts.get(what)));
+            let end = End::of(row.to_ns, marks);
+            for (job, mut left) in unfinished(&life, &by_job, end, &by_unit) {
+                (left.process, left.route) = (index as u32, names.routes[job as usize]);
+                analysis.unfinished.push(left);
+            }
+            let who = Who::new(&life, &names, &mut analysis.culprits);
+            for &(_, _, by) in life.parked.values().flatten() {
+                analysis.culprits.number((by, -1));
+            }
+            let kept = Kept {
+                life,
+                by_job,
+                names,
+                who,
+            };
+            analysis.account(index as u32, &kept, &mut row, &mut sums);
+            analysis.processes.push(row);
+            analysis.kept.push(kept);
+        }
+        analysis.skipped = scan.skipped;
+        analysis.finish(sums);
+        Ok(analysis)
+    }
+
+    /// Rows that need no accounting. Gives the stacks of each unit, by time.
+    fn rows(
+        &mut self,
+        process: u32,
+        events: &[Event],
+        life: &Life,
+        names: &Names,
+        row: &mut ProcessRow,
+        sums: &mut Sums,
+    ) -> HashMap<u32, Vec<(u64, Text)>> {
+        let mut stacks: HashMap<u32, Vec<(u64, Text)>> = HashMap::new();
+        let mut looks: BTreeMap<u64, LookRow> = BTreeMap::new();
+        let waits = Waits::of(events);
+        (row.from_ns, row.to_ns) = (u64::MAX, 0);
+        for event in events {
+            let (from_ns, to_ns) = event.span_ns();
+            row.from_ns = row.from_ns.min(from_ns);
+            row.to_ns = row.to_ns.max(to_ns);
+            match *event {
+                Event::Call {
+                    from_ns,
+                    ready_ns,
+                    to_ns,
+                    deadline_ns,
+                    unit,
+                    job,
+                    upstream,
+                    operation,
+                    outcome,
+                    own_ns,
+                } => {
+                    let number = life.job_number(job);
+                    let route = names.routes.get(number as usize).copied().unwrap_or(0);
+                    self.calls.push(CallRow {
+                        process,
+                        job,
+                        route,
+                        upstream,
+                        operation,
+                        from_ns,
+                        ready_ns,
+                        to_ns,
+                        deadline_ns,
+                        outcome,
+                        own_ns,
+                        waited_ns: waits.within(unit, from_ns, ready_ns.max(from_ns)),
+                    });
+                }
+                Event::Stack {
+                    at_ns,
+                    unit,
+                    job,
+                    weight_ns,
+                    stack,
+                } => {
+                    stacks.entry(unit).or_default().push((at_ns, stack));
+                    if weight_ns == 0 {
+                        continue; // Nobody waited: only where it was.
+                    }
+                    let number = life.job_number(job);
+                    let culprit = match (names.routes.get(number as usize), life.unit_number(unit))
+                    {
+                        (Some(&route), _) => route,
+                        (None, Some(unit)) => names.units[unit as usize],
+                        (None, None) => self.texts.number("unknown"),
+                    };
+                    let sum = sums.stacks.entry((culprit, stack)).or_default();
+                    *sum = (sum.0.saturating_add(weight_ns), sum.1 + 1);
+                }
+                Event::Look {
+                    at_ns,
+                    unit,
+                    job,
+                    weight_ns,
+                    free,
+                } if life.computed(unit, job, at_ns) => {
+                    let of_job = looks.entry(job).or_insert(LookRow {
+                        process,
+                        job,
+                        looks: 0,
+                        ns: 0,
+                        free_ns: 0,
+                    });
+                    of_job.looks += 1;
+                    of_job.ns = of_job.ns.saturating_add(weight_ns);
+                    if free {
+                        of_job.free_ns = of_job.free_ns.saturating_add(weight_ns);
+                    }
+                }
+                Event::Process { .. } => self.samples.push((process, *event)),
+                Event::Cost { at_ns, .. } => {
+                    let known = row.cost.map_or(0, |cost| cost.span_ns().0);
+                    row.cost = if at_ns >= known {
+                        Some(*event)
+                    } else {
+                        row.cost
+                    };
+                }
+                Event::About { json, .. } => row.about = json,
+                Event::Mark { at_ns, what } => row.marks.push((at_ns, what)),
+                _ => {}
+            }
+        }
+        self.looks.extend(looks.into_values());
+        row.from_ns = row.from_ns.min(row.to_ns);
+        row.marks.sort_unstable();
+        for stacks in stacks.values_mut() {
+            stacks.sort_unstable();
+        }
+        for block in life.blocks.iter().filter(|block| block.held) {
+            let unit = life.units[block.unit as usize].id;
+            let of_unit = stacks.get(&unit).map_or(&[][..], Vec::as_slice);
+            let first = of_unit.partition_point(|one| one.0 < block.from_ns);
+            let stack = of_unit.get(first).filter(|one| one.0 <= block.to_ns);
+            let route = names.who(block.unit, block.job);
+            let call = self.called(block.call, block.peer, block.kind);
+            let key = (route, call, stack.map_or(0, |one| one.1));
+            let held = sums.held.entry(key).or_insert(HeldRow {
+                route,
+                call,
+                stack: key.2,
+                count: 0,
+                ns: 0,
+                longest_ns: 0,
+            });
+            let ns = block.to_ns - block.from_ns;
+            held.count += 1;
+            held.ns = held.ns.saturating_add(ns);
+            held.longest_ns = held.longest_ns.max(ns);
+        }
+        stacks
+    }
+
+    /// What was called, and whom, as one text.
+    fn called(&mut self, call: Text, peer: Text, kind: u8) -> Text {
+        if peer == 0 && call != 0 {
+            return call;
+        }
+        let call = match call {
+            0 => io_name(kind),
+            call => self.texts.get(call),
+        };
+        let called = format!("{call} {}", self.texts.get(peer));
+        self.texts.number(called.trim_end())
+    }
+
+    /// Rows of the jobs of one process, and who is to blame for their waits.
+    fn account(&mut self, process: u32, kept: &Kept, row: &mut ProcessRow, sums: &mut Sums) {
+        let Kept {
+            life,
+            by_job,
+            names,
+            who,
+        } = kept;
+        let mut waits: Vec<Waited> = Vec::new();
+        let mut by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>> = BTreeMap::new();
+        let mut of_wait = Tally::new(self.culprits.len());
+        let mut of_job = Tally::new(self.culprits.len());
+        for (number, job) in life.jobs.iter().enumerate() {
+            let (Some(opened), Some((_, end_ns))) = (job.opened, window(job)) else {
+                row.unfinished_jobs += 1;
+                continue;
+            };
+            let account = account(life, by_job, number as u32, &mut waits);
+            let route = names.routes[number];
+            for wait in &waits {
+                let place = place(life, wait);
+                by_victim
+                    .entry((route, wait.kind as u8, place))
+                    .or_default()
+                    .push((wait.from_ns, wait.to_ns));
+                charge(who, place, wait, &self.culprits, &mut of_wait);
+                of_wait.drain(|culprit, ns| {
+                    of_job.add(culprit, ns);
+                    let (name, phase) = self.culprits.get(culprit);
+                    let sum = sums
+                        .rows
+                        .entry((route, wait.kind as u8, culprit))
+                        .or_insert_with(|| BlameRow {
+                            victim: route,
+                            kind: wait.kind as u8,
+                            culprit: name,
+                            phase,
+                            ..BlameRow::default()
+                        });
+                    sum.ns = sum.ns.saturating_add(ns);
+                    sum.waits += 1;
+                });
+            }
+            let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
+            of_job.drain(|culprit, ns| {
+                *by_name.entry(self.culprits.get(culprit).0).or_default() += ns
+            });
+            let mut culprits: Vec<(Text, u64)> = by_name.into_iter().collect();
+            culprits.sort_by(|one, other| {
+                other
+                    .1
+                    .cmp(&one.1)
+                    .then_with(|| self.texts.get(one.0).cmp(self.texts.get(other.0)))
+            });
+            culprits.truncate(MOST_CULPRITS);
+            self.jobs.push(JobRow {
+                process,
+                job: job.id,
+                route,
+                host: opened.host,
+                status: job.closed.map_or(0, |closed| closed.1),
+                clock: opened.clock,
+                arrival_ns: opened.arrival_ns,
+                spawn_ns: opened.spawn_ns,
+                handler_ns: opened.at_ns,
+                end_ns,
+                deadline_ns: opened.deadline_ns,
+                account,
+                culprits,
+                traced: job.traced,
+            });
+        }
+        lengths(who, by_victim, sums);
+    }
+
+    /// Sorts what was collected.
+    fn finish(&mut self, sums: Sums) {
+        self.jobs
+            .sort_by_key(|job| (job.arrival_ns, job.process, job.job));
+        self.calls
+            .sort_by_key(|call| (call.from_ns, call.process, call.job));
+        self.samples
+            .sort_by_key(|(process, event)| (event.span_ns(), *process));
+        let text = |number: Text| self.texts.get(number);
+        self.blame = sums.rows.into_values().collect();
+        self.blame.sort_by(|one, other| {
+            let key = |row: &BlameRow| (u64::MAX - row.ns, row.kind, row.phase);
+            key(one)
+                .cmp(&key(other))
+                .then_with(|| text(one.victim).cmp(text(other.victim)))
+                .then_with(|| text(one.culprit).cmp(text(other.culprit)))
+        });
+        self.held = with_stacks(sums.held);
+        self.held.sort_by(|one, other| {
+            other.ns.cmp(&one.ns).then_with(|| {
+                let key = |row: &HeldRow| (text(row.route), text(row.call), text(row.stack));
+                key(one).cmp(&key(other))
+            })
+        });
+        let stacks = sums
+            .stacks
+            .into_iter()
+            .map(|((culprit, stack), (ns, looks))| (culprit, stack, ns, looks));
+        self.stacks = stacks.collect();
+        self.stacks.sort_by(|one, other| {
+            let key = |row: &(Text, Text, u64, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
+            key(one).cmp(&key(other))
+        });
+    }
+
+    /// The life of one job, stretch by stretch; None = there is no such job, or it was cut off.
+    pub fn segments(&mut self, process: u32, job: u64) -> Option<Vec<SegmentRow>> {
+        let kept = self.kept.get(process as usize)?;
+        let life = &kept.life;
+        let number = life.job_number(job);
+        let row = life.jobs.get(number as usize)?;
+        let (Some(opened), Some((_, end_ns))) = (row.opened, window(row)) else {
+            return None;
+        };
+        let before = before_open(life, row);
+        let held: HashMap<u64, Text> = before.iter().map(|wait| (wait.from_ns, wait.by)).collect();
+        let mut found: Vec<(u32, u64, u64, State, u32)> = before
+            .into_iter()
+            .map(|wait| {
+                (
+                    wait.unit,
+                    wait.from_ns,
+                    wait.to_ns,
+                    State::Wait(wait.kind),
+                    NONE,
+                )
+            })
+            .collect();
+        for piece in kept.by_job.of(life, number) {
+            let (from_ns, to_ns) = (piece.from_ns.max(opened.at_ns), piece.to_ns.min(end_ns));
+            if from_ns >= to_ns {
+                continue;
+            }
+            let state = match piece.state {
+                State::Gc => State::Run,
+                State::Io { kind, .. } => State::Io {
+                    kind,
+                    certain: true,
+                },
+                state => state,
+            };
+            match found.last_mut() {
+                Some(last) if (last.0, last.2, last.3) == (piece.unit, from_ns, state) => {
+                    last.2 = to_ns
+                }
+                _ => found.push((piece.unit, from_ns, to_ns, state, piece.block)),
+            }
+        }
+        found.sort_by_key(|one| (one.1, one.0, one.2));
+        let mut segments = Vec::with_capacity(found.len());
+        for (unit, from_ns, to_ns, state, block) in found {
+            let kept = &self.kept[process as usize];
+            let name = kept.life.units[unit as usize].name;
+            let block = kept.life.blocks.get(block as usize).copied();
+            let (state, kind, label) = match state {
+                State::Run | State::Gc => ("cpu", "", 0),
+                State::Io { kind, .. } => {
+                    let label =
+                        block.map_or(0, |block| self.called(block.call, block.peer, block.kind));
+                    ("io", io_name(kind), label)
+                }
+                State::Wait(kind) => {
+                    let wait = Waited {
+                        kind,
+                        by: held.get(&from_ns).copied().unwrap_or(0),
+                        unit,
+                        from_ns,
+                        to_ns,
+                    };
+                    ("wait", wait_name(kind as u8), self.instead(kept, &wait))
+                }
+            };
+            segments.push(SegmentRow {
+                state,
+                kind,
+                from_ns,
+                to_ns,
+                unit: name,
+                label,
+            });
+        }
+        Some(segments)
+    }
+
+    /// Who is to blame for what a job waited between two moments: (culprit, ns), most first.
+    pub fn culprits(&self, process: u32, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
+        let Some(kept) = self.kept.get(process as usize) else {
+            return Vec::new();
+        };
+        let number = kept.life.job_number(job);
+        let whole = kept.life.jobs.get(number as usize).and_then(window);
+        if whole.is_none() {
+            return Vec::new();
+        }
+        let mut waits: Vec<Waited> = Vec::new();
+        account(&kept.life, &kept.by_job, number, &mut waits);
+        let mut tally = Tally::new(self.culprits.len());
+        for mut wait in waits {
+            wait.from_ns = wait.from_ns.max(from_ns);
+            wait.to_ns = wait.to_ns.min(to_ns);
+            if wait.from_ns < wait.to_ns {
+                let at = place(&kept.life, &wait);
+                charge(&kept.who, at, &wait, &self.culprits, &mut tally);
+            }
+        }
+        let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
+        tally.drain(|culprit, ns| *by_name.entry(self.culprits.get(culprit).0).or_default() += ns);
+        let mut found: Vec<(Text, u64)> = by_name.into_iter().collect();
+        found.sort_by(|one, other| {
+            let names = (self.texts.get(one.0), self.texts.get(other.0));
+            other.1.cmp(&one.1).then_with(|| names.0.cmp(names.1))
+        });
+        found
+    }
+
+    /// Who ran most of a wait.
+    fn instead(&self, kept: &Kept, wait: &Waited) -> Text {
+        let mut tally = Tally::new(self.culprits.len());
+        charge(
+            &kept.who,
+            place(&kept.life, wait),
+            wait,
+            &self.culprits,
+            &mut tally,
+        );
+        let mut most = (0, 0);
+        tally.drain(|culprit, ns| {
+            if ns > most.0 {
+                most = (ns, self.culprits.get(culprit).0);
+            }
+        });
+        most.1
+    }
+}
+
+/// ns by culprit, emptied often.
+struct Tally {
+    ns: Vec<u64>,
+    touched: Vec<u32>,
+}
+
+impl Tally {
+    fn new(culprits: usize) -> Self {
+        Self {
+            ns: vec![0; culprits],
+            touched: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, culprit: u32, ns: u64) {
+        let sum = &mut self.ns[culprit as usize];
+        if *sum == 0 && ns > 0 {
+            self.touched.push(culprit);
+        }
+        *sum += ns;
+    }
+
+    fn drain(&mut self, mut tell: impl FnMut(u32, u64)) {
+        for culprit in self.touched.drain(..) {
+            tell(culprit, std::mem::take(&mut self.ns[culprit as usize]));
+        }
+    }
+}
+
+fn place(life: &Life, wait: &Waited) -> Place {
+    let unit = &life.units[wait.unit as usize];
+    match wait.kind {
+        WaitKind::Gil | WaitKind::Permit => Place::Gil,
+        WaitKind::Loop => Place::Loop(unit.thread),
+        WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
+        WaitKind::Accept => Place::Workers,
+        WaitKind::Pool => Place::Pool,
+        WaitKind::Lock | WaitKind::Os | WaitKind::Parked => Place::Nowhere,
+    }
+}
+
+fn turns(who: &Who, place: Place) -> Option<&Turns> {
+    match place {
+        Place::Loop(thread) => who.loops.get(&thread),
+        Place::Gil => Some(&who.gil),
+        Place::Workers => Some(&who.workers),
+        Place::Pool => Some(&who.pool),
+        Place::Nowhere => None,
+    }
+}
+
+/// Tells for each nanosecond of a wait who is to blame.
+fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &mut Tally) {
+    let mut left_ns = wait.to_ns - wait.from_ns;
+    if let Some(turns) = turns(who, place) {
+        turns.charge(wait.from_ns, wait.to_ns, |culprit, ns| {
+            left_ns -= ns;
+            tally.add(culprit, ns);
+        });
+    }
+    let nobody = match wait.kind {
+        WaitKind::Gil => culprits.native,
+        WaitKind::Os => culprits.os,
+        WaitKind::Parked => culprits.known((wait.by, -1)).unwrap_or(culprits.unknown),
+        _ => culprits.unknown,
+    };
+    tally.add(nobody, left_ns);
+}
+
+/// Which slices of the culprits did it, and how long they were.
+fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, sums: &mut Sums) {
+    let mut seen = vec![0u32; who.spans.len()];
+    let (mut group, mut last) = (0, None);
+    for ((victim, kind, place), waits) in by_victim {
+        if last != Some((victim, kind)) {
+            group += 1;
+            last = Some((victim, kind));
+        }
+        let Some(turns) = turns(who, place) else {
+            continue;
+        };
+        turns.weigh(&waits, |turn, ns| {
+            let Some(&length_ns) = who.spans.get(turn.span as usize) else {
+                return;
+            };
+            let Some(row) = sums.rows.get_mut(&(victim, kind, turn.culprit)) else {
+                return;
+            };
+            if seen[turn.span as usize] != group {
+                seen[turn.span as usize] = group;
+                row.slices += 1;
+                row.longest_ns = row.longest_ns.max(length_ns);
+            }
+            let index = (length_ns / 1000).max(1).ilog2() as usize;
+            if row.by_length_ns.len() <= index {
+                row.by_length_ns.resize(index + 1, 0);
+            }
+            row.by_length_ns[index] = row.by_length_ns[index].saturating_add(ns);
+        });
+    }
+}
+
+/// Rows of one call without a stack go to the largest with one: the same place, seen without its stack.
+fn with_stacks(held: BTreeMap<(Text, Text, Text), HeldRow>) -> Vec<HeldRow> {
+    let (stackless, mut rows): (Vec<_>, Vec<_>) =
+        held.into_values().partition(|row| row.stack == 0);
+    for lost in stackless {
+        let same = |row: &&mut HeldRow| (row.route, row.call) == (lost.route, lost.call);
+        match rows.iter_mut().filter(same).max_by_key(|row| row.ns) {
+            Some(row) => {
+                row.count += lost.count;
+                row.ns = row.ns.saturating_add(lost.ns);
+                row.longest_ns = row.longest_ns.max(lost.longest_ns);
+            }
+            None => rows.push(lost),
+        }
+    }
+    rows
+}
+
+/// Of each unit, the stretches in which it could have run and did not: sorted, none within another.
+struct Waits(HashMap<u32, Vec<(u64, u64)>>);
+
+impl Waits {
+    /// Those of the units that call upstreams.
+    fn of(events: &[Event]) -> Self {
+        let mut waits: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        for event in events {
+            if let Event::Call { unit, .. } = *event {
+                waits.entry(unit).or_default();
+            }
+        }
+        for event in events {
+            let (unit, from_ns, to_ns) = match *event {
+                Event::Wait {
+                    unit,
+                    from_ns,
+                    to_ns,
+                    ..
+                } => (unit, from_ns, to_ns),
+                Event::Block {
+                    unit,
+                    ready_ns,
+                    to_ns,
+                    ..
+                } if ready_ns != 0 => (unit, ready_ns, to_ns),
+                _ => continue,
+            };
+            if let (Some(of_unit), true) = (waits.get_mut(&unit), from_ns < to_ns) {
+                of_unit.push((from_ns, to_ns));
+            }
+        }
+        for of_unit in waits.values_mut() {
+            of_unit.sort_unstable();
+            let mut end_ns = 0;
+            of_unit.retain_mut(|one| {
+                one.0 = one.0.max(end_ns);
+                end_ns = end_ns.max(one.1);
+                one.0 < one.1
+            });
+        }
+        Self(waits)
+    }
+
+    /// How much of them lies in a stretch of time.
+    fn within(&self, unit: u32, from_ns: u64, to_ns: u64) -> u64 {
+        let of_unit = self.0.get(&unit).map_or(&[][..], Vec::as_slice);
+        let first = of_unit.partition_point(|one| one.1 <= from_ns);
+        let overlaps = of_unit[first..].iter().take_while(|one| one.0 < to_ns);
+        overlaps
+            .map(|one| one.1.min(to_ns) - one.0.max(from_ns))
+            .sum()
+    }
+}
+
+/// What `rows.py` calls a kind of wait.
+pub fn wait_name(kind: u8) -> &'static str {
+    [
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked",
+    ][usize::from(kind)]
+}
+
+/// What `rows.py` calls a kind of I/O: `phase.Kind`, later ones as "host".
+pub fn io_name(kind: u8) -> &'static str {
+    let names = [
+        "socket", "ssl", "dns", "select", "sleep", "lock", "queue", "future", "process", "driver",
+        "host",
+    ];
+    names[usize::from(kind).min(names.len() - 1)]
+}
+
+/// What `rows.py` calls a clock.
+pub fn clock_name(clock: ArrivalClock) -> &'static str {
+    [
+        "handler", "spawn", "accept", "kernel", "header", "enqueue", "given",
+    ][clock as usize]
+}
+
+/// What `rows.py` calls an outcome.
+pub fn outcome_name(outcome: Outcome) -> &'static str {
+    ["ok", "error", "timeout"][outcome as usize]
+}

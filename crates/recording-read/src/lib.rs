@@ -1,0 +1,24 @@
+//! Reads recordings (`docs/recording-format.md`): what happened in a service, and where its time went.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`read`] | finds the chunks of a recording, whole or damaged |
+//! | [`life`] | what each unit did at each moment |
+//! | [`account`] | where each job's time went |
+//! | [`blame`] | who had what others waited for: turns and their sums |
+//! | [`who`] | those turns, of a process: its loops' threads, the GIL, the workers |
+//! | [`culprits`] | what culprits are called |
+//! | [`ending`] | what was in progress when a process ended |
+//! | [`analysis`] | all of it: rows about a recording |
+
+pub mod account;
+pub mod analysis;
+pub mod blame;
+pub mod culprits;
+pub mod ending;
+pub mod life;
+pub mod read;
+pub mod who;
+
+#[cfg(test)]
+mod damaged;

@@ -1,0 +1,354 @@
+//! Who had what at each moment of a process: each loop's thread, the GIL, the workers, the threads of pools.
+
+use super::account::window;
+use super::blame::{add, shared, Candidate, Turn, Turns, MOST_TOGETHER};
+use super::culprits::{Culprits, Names};
+use super::life::{Life, Piece, State, NONE};
+use greenlane_recording_format::event::WaitKind;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Who had what; see the module.
+#[derive(Default)]
+pub struct Who {
+    /// By thread, of those that run a loop: who ran on it, or blocked it.
+    pub loops: HashMap<u64, Turns>,
+    /// Who ran Python, as far as slices tell.
+    pub gil: Turns,
+    /// Whose jobs the workers had while all were busy, else as `gil`.
+    pub workers: Turns,
+    /// Whose work threads had that run no loop, blocked or not: others wait for one of them. Else as `gil`.
+    pub pool: Turns,
+    /// Length of each uninterrupted stretch of work, ns.
+    pub spans: Vec<u64>,
+}
+
+/// A stretch in which a thread was not free.
+#[derive(Clone, Copy)]
+struct Occupied {
+    from_ns: u64,
+    to_ns: u64,
+    culprit: u32,
+    span: u32,
+    by: By,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Running,
+    OffTheCore,
+    Blocked,
+    /// Itself waiting for the GIL: somebody else is to blame.
+    NoGil,
+}
+
+/// Numbers the stretches of work.
+struct Spans<'a> {
+    life: &'a Life,
+    lengths: Vec<u64>,
+    of_slice: Vec<[u32; 2]>,
+    of_block: HashMap<u32, u32>,
+}
+
+impl Spans<'_> {
+    fn new_span(&mut self, length_ns: u64) -> u32 {
+        self.lengths.push(length_ns);
+        (self.lengths.len() - 1) as u32
+    }
+
+    fn of(&mut self, piece: &Piece) -> u32 {
+        let own = piece.to_ns - piece.from_ns;
+        match piece.state {
+            State::Gc => self.new_span(own),
+            _ if piece.slice == NONE && piece.block == NONE => self.new_span(own),
+            _ if piece.slice == NONE => match self.of_block.get(&piece.block) {
+                Some(&span) => span,
+                None => {
+                    let block = self.life.blocks.get(piece.block as usize);
+                    let span =
+                        self.new_span(block.map_or(own, |block| block.to_ns - block.from_ns));
+                    self.of_block.insert(piece.block, span);
+                    span
+                }
+            },
+            state => {
+                let which = usize::from(state == State::Wait(WaitKind::Os));
+                let head = self.life.slices[piece.slice as usize].head as usize;
+                if self.of_slice[head][which] == NONE {
+                    let stretch = self.life.slices[head];
+                    self.of_slice[head][which] =
+                        self.new_span(stretch.stretch_to_ns - stretch.from_ns);
+                }
+                self.of_slice[head][which]
+            }
+        }
+    }
+}
+
+impl Who {
+    /// Of one process.
+    pub fn new(life: &Life, names: &Names, culprits: &mut Culprits) -> Self {
+        let mut spans = Spans {
+            life,
+            lengths: Vec::new(),
+            of_slice: vec![[NONE; 2]; life.slices.len()],
+            of_block: HashMap::new(),
+        };
+        let threads = occupied(life, names, culprits, &mut spans);
+        let gil = Turns::new(shared(&runners(&threads)));
+        let workers = Turns::new(workers(life, names, culprits, &mut spans, &gil));
+        let looping: HashSet<u64> = life
+            .units
+            .iter()
+            .filter(|unit| unit.is_green())
+            .map(|unit| unit.thread)
+            .collect();
+        let pool = Turns::new(pool(life, names, culprits, &mut spans, &looping, &gil));
+        let loops = threads
+            .iter()
+            .filter(|(thread, _)| looping.contains(thread))
+            .map(|(&thread, occupied)| (thread, Turns::new(on_thread(occupied, &gil, culprits))))
+            .collect();
+        Self {
+            loops,
+            gil,
+            workers,
+            pool,
+            spans: spans.lengths,
+        }
+    }
+}
+
+/// By thread, when it was not free, by time.
+fn occupied(
+    life: &Life,
+    names: &Names,
+    culprits: &mut Culprits,
+    spans: &mut Spans<'_>,
+) -> BTreeMap<u64, Vec<Occupied>> {
+    let mut threads: BTreeMap<u64, Vec<Occupied>> = BTreeMap::new();
+    for piece in &life.pieces {
+        if piece.slice == NONE && !piece.held {
+            continue;
+        }
+        let by = match piece.state {
+            State::Run | State::Gc => By::Running,
+            State::Wait(WaitKind::Os) if !piece.held => By::OffTheCore,
+            State::Wait(WaitKind::Gil) => By::NoGil,
+            State::Wait(_) | State::Io { .. } => By::Blocked,
+        };
+        let culprit = match (piece.state, by) {
+            (State::Gc, _) => culprits.gc,
+            (_, By::OffTheCore) => culprits.os,
+            _ => {
+                let slice = life.slices.get(piece.slice as usize);
+                let phase = match slice {
+                    Some(slice) if piece.job != NONE => i32::from(slice.phase),
+                    _ => -1,
+                };
+                culprits.number((names.who(piece.unit, piece.job), phase))
+            }
+        };
+        let thread = threads
+            .entry(life.units[piece.unit as usize].thread)
+            .or_default();
+        thread.push(Occupied {
+            from_ns: piece.from_ns,
+            to_ns: piece.to_ns,
+            culprit,
+            span: spans.of(piece),
+            by,
+        });
+    }
+    for occupied in threads.values_mut() {
+        occupied.sort_by_key(|one| one.from_ns);
+    }
+    threads
+}
+
+/// Who may have had the GIL: who ran, else who was off the core within its slice.
+fn runners(threads: &BTreeMap<u64, Vec<Occupied>>) -> Vec<Candidate> {
+    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore);
+    let all = threads.values().flatten().filter(runs);
+    let candidates = all.map(|one| Candidate {
+        from_ns: one.from_ns,
+        to_ns: one.to_ns,
+        rank: u8::from(one.by == By::OffTheCore),
+        culprit: one.culprit,
+        span: one.span,
+    });
+    candidates.collect()
+}
+
+/// Who had a thread. While it waited for the GIL, who had that.
+fn on_thread(occupied: &[Occupied], gil: &Turns, culprits: &Culprits) -> Vec<Turn> {
+    let mut turns = Vec::with_capacity(occupied.len());
+    let mut now_ns = 0;
+    for one in occupied {
+        let (from_ns, to_ns) = (one.from_ns.max(now_ns), one.to_ns);
+        if from_ns >= to_ns {
+            continue;
+        }
+        if one.by == By::NoGil {
+            fill(&mut turns, gil, from_ns, to_ns, Some(culprits.native));
+        } else {
+            let turn = Turn {
+                from_ns,
+                to_ns,
+                culprit: one.culprit,
+                span: one.span,
+            };
+            add(&mut turns, turn);
+        }
+        now_ns = to_ns;
+    }
+    turns
+}
+
+/// Adds who had the GIL between the two; `nobody` is who had it when no slice tells.
+fn fill(turns: &mut Vec<Turn>, gil: &Turns, from_ns: u64, to_ns: u64, nobody: Option<u32>) {
+    let mut now_ns = from_ns;
+    let empty = |turns: &mut Vec<Turn>, from_ns: u64, to_ns: u64| {
+        if let Some(culprit) = nobody {
+            let turn = Turn {
+                from_ns,
+                to_ns,
+                culprit,
+                span: NONE,
+            };
+            add(turns, turn);
+        }
+    };
+    for turn in gil.within(from_ns, to_ns) {
+        let part = Turn {
+            from_ns: turn.from_ns.max(from_ns),
+            to_ns: turn.to_ns.min(to_ns),
+            ..*turn
+        };
+        empty(turns, now_ns, part.from_ns);
+        add(turns, part);
+        now_ns = part.to_ns;
+    }
+    empty(turns, now_ns, to_ns);
+}
+
+/// Whose work the threads of pools had; else who had the GIL.
+fn pool(
+    life: &Life,
+    names: &Names,
+    culprits: &mut Culprits,
+    spans: &mut Spans<'_>,
+    looping: &HashSet<u64>,
+    gil: &Turns,
+) -> Vec<Turn> {
+    if !life
+        .pieces
+        .iter()
+        .any(|piece| piece.state == State::Wait(WaitKind::Pool))
+    {
+        return Vec::new();
+    }
+    let mut candidates = Vec::new();
+    for piece in &life.pieces {
+        let unit = &life.units[piece.unit as usize];
+        let works = piece.job != NONE && piece.state != State::Wait(WaitKind::Pool);
+        if works && !looping.contains(&unit.thread) {
+            candidates.push(Candidate {
+                from_ns: piece.from_ns,
+                to_ns: piece.to_ns,
+                rank: 0,
+                culprit: culprits.number((names.routes[piece.job as usize], -1)),
+                span: spans.of(piece),
+            });
+        }
+    }
+    // While they have none they may be on their way to the GIL.
+    candidates.extend(gil.all().iter().map(|turn| Candidate {
+        from_ns: turn.from_ns,
+        to_ns: turn.to_ns,
+        rank: 1,
+        culprit: turn.culprit,
+        span: turn.span,
+    }));
+    shared(&candidates)
+}
+
+/// Whose jobs the workers had. All of them are busy when as many jobs are open as ever were at once.
+fn workers(
+    life: &Life,
+    names: &Names,
+    culprits: &mut Culprits,
+    spans: &mut Spans<'_>,
+    gil: &Turns,
+) -> Vec<Turn> {
+    let mut moments: Vec<(u64, bool, u32)> = Vec::new();
+    for (number, job) in life.jobs.iter().enumerate() {
+        let (Some(opened), Some((_, end_ns))) = (job.opened, window(job)) else {
+            continue;
+        };
+        if opened.at_ns < end_ns && !life.units[opened.unit as usize].is_green() {
+            moments.push((opened.at_ns, true, number as u32));
+            moments.push((end_ns, false, number as u32));
+        }
+    }
+    if moments.is_empty() {
+        return Vec::new();
+    }
+    moments.sort_unstable();
+    let (mut open, mut most) = (0u32, 0u32);
+    for &(_, opens, _) in &moments {
+        open = if opens { open + 1 } else { open - 1 };
+        most = most.max(open);
+    }
+    // By culprit: how many of its jobs are open, and the span of the last.
+    let mut busy: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    let (mut turns, mut last_ns) = (Vec::new(), 0);
+    open = 0;
+    for (at_ns, opens, job) in moments {
+        if last_ns < at_ns {
+            if open == most {
+                divide(&busy, last_ns, at_ns, &mut turns);
+            } else {
+                fill(&mut turns, gil, last_ns, at_ns, None);
+            }
+        }
+        last_ns = at_ns;
+        let culprit = culprits.number((names.routes[job as usize], -1));
+        if opens {
+            open += 1;
+            let row = &life.jobs[job as usize];
+            let length_ns = at_ns.abs_diff(row.closed.map_or(at_ns, |closed| closed.0));
+            let count = busy.get(&culprit).map_or(0, |row| row.0);
+            busy.insert(culprit, (count + 1, spans.new_span(length_ns)));
+        } else {
+            open -= 1;
+            if let Some(row) = busy.get_mut(&culprit) {
+                row.0 -= 1;
+                if row.0 == 0 {
+                    busy.remove(&culprit);
+                }
+            }
+        }
+    }
+    fill(&mut turns, gil, last_ns, u64::MAX, None);
+    turns
+}
+
+/// Cuts a moment between those that have workers, by how many they have.
+fn divide(busy: &BTreeMap<u32, (u32, u32)>, from_ns: u64, to_ns: u64, turns: &mut Vec<Turn>) {
+    let rows = || busy.iter().take(MOST_TOGETHER);
+    let all: u64 = rows().map(|(_, row)| u64::from(row.0)).sum();
+    let mut done = 0u64;
+    let moment = |done: u64| {
+        from_ns + (u128::from(to_ns - from_ns) * u128::from(done) / u128::from(all.max(1))) as u64
+    };
+    for (&culprit, &(count, span)) in rows() {
+        let turn = Turn {
+            from_ns: moment(done),
+            to_ns: moment(done + u64::from(count)),
+            culprit,
+            span,
+        };
+        add(turns, turn);
+        done += u64::from(count);
+    }
+}

@@ -1,0 +1,207 @@
+//! What is simulated: a profile's routes, steps, upstreams and arrivals.
+
+use super::at::{At, Read, MOST, MOST_MS, MOST_PLACES, MOST_TIMES};
+use crate::law::Law;
+use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Where steps of CPU run, by route, or by "route:number of the step".
+pub struct Placement(HashMap<String, Work>);
+
+impl Placement {
+    pub fn read(at: &At<'_>) -> Read<Self> {
+        let mut found = HashMap::new();
+        for (name, place) in at.object()? {
+            let work = match place.text()? {
+                "inline" => Work::Cpu,
+                "thread" => Work::Thread,
+                "process" => Work::Process,
+                _ => return place.wrong("one of inline, thread, process"),
+            };
+            found.insert(name.to_owned(), work);
+        }
+        Ok(Self(found))
+    }
+
+    fn of(&self, route: &str, step: usize, work: Work) -> Work {
+        let own = if self.0.is_empty() {
+            None
+        } else {
+            self.0
+                .get(&format!("{route}:{step}"))
+                .or_else(|| self.0.get(route))
+        };
+        match (own, work) {
+            (Some(Work::Cpu) | None, _) | (_, Work::Io { .. }) => work,
+            // What releases the GIL anyway is no work for the one thread that shares it.
+            (Some(Work::Thread), Work::Free) => work,
+            (Some(&place), _) => place,
+        }
+    }
+}
+
+/// The model, and the name of each route's lane ("" = none).
+pub fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
+    let mut upstreams = upstreams(&at.of("upstreams"))?;
+    let mut steps = Vec::new();
+    let (mut routes, mut lanes) = (Vec::new(), Vec::new());
+    for route in at.of("routes").list()? {
+        let name = route.of("route").text()?;
+        let per_s = route.of("rate_per_s").number(0.0, MOST)?;
+        let called = named(&route.of("upstreams"), &mut upstreams)?;
+        let listed = route.of("sequences");
+        let mut sequences = Vec::new();
+        for sequence in listed.list()? {
+            let weight = sequence.of("weight").number_or(0.0, MOST, 1.0)?;
+            let first = steps.len() as u32;
+            for (index, step) in sequence.of("steps").list()?.iter().enumerate() {
+                let step = read_step(step, &called)?;
+                let work = placement.of(name, index, step.work);
+                steps.push(Step { work, ..step });
+            }
+            let end = steps.len() as u32;
+            if first == end {
+                return sequence.of("steps").wrong("one step or more");
+            }
+            if weight > 0.0 {
+                sequences.push((weight, Sequence { first, end }));
+            }
+        }
+        if sequences.is_empty() {
+            return listed.wrong("one sequence or more, of a weight over 0");
+        }
+        lanes.push(route.of("lane").text_or("")?.to_owned());
+        let deadline_ns = route.of("deadline_ms").ms()?;
+        routes.push(Route::new(name, per_s, deadline_ns, sequences));
+    }
+    if routes.iter().all(|route| route.per_s <= 0.0) {
+        return at
+            .of("routes")
+            .wrong("one route or more with a rate_per_s over 0");
+    }
+    let model = Model {
+        arrivals: arrivals(&at.of("arrivals"), &routes)?,
+        routes,
+        steps,
+        upstreams,
+    };
+    Ok((model, lanes))
+}
+
+fn upstreams(at: &At<'_>) -> Read<Vec<Upstream>> {
+    let read = |one: &At<'_>| -> Read<Upstream> {
+        Ok(Upstream {
+            name: one.of("name").text()?.to_owned(),
+            limit: one.of("limit").count(0.0, MOST, 0)?,
+            failure_frac: one.of("failure_frac").number_or(0.0, 1.0, 0.0)?,
+            timeout_ns: one.of("timeout_ms").ms()?,
+        })
+    };
+    at.list()?.iter().map(read).collect()
+}
+
+/// Numbers of the upstreams that a route calls, by name.
+fn named(at: &At<'_>, upstreams: &mut Vec<Upstream>) -> Read<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for one in at.list()? {
+        let name = one.text()?;
+        let known = upstreams.iter().position(|upstream| upstream.name == name);
+        let number = known.unwrap_or_else(|| {
+            upstreams.push(Upstream {
+                name: name.to_owned(),
+                limit: 0,
+                failure_frac: 0.0,
+                timeout_ns: 0,
+            });
+            upstreams.len() - 1
+        });
+        numbers.push(number as u32);
+    }
+    Ok(numbers)
+}
+
+/// `["cpu", ms]`, `["free", ms]` or `["io", ms, upstream]`, each with a law behind it if it varies.
+fn read_step(at: &At<'_>, called: &[u32]) -> Read<Step> {
+    const RULE: &str =
+        r#"["cpu", ms], ["free", ms] or ["io", ms, number of the route's upstream or -1]"#;
+    let mean_ns = match at.at(1).value {
+        Some(_) => at.at(1).ms()?,
+        None => return at.wrong(RULE),
+    };
+    let (work, law_at) = match at.at(0).value.and_then(Value::as_str) {
+        Some("cpu") => (Work::Cpu, 2),
+        Some("free") => (Work::Free, 2),
+        Some("io") => {
+            let upstream = match at.at(2).value {
+                None | Some(Value::Null) => None,
+                Some(Value::Number(number)) if number.as_i64() == Some(-1) => None,
+                Some(Value::Number(number)) => {
+                    let known = number.as_u64().and_then(|index| called.get(index as usize));
+                    match known {
+                        Some(&upstream) => Some(upstream),
+                        None => return at.wrong(RULE),
+                    }
+                }
+                Some(_) => return at.wrong(RULE),
+            };
+            (Work::Io { upstream }, 3)
+        }
+        _ => return at.wrong(RULE),
+    };
+    let law = match at.at(law_at).value.and_then(Value::as_str) {
+        None => Law::Fixed,
+        Some("exponential") => Law::Exponential,
+        Some("lognormal") => Law::lognormal(at.at(law_at + 1).number(0.0, 100.0)?),
+        Some(_) => {
+            return at
+                .at(law_at)
+                .wrong("exponential, or lognormal with its coefficient of variation behind it")
+        }
+    };
+    Ok(Step { work, mean_ns, law })
+}
+
+fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
+    let clients = at.of("clients");
+    if clients.is_there() {
+        return Ok(Arrivals::Closed {
+            places: clients.count(1.0, MOST_PLACES, 1)?,
+            think_ns: at.of("think_ms").ms()?,
+        });
+    }
+    let recorded = at.of("recorded").list()?;
+    if recorded.is_empty() {
+        return Ok(Arrivals::Open {
+            dispersion: at.of("dispersion").number_or(0.0, MOST, 1.0)?,
+        });
+    }
+    let mut came = Vec::with_capacity(recorded.len());
+    for one in &recorded {
+        came.push(read_came(one, routes)?);
+    }
+    came.sort_unstable();
+    let once = at.of("once").truth()?;
+    Ok(Arrivals::Recorded { came, once })
+}
+
+/// `[ms, number of its route]`; behind it, if they are known, the number of the route's sequence, or null, and how many
+/// times the sequence's CPU it took.
+fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
+    let route = at.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
+    let number = at.at(2);
+    let sequence = match number.value {
+        None | Some(Value::Null) => None,
+        Some(_) => {
+            let known = routes[route as usize].count() as f64;
+            Some(number.count(0.0, known - 1.0, 0)?)
+        }
+    };
+    let cpu = at.at(3).number_or(0.001, MOST_TIMES, 1.0)?;
+    Ok(Came {
+        cpu_permille: (cpu * f64::from(Came::AS_MODELLED)).round() as u32,
+        at_ns: (at.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64,
+        route,
+        sequence,
+    })
+}

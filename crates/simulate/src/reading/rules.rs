@@ -1,0 +1,77 @@
+//! The production's rules with their settings, as a set-up brings them.
+
+use super::at::{At, Read, MOST};
+use crate::set_up::{Bulkheads, PermitRule};
+use greenlane_policy::at_once::AtOnceRule;
+use greenlane_policy::bounds::Bounds;
+use greenlane_policy::order::Discipline;
+use greenlane_policy::shed::ShedRule;
+use greenlane_policy::upstream::Rule;
+use greenlane_policy::weight::WeightRule;
+
+/// Everything is parked that may not begin: there is nowhere to send it to.
+pub fn bulkheads(slots: u32, limits: Vec<u32>, breakers: bool) -> Bulkheads {
+    let usual = Rule::default();
+    let rate = |rate: f64| if breakers { rate } else { 0.0 };
+    let general = Rule {
+        parked_most: u64::MAX,
+        parked_most_bytes: u64::MAX,
+        parked_most_ns: 0,
+        failure_rate: rate(usual.failure_rate),
+        slow_call_rate: rate(usual.slow_call_rate),
+        ..usual
+    };
+    Bulkheads {
+        slots,
+        general,
+        limits,
+    }
+}
+
+pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
+    let discipline = at.of("discipline");
+    Ok(PermitRule {
+        permits: at.of("permits").number(1.0, MOST)? as usize,
+        discipline: match Discipline::named(discipline.text()?) {
+            Some(discipline) => discipline,
+            None => return discipline.wrong("one of fifo, deadline, shortest"),
+        },
+        ageing_ns: at.of("ageing_ns").ns()?,
+        weight: WeightRule {
+            heavy_ns: at.of("heavy_ns").ns()?,
+            quantile: at.of("quantile").number(0.0, 1.0)?,
+            margin: at.of("margin").number(0.0, MOST)?,
+            learn_after: at.of("learn_after").number(0.0, MOST)? as u64,
+        },
+        bounds: Bounds {
+            wait_factor: at.of("wait_factor").number(0.0, MOST)?,
+            wait_min_ns: at.of("wait_min_ns").ns()?,
+            wait_max_ns: at.of("wait_max_ns").ns()?,
+            hold_factor: at.of("hold_factor").number(0.0, MOST)?,
+            hold_min_ns: at.of("hold_min_ns").ns()?,
+        },
+        interval_ns: (at.of("interval_s").number(1e-6, MOST)? * 1e9) as u64,
+        phases: at.of("max_phases").number(1.0, MOST)? as usize,
+    })
+}
+
+pub fn shed_rule(at: &At<'_>) -> Read<ShedRule> {
+    Ok(ShedRule {
+        waited_ns: at.of("waited_ns").ns()?,
+        stands_ns: at.of("stands_ns").ns()?,
+        stands_count: at.of("stands_count").number(0.0, MOST)? as u64,
+        frac: at.of("frac").number(0.0, 1.0)?,
+        most: at.of("most").number(0.0, 1.0)?,
+    })
+}
+
+pub fn at_once_rule(at: &At<'_>) -> Read<AtOnceRule> {
+    Ok(AtOnceRule {
+        busy: at.of("busy").number(0.0, 1.0)?,
+        least: at.of("least").number(1.0, MOST)? as u32,
+        most: at.of("most").number(1.0, MOST)? as u32,
+        gap_ns: at.of("gap_ns").ns()?,
+        window_ns: at.of("window_ns").ns()?,
+        window_jobs: at.of("window_jobs").number(0.0, MOST)? as u64,
+    })
+}

@@ -1,0 +1,193 @@
+//! How it is served: a set-up's host, processes, queue, lanes, limits and costs.
+
+use super::at::{At, Read, MOST, MOST_MS, MOST_PLACES, MOST_PROCESSES};
+use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
+use crate::model::Model;
+use crate::set_up::{Costs, Host, KeepAlive, Kind, Lane, Order, Queue, SetUp};
+
+/// `named`: the lane of each route as the profile says, "" = none.
+pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
+    let rules = at.of("rules");
+    let processes = at.of("processes").count(1.0, MOST_PROCESSES, 1)? as usize;
+    let queue = queue(&at.of("queue"))?;
+    let (lanes, lane_of) = lanes(&at.of("lanes"), model, named)?;
+    let own: usize = lanes
+        .iter()
+        .filter(|lane| lane.kind == Kind::Hard)
+        .map(|lane| lane.processes.max(1))
+        .sum();
+    if own >= processes && own > 0 {
+        let rule =
+            format!("more than {own}: hard lanes have so many of their own, and others need one");
+        return at.of("processes").wrong(&rule);
+    }
+    let limits = upstream_limits(&at.of("upstream_limits"), model)?;
+    let limit = at.of("limit").count(0.0, MOST, 0)?;
+    let at_once = at.of("at_once").count(0.0, MOST, 0)?;
+    let breakers = at.of("breakers").truth()?;
+    let celery = at.of("host").text()? == "celery";
+    let held = celery && (breakers || limits.iter().any(|&limit| limit > 0));
+    let central = queue == Queue::Central;
+    Ok(SetUp {
+        host: host(at, processes)?,
+        queue,
+        processes,
+        cores: at.of("cores").count(0.0, MOST, 0)? as usize,
+        switch_interval_ns: (at
+            .of("switch_interval_ms")
+            .number_or(0.0, MOST_MS, 5.0)?
+            .max(1e-3)
+            * 1e6) as u64,
+        limit,
+        at_once,
+        at_once_rule: if central && at_once == 0 {
+            Some(at_once_rule(&rules.of("at_once"))?)
+        } else {
+            None
+        },
+        keep_alive: keep_alive(&at.of("keep_alive"))?,
+        shed: if at.of("shed").truth()? {
+            Some(shed_rule(&rules.of("shed"))?)
+        } else {
+            None
+        },
+        lanes,
+        lane_of,
+        bulkheads: held.then(|| {
+            let slots = processes as u32 * limit.max(at_once).max(1);
+            bulkheads(slots, limits.clone(), breakers)
+        }),
+        upstream_limits: if held { vec![0; limits.len()] } else { limits },
+        pool: at.of("pool").count(0.0, MOST_PROCESSES, 1)?,
+        costs: costs(&at.of("costs"))?,
+    })
+}
+
+fn host(at: &At<'_>, processes: usize) -> Read<Host> {
+    let slice_ns = at.of("slice_ms").ms()?;
+    let ideal = |order| -> Read<Host> { Ok(Host::Ideal { order, slice_ns }) };
+    let name = at.of("host");
+    match name.text()? {
+        "gevent" => {
+            let usual = if processes > 1 { 1 } else { 100 };
+            let max_accept = at.of("max_accept").count(1.0, MOST, usual)?;
+            Ok(Host::Gevent { max_accept })
+        }
+        "threads" | "celery" => Ok(Host::Threads),
+        "asyncio" => Ok(Host::Asyncio),
+        "permits" => {
+            let mut rule = permit_rule(&at.of("rules").of("permits"))?;
+            let permits = at.of("permits").count(0.0, MOST, 0)? as usize;
+            if permits > 0 {
+                rule.permits = permits;
+            }
+            Ok(Host::Permits(rule))
+        }
+        "turns" => ideal(Order::Turns),
+        "oldest" => ideal(Order::Oldest),
+        "first" => ideal(Order::First),
+        _ => name.wrong(
+            "one of gevent, threads, permits, asyncio, celery, or an ideal CPU: turns, oldest, first",
+        ),
+    }
+}
+
+fn queue(at: &At<'_>) -> Read<Queue> {
+    Ok(match at.text_or("accept")? {
+        "accept" => Queue::Accept,
+        "reuse-port" => Queue::ReusePort,
+        "round-robin" => Queue::RoundRobin,
+        "two-choices" => Queue::TwoChoices,
+        "shortest" => Queue::Shortest,
+        "central" => Queue::Central,
+        _ => {
+            return at
+                .wrong("one of accept, reuse-port, round-robin, two-choices, shortest, central")
+        }
+    })
+}
+
+fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<usize>)> {
+    let mut lanes = vec![Lane {
+        name: String::new(),
+        kind: Kind::Soft,
+        processes: 0,
+        priority: 0,
+        at_once: 0,
+        deadline_ns: 0,
+    }];
+    let mut lane_of = vec![0; model.routes.len()];
+    for one in at.list()? {
+        let name = one.of("name").text()?;
+        let kind = one.of("kind");
+        let number = lanes.len();
+        lanes.push(Lane {
+            name: name.to_owned(),
+            kind: match kind.text_or("soft")? {
+                "soft" => Kind::Soft,
+                "hard" => Kind::Hard,
+                "pinned" => Kind::Pinned,
+                _ => return kind.wrong("one of soft, hard, pinned"),
+            },
+            processes: one.of("processes").count(0.0, MOST_PROCESSES, 0)? as usize,
+            priority: one.of("priority").number_or(-1e9, 1e9, 0.0)? as i64,
+            at_once: one.of("at_once").count(0.0, MOST, 0)?,
+            deadline_ns: one.of("deadline_ms").ms()?,
+        });
+        for (index, lane) in named.iter().enumerate() {
+            if lane == name {
+                lane_of[index] = number;
+            }
+        }
+        for route in one.of("routes").list()? {
+            let text = route.text()?;
+            match model.routes.iter().position(|known| known.name == text) {
+                Some(index) => lane_of[index] = number,
+                None => return route.wrong("a route of the profile"),
+            }
+        }
+    }
+    Ok((lanes, lane_of))
+}
+
+fn upstream_limits(at: &At<'_>, model: &Model) -> Read<Vec<u32>> {
+    let mut limits = vec![0; model.upstreams.len()];
+    for (name, limit) in at.object()? {
+        let known = model.upstreams.iter().position(|one| one.name == name);
+        match known {
+            Some(index) => limits[index] = limit.count(0.0, MOST, 0)?,
+            None => return limit.wrong("the limit of an upstream of the profile"),
+        }
+    }
+    Ok(limits)
+}
+
+fn keep_alive(at: &At<'_>) -> Read<Option<KeepAlive>> {
+    if !at.is_there() {
+        return Ok(None);
+    }
+    Ok(Some(KeepAlive {
+        connections: at.of("connections").count(1.0, MOST_PLACES, 1)?,
+        idle_ns: (at.of("idle_s").number_or(0.0, MOST_MS / 1e3, 0.0)? * 1e9) as u64,
+    }))
+}
+
+fn costs(at: &At<'_>) -> Read<Costs> {
+    let us = |name: &str| -> Read<u64> { Ok((at.of(name).number_or(0.0, 1e9, 0.0)? * 1e3) as u64) };
+    let kept_frac = at.of("kept_frac").number_or(0.0, 1.0, 0.0)?;
+    Ok(Costs {
+        switch_ns: us("switch_us")?,
+        dispatch_ns: us("dispatch_us")?,
+        front_ns: us("front_us")?,
+        releases_per_call: at.of("releases_per_call").count(0.0, 100.0, 0)?,
+        turns_per_request: at.of("turns_per_request").count(0.0, 100.0, 0)?,
+        turns_per_answer: at.of("turns_per_answer").count(0.0, 100.0, 0)?,
+        releases_per_request: at.of("releases_per_request").count(0.0, 100.0, 0)?,
+        releases_per_answer: at.of("releases_per_answer").count(0.0, 100.0, 0)?,
+        kept_in_call_frac: at.of("kept_in_call_frac").number_or(0.0, 1.0, kept_frac)?,
+        kept_frac,
+        race_ns: us("race_us")?,
+        asker_frac: at.of("asker_frac").number_or(0.0, 1.0, 0.0)?,
+        timer_ns: us("timer_us")?,
+    })
+}

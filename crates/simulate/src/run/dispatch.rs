@@ -1,0 +1,376 @@
+//! Which process gets a request, and when.
+
+use crate::jobs::{Between, Origin};
+use crate::looped::Turn;
+use crate::process::Process;
+use crate::set_up::{Host, Kind, Queue};
+use crate::tally::{Cause, Outcome};
+use crate::world::World;
+
+/// asyncio takes so many connections at one wake-up of its socket.
+const BACKLOG: u32 = 100;
+
+impl World<'_> {
+    /// A request has come.
+    pub(super) fn place(&mut self, id: u32) {
+        let lane = self.lane_of(id);
+        match self.set_up.queue {
+            Queue::Central => {
+                self.front.queues[lane].push_back(id);
+                self.dispatch();
+            }
+            _ if matches!(self.jobs[id].origin, Origin::Connection(_)) => self.connect(id),
+            _ => self.open(id),
+        }
+    }
+
+    /// A new connection has come, with a request.
+    pub(super) fn open(&mut self, id: u32) {
+        let lane = self.lane_of(id);
+        if self.set_up.queue == Queue::Accept && self.set_up.host.loops() {
+            let group = self.front.group_of[self.front.groups[lane][0]];
+            self.front.accepting[group].push_back(id);
+            self.listen_all(lane);
+            return;
+        }
+        let process = self.chosen(lane);
+        self.jobs[id].process = process as u32;
+        self.processes[process].in_flight += 1;
+        self.front.in_progress[lane] += 1;
+        if self.processes[process].looped.is_some() {
+            self.looped(process).accepting.push_back(id);
+            self.listen(process);
+        } else if self.has_room(process) {
+            self.take(process, id);
+        } else {
+            self.processes[process].backlog.push_back(id);
+        }
+    }
+
+    /// Gives those who wait in the central queue to processes with room.
+    pub(super) fn dispatch(&mut self) {
+        while let Some((lane, process)) = self.next_of_queue() {
+            let Some(id) = self.front.queues[lane].pop_front() else {
+                return;
+            };
+            self.jobs[id].process = process as u32;
+            self.front.in_progress[lane] += 1;
+            self.processes[process].in_flight += 1;
+            self.take(process, id);
+        }
+    }
+
+    /// A process gives a place to a request, which has come on a connection that is open.
+    pub(super) fn take(&mut self, process: usize, id: u32) {
+        self.processes[process].in_progress += 1;
+        self.start(process, id);
+    }
+
+    /// A request is there for a process that has a place for it.
+    pub(super) fn start(&mut self, process: usize, id: u32) {
+        match &mut self.processes[process].looped {
+            Some(looped) => {
+                looped.ready(Turn::Run(id));
+                self.loop_wakes(process);
+            }
+            None if self.set_up.costs.turns_per_request == 0 => self.let_in(id),
+            None => {
+                self.processes[process].door.push_back(id);
+                if !self.processes[process].door_busy {
+                    self.take_in(process, false);
+                }
+            }
+        }
+    }
+
+    /// The thread that accepts takes the next requests in. `has_gil`: it comes from the one before.
+    pub(super) fn take_in(&mut self, process: usize, mut has_gil: bool) {
+        loop {
+            let one = &mut self.processes[process];
+            let next = one.door.pop_front();
+            one.door_busy = next.is_some();
+            let idles = one.idles();
+            let Some(id) = next else {
+                return;
+            };
+            let job = &mut self.jobs[id];
+            let closes = job.between == Some(Between::Closing);
+            job.releases = if closes {
+                self.set_up.costs.turns_per_answer
+            } else {
+                job.between = Some(Between::Starting);
+                self.set_up.costs.turns_per_request
+            };
+            if !has_gil && !idles {
+                job.releases -= 1;
+                job.wants_ns = self.now_ns;
+                return self.want_cpu(process, id);
+            }
+            if !self.has_passed(id) {
+                return;
+            }
+            self.jobs[id].between = None;
+            if closes {
+                self.jobs.remove(id);
+            } else {
+                self.let_in(id);
+            }
+            has_gil = self.processes[process].turning;
+        }
+    }
+
+    /// The thread that accepts is told to close what an answered request has opened.
+    pub(super) fn close(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        job.between = Some(Between::Closing);
+        (job.burst_ns, job.left_ns, job.wait) = (0, 0, 0);
+        let process = job.process as usize;
+        self.processes[process].door.push_back(id);
+        if !self.processes[process].door_busy {
+            self.take_in(process, false);
+        }
+    }
+
+    /// The thread that accepts has closed what an answered request had opened.
+    pub(super) fn closed(&mut self, id: u32) {
+        let process = self.jobs[id].process as usize;
+        self.jobs.remove(id);
+        self.take_in(process, true);
+    }
+
+    /// A thread begins a request, unless it refuses it.
+    pub(super) fn let_in(&mut self, id: u32) {
+        if !self.pick_up(id) {
+            return;
+        }
+        let releases = self.set_up.costs.releases_per_request;
+        if releases == 0 {
+            return self.advance(id);
+        }
+        let job = &mut self.jobs[id];
+        (job.between, job.releases) = (Some(Between::Reading), releases);
+        job.burst_ns = job.left_ns;
+        let process = job.process as usize;
+        self.want_cpu(process, id);
+    }
+
+    /// A process begins a request. False: it has refused it.
+    pub(super) fn pick_up(&mut self, id: u32) -> bool {
+        let lane = self.lane_of(id);
+        let dispatch_ns = self.set_up.costs.dispatch_ns;
+        let job = &mut self.jobs[id];
+        job.fresh = false;
+        job.began_ns = self.now_ns;
+        job.wants_ns = self.now_ns;
+        job.left_ns = job.cpu_ns(dispatch_ns);
+        let waited_ns = self.now_ns - job.arrival_ns;
+        self.tally
+            .waited(job.index, job.route, Cause::Queue, waited_ns);
+        let (arrival_ns, due_ns) = (job.arrival_ns, job.due_ns);
+        let sheds = &mut self.processes[job.process as usize].sheds;
+        let refuses = sheds
+            .get_mut(lane)
+            .is_some_and(|shed| shed.refuses(arrival_ns, due_ns, self.now_ns));
+        if refuses {
+            self.finish(id, Outcome::Refused);
+        }
+        !refuses
+    }
+
+    /// A process's loop takes connections from its socket.
+    pub(super) fn accept(&mut self, process: usize) {
+        let most = match self.set_up.host {
+            Host::Gevent { max_accept } => max_accept,
+            _ => BACKLOG,
+        };
+        let group = self.front.group_of[process];
+        self.looped(process).listening = false;
+        for _ in 0..most {
+            if !self.has_room(process) {
+                return;
+            }
+            let own = self.looped(process).accepting.pop_front();
+            let shared = own.is_none();
+            let Some(id) = own.or_else(|| self.front.accepting[group].pop_front()) else {
+                return;
+            };
+            if shared {
+                let lane = self.lane_of(id);
+                self.jobs[id].process = process as u32;
+                self.processes[process].in_flight += 1;
+                self.front.in_progress[lane] += 1;
+            }
+            self.processes[process].in_progress += 1;
+            match self.set_up.host {
+                Host::Gevent { .. } => self.looped(process).call_back(Turn::Run(id)),
+                _ => self.looped(process).ready(Turn::Run(id)),
+            }
+        }
+        self.listen(process);
+    }
+
+    /// A process has a place more.
+    pub(super) fn place_free(&mut self, process: usize) {
+        self.processes[process].in_progress -= 1;
+        if self.set_up.queue == Queue::Central {
+            self.dispatch();
+        } else if self.processes[process].looped.is_some() {
+            self.listen(process);
+        } else if self.has_room(process) {
+            if let Some(id) = self.processes[process].backlog.pop_front() {
+                self.take(process, id);
+            }
+        }
+    }
+
+    pub(super) fn lane_of(&self, id: u32) -> usize {
+        self.set_up.lane_of[self.jobs[id].route as usize]
+    }
+
+    fn has_room(&self, process: usize) -> bool {
+        let limit = self.set_up.limit;
+        limit == 0 || self.processes[process].in_progress < limit
+    }
+
+    /// A process's next poll finds its socket, if somebody waits there and it would take him.
+    fn listen(&mut self, process: usize) {
+        let waits = !self.front.accepting[self.front.group_of[process]].is_empty();
+        let room = self.has_room(process);
+        let looped = self.looped(process);
+        let nobody = !waits && looped.accepting.is_empty();
+        if looped.listening || !room || nobody {
+            return;
+        }
+        looped.listening = true;
+        looped.ready(Turn::Accept);
+        self.loop_wakes(process);
+    }
+
+    /// One of the idle processes of a lane sees the socket of all; while none idles, each does at its next poll.
+    fn listen_all(&mut self, lane: usize) {
+        let idles = |world: &Self, process: usize| {
+            world.has_room(process)
+                && world.processes[process]
+                    .looped
+                    .as_ref()
+                    .is_some_and(|looped| looped.idle)
+        };
+        let group = self.front.groups[lane].clone();
+        let idle: Vec<usize> = group
+            .iter()
+            .copied()
+            .filter(|&process| idles(self, process))
+            .collect();
+        match idle.len() {
+            0 => group.iter().for_each(|&process| self.listen(process)),
+            count => {
+                let process = idle[self.front.choose(count)];
+                self.listen(process);
+            }
+        }
+    }
+
+    fn chosen(&mut self, lane: usize) -> usize {
+        let count = self.front.groups[lane].len();
+        if count == 1 {
+            return self.front.groups[lane][0];
+        }
+        let at = match self.set_up.queue {
+            Queue::ReusePort => self.front.choose(count),
+            Queue::TwoChoices => {
+                let one = self.front.choose(count);
+                let other = (one + 1 + self.front.choose(count - 1)) % count;
+                let flight = |at: usize| self.processes[self.front.groups[lane][at]].in_flight;
+                if flight(other) < flight(one) {
+                    other
+                } else {
+                    one
+                }
+            }
+            Queue::Shortest => self.least(lane, |one| one.in_flight),
+            Queue::Accept => {
+                self.least(lane, |one| u32::from(!one.idles()) + one.line.len() as u32)
+            }
+            Queue::RoundRobin | Queue::Central => {
+                self.front.turn += 1;
+                self.front.turn % count
+            }
+        };
+        self.front.groups[lane][at]
+    }
+
+    /// The place in a lane's group of the process with the least of something; one of them at random.
+    fn least(&mut self, lane: usize, of: impl Fn(&Process) -> u32) -> usize {
+        let count = self.front.groups[lane].len();
+        let first = self.front.choose(count);
+        let around = (0..count).map(|step| (first + step) % count);
+        let group = &self.front.groups[lane];
+        around
+            .min_by_key(|&at| of(&self.processes[group[at]]))
+            .unwrap_or(0)
+    }
+
+    /// Who leaves the central queue now, for which process.
+    fn next_of_queue(&self) -> Option<(usize, usize)> {
+        let mut best: Option<((i64, u64), usize, usize)> = None;
+        for (lane, queue) in self.front.queues.iter().enumerate() {
+            let Some(&head) = queue.front() else {
+                continue;
+            };
+            let key = (-self.set_up.lanes[lane].priority, self.jobs[head].index);
+            if best.is_some_and(|(first, _, _)| first < key) || !self.may_begin(lane) {
+                continue;
+            }
+            if let Some(process) = self.with_room(lane) {
+                best = Some((key, lane, process));
+            }
+        }
+        best.map(|(_, lane, process)| (lane, process))
+    }
+
+    fn with_room(&self, lane: usize) -> Option<usize> {
+        let open = self.front.groups[lane].iter().copied().filter(|&process| {
+            let one = &self.processes[process];
+            one.in_progress < one.at_once
+        });
+        open.min_by_key(|&process| self.processes[process].in_progress)
+    }
+
+    /// Whether one more of a lane may be in progress: its own bound, and what is kept for others.
+    fn may_begin(&self, lane: usize) -> bool {
+        let lanes = &self.set_up.lanes;
+        let rule = &lanes[lane];
+        let here = self.front.in_progress[lane];
+        if rule.at_once > 0 && here >= rule.at_once {
+            return false;
+        }
+        let keeps = |other: usize| {
+            let one = &lanes[other];
+            other != lane && one.kind == Kind::Soft && one.processes > 0
+        };
+        if rule.kind == Kind::Hard || !(0..lanes.len()).any(keeps) {
+            return true;
+        }
+        let group = &self.front.groups[lane];
+        let kept: usize = (0..lanes.len())
+            .filter(|&other| keeps(other))
+            .map(|other| lanes[other].processes)
+            .sum();
+        let shared: u32 = group
+            .iter()
+            .take(group.len().saturating_sub(kept))
+            .map(|&process| self.processes[process].at_once)
+            .sum();
+        let used: u32 = if rule.processes > 0 {
+            here
+        } else {
+            let without =
+                |other: &usize| lanes[*other].kind != Kind::Hard && lanes[*other].processes == 0;
+            (0..lanes.len())
+                .filter(without)
+                .map(|other| self.front.in_progress[other])
+                .sum()
+        };
+        used < shared
+    }
+}

@@ -1,0 +1,148 @@
+//! Phases ask for permits of their process, wait for them and give them back.
+
+use crate::heap::Class;
+use crate::tally::Cause;
+use crate::world::{Event, World};
+use greenlane_policy::order::Claim;
+use greenlane_policy::queue::Granted;
+use greenlane_policy::weight::Pin;
+
+impl World<'_> {
+    /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
+    pub(super) fn ask(&mut self, process: usize, id: u32) -> bool {
+        let job = &mut self.jobs[id];
+        let Some(gate) = &mut self.processes[process].gate else {
+            return true;
+        };
+        let weight = gate.rule.weight;
+        let profile = gate.profile(job.route, job.phase);
+        if !profile.needs_permit(&weight, Pin::Auto) {
+            return true;
+        }
+        let claim = Claim {
+            arrival_ns: job.arrival_ns,
+            deadline_ns: job.due_ns,
+            expected_ns: profile.expected_ns(),
+        };
+        if gate.queue.request(self.now_ns, id.into(), claim) {
+            job.holds = true;
+            gate.hold(id, self.now_ns, claim.expected_ns);
+            self.shorten(process);
+            return true;
+        }
+        self.waits = self.waits.wrapping_add(1).max(1);
+        job.wait = self.waits;
+        job.expected_ns = claim.expected_ns;
+        let over_ns = self.now_ns + gate.rule.bounds.wait_ns(gate.queue.expected_ns());
+        let event = Event::PermitOver {
+            job: id,
+            wait: job.wait,
+        };
+        self.timers.push(over_ns, Class::Other, event);
+        self.watch(process);
+        false
+    }
+
+    /// The phase of `id` has ended after so much CPU.
+    pub(super) fn phase_over(&mut self, id: u32, burst_ns: u64) {
+        let job = &mut self.jobs[id];
+        let process = job.process as usize;
+        let Some(gate) = &mut self.processes[process].gate else {
+            return;
+        };
+        let (weight, last) = (gate.rule.weight, gate.rule.phases.max(1) as u32 - 1);
+        gate.profile(job.route, job.phase).update(burst_ns, &weight);
+        job.phase = (job.phase + 1).min(last);
+        if std::mem::take(&mut job.holds) {
+            gate.holders.retain(|holder| holder.id != id);
+            let granted = gate.queue.release(self.now_ns, id.into());
+            let nobody = gate.queue.holders() == 0;
+            self.granted(process, &granted);
+            if nobody {
+                self.restore(process);
+            }
+        }
+        self.tend(process);
+    }
+
+    /// A wait for a permit has lasted for as long as it may: the phase runs without.
+    pub(super) fn permit_over(&mut self, id: u32, wait: u32) {
+        let job = &mut self.jobs[id];
+        if job.wait != wait {
+            return;
+        }
+        let process = job.process as usize;
+        let Some(gate) = &mut self.processes[process].gate else {
+            return;
+        };
+        let granted = gate.queue.cancel(self.now_ns, id.into());
+        self.permit_waited(id);
+        self.want_cpu(process, id);
+        self.granted(process, &granted);
+    }
+
+    /// Looks whether a hold has lasted for too long: then one more is admitted.
+    pub(super) fn hold_over(&mut self, process: usize) {
+        let Some(gate) = &mut self.processes[process].gate else {
+            return;
+        };
+        gate.watched = false;
+        let mut granted = Granted::new();
+        if gate.queue.waiting() > 0 {
+            let bounds = gate.rule.bounds;
+            for holder in gate.holders.iter_mut().filter(|holder| !holder.lent) {
+                if self.now_ns - holder.since_ns >= bounds.hold_ns(holder.expected_ns) {
+                    holder.lent = true;
+                    granted.extend(gate.queue.lend(self.now_ns, holder.id.into()));
+                }
+            }
+        }
+        self.granted(process, &granted);
+        self.watch(process);
+    }
+
+    fn granted(&mut self, process: usize, tickets: &[u64]) {
+        for &ticket in tickets {
+            let id = ticket as u32;
+            self.permit_waited(id);
+            let job = &mut self.jobs[id];
+            job.holds = true;
+            let expected_ns = job.expected_ns;
+            if let Some(gate) = &mut self.processes[process].gate {
+                gate.hold(id, self.now_ns, expected_ns);
+            }
+            self.shorten(process);
+            self.want_cpu(process, id);
+        }
+    }
+
+    fn permit_waited(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        job.wait = 0;
+        let waited_ns = self.now_ns - job.wants_ns;
+        job.wants_ns = self.now_ns;
+        self.tally
+            .waited(job.index, job.route, Cause::Permit, waited_ns);
+    }
+
+    /// Sees to it that the first hold that may last too long is looked at then.
+    fn watch(&mut self, process: usize) {
+        let Some(gate) = &mut self.processes[process].gate else {
+            return;
+        };
+        if gate.watched || gate.queue.waiting() == 0 {
+            return;
+        }
+        let bounds = gate.rule.bounds;
+        let counting = gate.holders.iter().filter(|holder| !holder.lent);
+        let ends = counting.map(|holder| holder.since_ns + bounds.hold_ns(holder.expected_ns));
+        if let Some(at_ns) = ends.min() {
+            gate.watched = true;
+            let at_ns = at_ns.max(self.now_ns + 1);
+            let event = Event::HoldOver {
+                process: process as u32,
+            };
+            self.timers.push(at_ns, Class::Other, event);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A request's way: made, its steps one after the other, its end.
+
+use crate::heap::Class;
+use crate::jobs::{Between, Job, Origin};
+use crate::model::{Arrivals, Came, Work};
+use crate::set_up::Queue;
+use crate::tally::Outcome;
+use crate::world::{Event, World};
+
+impl World<'_> {
+    /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
+    pub(super) fn create(
+        &mut self,
+        route: usize,
+        arrival_ns: u64,
+        origin: Origin,
+        sequence: Option<u32>,
+    ) -> u32 {
+        let (index, mut stream) = self.source.begin(route);
+        let of_route = &self.model.routes[route];
+        // Drawn in any case: what a request draws after it must not depend on who chose.
+        let drawn = of_route.draw(&mut stream);
+        let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
+        let lane_ns = self.set_up.lanes[self.set_up.lane_of[route]].deadline_ns;
+        let deadline_ns = [of_route.deadline_ns, lane_ns]
+            .into_iter()
+            .filter(|&ns| ns > 0)
+            .min();
+        self.jobs.add(Job {
+            index,
+            arrival_ns,
+            due_ns: deadline_ns.map_or(0, |ns| arrival_ns + ns),
+            began_ns: arrival_ns,
+            wants_ns: arrival_ns,
+            burst_ns: 0,
+            left_ns: 0,
+            expected_ns: 0,
+            stream,
+            route: route as u32,
+            cpu_permille: Came::AS_MODELLED,
+            step: sequence.first,
+            end: sequence.end,
+            process: 0,
+            phase: 0,
+            wait: 0,
+            origin,
+            fresh: true,
+            holds: false,
+            between: None,
+            placed: false,
+            releases: 0,
+            failed: false,
+            ordered: self.bulkheads.is_some(),
+        })
+    }
+
+    /// A request turns to its next step.
+    pub(super) fn advance(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        if job.step == job.end {
+            let releases = self.set_up.costs.releases_per_answer;
+            if releases > 0 && !self.set_up.host.loops() {
+                (job.between, job.releases) = (Some(Between::Answering), releases);
+                return self.release(id);
+            }
+            return self.ends(id);
+        }
+        let step = &self.model.steps[job.step as usize];
+        match step.work {
+            Work::Cpu => self.compute(id),
+            Work::Io { .. } => {
+                let releases = self.set_up.costs.releases_per_call;
+                if releases > 0 && !self.set_up.host.loops() {
+                    (job.between, job.releases) = (Some(Between::Calling), releases);
+                    self.release(id);
+                } else {
+                    self.call(id);
+                }
+            }
+            Work::Free | Work::Thread | Work::Process => {
+                job.step += 1;
+                let drawn_ns = step.draw(&mut job.stream);
+                let cpu_ns = job.cpu_ns(drawn_ns);
+                if step.work == Work::Thread {
+                    return self.on_thread(id, cpu_ns);
+                }
+                self.tally.computed(job.index, job.route, cpu_ns);
+                match step.work {
+                    Work::Process => self.in_pool(id, cpu_ns),
+                    _ => self.beside(id, cpu_ns),
+                }
+            }
+        }
+    }
+
+    /// The last byte of a request's answer has left.
+    pub(super) fn ends(&mut self, id: u32) {
+        let outcome = if self.jobs[id].failed {
+            Outcome::Failed
+        } else {
+            Outcome::Done
+        };
+        self.finish(id, outcome);
+    }
+
+    /// A burst of CPU begins: all steps of CPU up to the next of another kind.
+    fn compute(&mut self, id: u32) {
+        let job = &mut self.jobs[id];
+        let mut cpu_ns = job.left_ns;
+        while job.step < job.end {
+            let step = &self.model.steps[job.step as usize];
+            if step.work != Work::Cpu {
+                break;
+            }
+            let drawn_ns = step.draw(&mut job.stream);
+            cpu_ns += job.cpu_ns(drawn_ns);
+            job.step += 1;
+        }
+        (job.burst_ns, job.left_ns) = (cpu_ns, cpu_ns);
+        let process = job.process as usize;
+        if let Some(looped) = &mut self.processes[process].looped {
+            looped.job = Some(id);
+            return;
+        }
+        job.wants_ns = self.now_ns;
+        if self.ask(process, id) {
+            self.want_cpu(process, id);
+        }
+    }
+
+    /// A request ends.
+    pub(super) fn finish(&mut self, id: u32, outcome: Outcome) {
+        let job = self.jobs[id];
+        let lane = self.lane_of(id);
+        let process = job.process as usize;
+        if job.ordered {
+            self.order_over(id, outcome);
+        }
+        let closes = self.set_up.costs.turns_per_answer > 0 && !self.set_up.host.loops();
+        if !closes {
+            self.jobs.remove(id);
+        }
+        let took_ns = self.now_ns - job.arrival_ns + self.set_up.costs.front_ns;
+        let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
+        let late = job.due_ns != 0 && took_ns > span_ns;
+        let which = (job.index, job.route);
+        self.tally.end(self.now_ns, which, outcome, took_ns, late);
+        let one = &mut self.processes[process];
+        one.in_flight -= 1;
+        one.done += u64::from(outcome == Outcome::Done);
+        if let (Some(shed), Outcome::Done) = (one.sheds.get_mut(lane), outcome) {
+            shed.served(self.now_ns - job.began_ns, span_ns);
+        }
+        self.front.left(lane);
+        match job.origin {
+            Origin::Connection(number) if self.set_up.queue != Queue::Central => {
+                self.answered(number as usize, process);
+            }
+            _ => self.place_free(process),
+        }
+        if let Origin::Place(place) = job.origin {
+            self.place_over(place);
+        }
+        if job.ordered {
+            self.begin_orders();
+        }
+        if closes {
+            self.close(id);
+        }
+    }
+
+    fn place_over(&mut self, place: u32) {
+        let pooled = self.processes[0]
+            .looped
+            .as_ref()
+            .is_some_and(|looped| looped.pool.is_some());
+        let Arrivals::Closed { think_ns, .. } = self.model.arrivals else {
+            return;
+        };
+        if pooled {
+            self.pool_freed(place);
+        } else if think_ns > 0 {
+            let at_ns = self.now_ns + think_ns;
+            self.timers.push(at_ns, Class::New, Event::Place(place));
+        } else {
+            self.follow(place);
+        }
+    }
+
+    /// The number of the connection that a request comes on.
+    pub(super) fn connection_of(&self, id: u32) -> Option<usize> {
+        match self.jobs[id].origin {
+            Origin::Connection(number) => Some(number as usize),
+            _ => None,
+        }
+    }
+}

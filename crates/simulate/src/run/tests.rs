@@ -1,0 +1,616 @@
+//! What theory and the rules demand of whole runs. Laws and tables at full length: `greenlane plan selftest`.
+
+use super::*;
+use crate::reading::model_and_set_up;
+use crate::tally::Cause;
+use serde_json::{json, Value};
+
+const RULES: &str = r#"{
+    "permits": {"permits": 1, "discipline": "fifo", "ageing_ns": 1e9, "heavy_ns": 4e6, "quantile": 0.9, "margin": 1.0,
+        "learn_after": 3, "max_phases": 32, "wait_factor": 4.0, "wait_min_ns": 5e7, "wait_max_ns": 2.5e8,
+        "hold_factor": 8.0, "hold_min_ns": 5e7, "interval_s": 0.0005},
+    "shed": {"waited_ns": 5e6, "stands_ns": 1e8, "stands_count": 3, "frac": 0.99, "most": 0.75},
+    "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
+}"#;
+
+fn rules() -> Value {
+    serde_json::from_str(RULES).unwrap_or_default()
+}
+
+fn read(profile: &Value, set_up: Value) -> (Model, SetUp) {
+    let (profile, set_up) = (profile.to_string(), set_up.to_string());
+    let read = model_and_set_up(profile.as_bytes(), set_up.as_bytes());
+    read.unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
+fn ran_at(profile: &Value, set_up: Value, jobs: u64, seed: u64, load: f64) -> Report {
+    let mut set_up = set_up;
+    if set_up["rules"].is_null() {
+        set_up["rules"] = rules();
+    }
+    let (model, set_up) = read(profile, set_up);
+    let report = simulate(&model, &set_up, &Run { jobs, seed, load }, &mut |_| true);
+    report.unwrap_or_else(|| panic!("nobody stops it"))
+}
+
+fn ran(profile: &Value, set_up: Value, jobs: u64) -> Report {
+    ran_at(profile, set_up, jobs, 1, 1.0)
+}
+
+/// One route of one step.
+fn one(rate_per_s: f64, step: Value) -> Value {
+    json!({"routes": [{"route": "a", "rate_per_s": rate_per_s, "sequences": [{"steps": [step]}]}]})
+}
+
+/// A closed loop: CPU bursts with waits between them, ms.
+fn closed(clients: u32, cpu_ms: f64, io_ms: f64, calls: usize) -> Value {
+    let burst = cpu_ms / (calls + 1) as f64;
+    let mut steps = vec![json!(["cpu", burst])];
+    for _ in 0..calls {
+        steps.extend([json!(["io", io_ms / calls as f64]), json!(["cpu", burst])]);
+    }
+    let routes = json!([{"route": "a", "rate_per_s": 1, "sequences": [{"steps": steps}]}]);
+    json!({"arrivals": {"clients": clients}, "routes": routes})
+}
+
+/// Bikes of 3 x 100 ms of I/O with 1 ms of CPU around, quotes of 16 ms of CPU.
+fn pricing() -> Value {
+    let mut steps = vec![json!(["cpu", 1])];
+    (0..3).for_each(|_| steps.extend([json!(["io", 100]), json!(["cpu", 1])]));
+    json!({"routes": [
+        {"route": "bikes", "rate_per_s": 20, "sequences": [{"steps": steps}], "deadline_ms": 500},
+        {"route": "quote", "rate_per_s": 48, "sequences": [{"steps": [["cpu", 16]]}]},
+    ]})
+}
+
+fn p99_ms(report: &Report, route: usize) -> f64 {
+    report.routes[route].tally.latency.quantile_ns(0.99) as f64 / 1e6
+}
+
+fn mean_ms(report: &Report, route: usize) -> f64 {
+    report.routes[route].tally.latency.mean_ns() / 1e6
+}
+
+#[test]
+fn a_closed_loop_takes_exactly_what_the_bounds_say() {
+    for (clients, expected_ms) in [
+        (1, 60.0),
+        (5, 60.0),
+        (12, 60.0),
+        (13, 65.0),
+        (20, 100.0),
+        (50, 250.0),
+    ] {
+        let steps = json!([{"steps": [["cpu", 5], ["io", 55]]}]);
+        let routes = json!([{"route": "a", "rate_per_s": 1, "sequences": steps}]);
+        let profile = json!({"arrivals": {"clients": clients}, "routes": routes});
+        let report = ran(&profile, json!({"host": "turns"}), 20_000);
+        assert_eq!(mean_ms(&report, 0), expected_ms, "{clients}");
+    }
+}
+
+#[test]
+fn gevents_loop_takes_what_the_bounds_say_where_it_is_full() {
+    for (clients, cpu_ms, io_ms, expected_ms) in [
+        (1, 5.0, 55.0, 60.0),
+        (50, 5.0, 55.0, 250.0),
+        (5, 50.0, 150.0, 250.0),
+    ] {
+        let report = ran(
+            &closed(clients, cpu_ms, io_ms, 1),
+            json!({"host": "gevent"}),
+            20_000,
+        );
+        let found = mean_ms(&report, 0);
+        assert!(
+            (found / expected_ms - 1.0).abs() < 0.01,
+            "{clients}: {found}"
+        );
+    }
+}
+
+#[test]
+fn one_server_takes_what_theory_says() {
+    let service = [
+        (json!(["cpu", 10, "exponential"]), 50.0, "turns", 0.0),
+        (json!(["cpu", 10]), 30.0, "turns", 0.0),
+        (json!(["cpu", 10, "lognormal", 2]), 50.0, "turns", 0.5), // processor sharing
+    ];
+    for (step, expected_ms, host, slice_ms) in service {
+        let set_up = json!({"host": host, "slice_ms": slice_ms});
+        let found = mean_ms(&ran(&one(80.0, step.clone()), set_up, 300_000), 0);
+        assert!((found / expected_ms - 1.0).abs() < 0.06, "{step} {found}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let run = |seed| {
+        let set_up = json!({"host": "permits", "processes": 2, "queue": "two-choices"});
+        ran_at(&pricing(), set_up, 5_000, seed, 1.9).to_json()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn every_policy_meets_the_same_requests() {
+    let mut profile = one(300.0, json!(["cpu", 5, "lognormal", 1.5]));
+    profile["routes"][0]["sequences"][0]["steps"] = json!([
+        ["cpu", 5, "lognormal", 1.5],
+        ["io", 20, -1, "exponential"],
+        ["cpu", 2, "exponential"]
+    ]);
+    let cpu = |set_up: Value| ran(&profile, set_up, 20_000).routes[0].tally.cpu_ns;
+    let expected = cpu(json!({"host": "turns", "processes": 4, "queue": "central", "at_once": 1}));
+    for host in ["threads", "permits", "gevent", "asyncio", "oldest", "first"] {
+        for queue in [
+            "accept",
+            "reuse-port",
+            "round-robin",
+            "two-choices",
+            "shortest",
+            "central",
+        ] {
+            let set_up =
+                json!({"host": host, "processes": 4, "queue": queue, "at_once": 8, "slice_ms": 2});
+            assert_eq!(cpu(set_up), expected, "{host} {queue}");
+        }
+    }
+}
+
+#[test]
+fn one_permit_and_a_short_interval_keep_both_classes_short() {
+    let costs = json!({"releases_per_call": 2, "turns_per_request": 1});
+    let run = |host: &str| ran(&pricing(), json!({"host": host, "costs": costs}), 40_000);
+    let (gevent, threads, permits) = (run("gevent"), run("threads"), run("permits"));
+    assert!(p99_ms(&permits, 0) < 320.0, "{}", p99_ms(&permits, 0));
+    assert!(p99_ms(&threads, 0) > 1.1 * p99_ms(&permits, 0));
+    assert!(p99_ms(&gevent, 0) > 500.0, "{}", p99_ms(&gevent, 0));
+    // Quotes pay for what bikes gain, but little: on gevent they go first come first served, and bikes behind them.
+    assert!(p99_ms(&permits, 1) < 1.2 * p99_ms(&gevent, 1));
+    assert!(mean_ms(&permits, 1) < mean_ms(&threads, 1));
+    let waited = permits.routes[1].tally.waits_ns[Cause::Permit as usize];
+    assert!(waited > 0 && permits.routes[0].tally.waits_ns[Cause::Permit as usize] < waited / 100);
+}
+
+/// Latency and wait for a permit, ms, of a request of 10 ms that comes 5 ms after one that was expected to take 10 ms and
+/// takes 2 s.
+fn behind_a_long_hold(rules: Value) -> (f64, f64) {
+    let mut recorded: Vec<Value> = (0..10)
+        .flat_map(|at| [json!([at * 50, 0, 0]), json!([at * 50 + 25, 1, 0])])
+        .collect();
+    recorded.extend([json!([1000, 0, 1]), json!([1005, 1, 0])]);
+    let short = json!({"steps": [["cpu", 10]]});
+    let long = json!({"steps": [["cpu", 2000]]});
+    let profile = json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [short, long]},
+        {"route": "short", "rate_per_s": 1, "sequences": [short]},
+    ]});
+    let report = ran(&profile, json!({"host": "permits", "rules": rules}), 22);
+    let short = &report.routes[1].tally;
+    let waited_ns = short.waits_ns[Cause::Permit as usize];
+    (short.latency.max_ns() as f64 / 1e6, waited_ns as f64 / 1e6)
+}
+
+#[test]
+fn nobody_waits_for_a_permit_for_longer_than_its_bound() {
+    let mut rules = rules();
+    rules["permits"]["wait_factor"] = json!(1);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    assert!((waited_ms - 50.0).abs() < 1.0, "{waited_ms}");
+    assert!((60.0..90.0).contains(&latency_ms), "{latency_ms}");
+}
+
+#[test]
+fn a_hold_that_lasts_too_long_admits_one_more() {
+    let mut rules = rules();
+    rules["permits"]["wait_min_ns"] = json!(1e9);
+    rules["permits"]["wait_max_ns"] = json!(2e9);
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
+    // Eight times what was expected, from when the long one began.
+    assert!((waited_ms - 75.0).abs() < 5.0, "{waited_ms}");
+    assert!((80.0..115.0).contains(&latency_ms), "{latency_ms}");
+}
+
+/// (since which ms of the run, us) of each switch interval that is in force in the process, one after the other.
+fn intervals(profile: &Value, set_up: Value) -> Vec<(u64, u64)> {
+    let (model, set_up) = read(profile, set_up);
+    let mut world = World::new(&model, &set_up, 0, 1_000_000, 1, 1.0);
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    world.begin();
+    while world.step() {
+        let gate = world.processes[0].gate.as_ref();
+        let us = gate.map_or(0, |gate| gate.interval.ns() / 1_000);
+        if found.last().is_none_or(|last| last.1 != us) {
+            found.push((world.now_ns / 1_000_000, us));
+        }
+    }
+    found
+}
+
+/// A phase that computes for 4 s holds a permit from 1 s on. From 2 s on `lights` threads call an upstream 400 times and
+/// compute for 0.05 ms in between. A light request comes every 20 ms.
+fn beside_a_long_phase(lights: usize) -> Value {
+    let mut recorded: Vec<Value> = (0..10).map(|at| json!([at * 50, 0, 0])).collect();
+    recorded.push(json!([1000, 0, 1]));
+    recorded.extend((0..lights).map(|_| json!([2000, 1, 0])));
+    recorded.extend((50..400).map(|at| json!([at * 20 + 7, 2, 0])));
+    recorded.sort_by_key(|one| one[0].as_u64());
+    let calls: Vec<Value> = (0..400)
+        .flat_map(|_| [json!(["io", 0.5]), json!(["cpu", 0.05])])
+        .collect();
+    json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "heavy", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 10]]}, {"steps": [["cpu", 4000]]}]},
+        {"route": "light", "rate_per_s": 1, "sequences": [{"steps": calls}]},
+        {"route": "tick", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 0.05]]}]},
+    ]})
+}
+
+#[test]
+fn while_a_permit_is_held_the_interval_grows_with_those_who_wait_and_comes_back() {
+    let ran = |lights, own_ms: f64| {
+        let set_up = json!({"host": "permits", "rules": rules(), "switch_interval_ms": own_ms});
+        let mut found = intervals(&beside_a_long_phase(lights), set_up);
+        found.retain(|&(since_ms, _)| since_ms >= 1000);
+        found
+    };
+    let found = ran(30, 5.0);
+    // Alone with the ticks, then those who wait, and when they have gone it comes back by halves; at last the process' own.
+    let ours: Vec<u64> = found.iter().map(|one| one.1).collect();
+    assert_eq!(found[0], (1000, 500));
+    assert!((2000..2010).contains(&found[1].0), "{found:?}");
+    assert!(
+        ours.iter().any(|us| (3_500..=5_000).contains(us)),
+        "{ours:?}"
+    );
+    let back = ours.len() - 2;
+    assert_eq!(ours[back..], [500, 5000]);
+    let halves = ours[back - 2..=back].windows(2);
+    assert!(halves.clone().all(|two| two[1] >= two[0] / 2), "{ours:?}");
+    // Never longer than the process' own, and two who wait leave it as it is.
+    let most = |found: Vec<(u64, u64)>| found.iter().map(|one| one.1).max();
+    assert_eq!(most(ran(30, 2.0)), Some(2000));
+    assert_eq!(most(ran(30, 20.0)), Some(20_000));
+    let few: Vec<u64> = ran(2, 5.0).iter().map(|one| one.1).collect();
+    assert_eq!(few, [500, 5000]);
+}
+
+#[test]
+fn a_thread_that_gives_the_gil_away_waits_for_it_again() {
+    let run = |releases: u32| {
+        let costs = json!({"releases_per_call": releases, "turns_per_request": releases / 2});
+        let set_up = json!({"host": "threads", "costs": costs});
+        mean_ms(&ran(&pricing(), set_up, 40_000), 0)
+    };
+    let (none, two) = (run(0), run(2));
+    assert!(two > none + 10.0, "{none} {two}");
+}
+
+/// Requests of route `heavy`, `ms` long, and of route `light`, 1 ms, when they are said to come.
+fn at_times(heavy_ms: f64, recorded: Value) -> Value {
+    json!({"arrivals": {"recorded": recorded}, "routes": [
+        {"route": "heavy", "rate_per_s": 1, "sequences": [{"steps": [["cpu", heavy_ms]]}]},
+        {"route": "light", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]},
+    ]})
+}
+
+#[test]
+fn who_comes_beside_many_that_compute_waits_for_the_end_of_a_turn() {
+    let recorded = json!([[0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0], [12, 1]]);
+    let report = ran(&at_times(100.0, recorded), json!({"host": "threads"}), 7);
+    assert_eq!(report.routes[1].tally.latency.max_ns(), 4_000_000);
+}
+
+#[test]
+fn who_asks_and_takes_the_gil_alternates_with_whom_it_took_it_from() {
+    let first_ms = |frac: f64| {
+        let recorded = json!([[0, 0], [0, 0], [0, 0], [1000, 1]]);
+        let set_up = json!({"host": "threads", "costs": {"asker_frac": frac}});
+        let report = ran(&at_times(50.0, recorded), set_up, 4);
+        report.routes[0].tally.latency.quantile_ns(0.01) as f64 / 1e6
+    };
+    let (by_turns, in_pairs) = (first_ms(0.0), first_ms(1.0));
+    assert!((by_turns - 140.0).abs() < 1.0, "{by_turns}");
+    assert!((in_pairs - 95.0).abs() < 1.0, "{in_pairs}");
+}
+
+/// Latency, ms, of a request of `steps` that comes 7 ms after one that computes for long, on threads with a GIL.
+fn beside_one_that_computes(steps: Value, costs: Value) -> f64 {
+    let profile = json!({"arrivals": {"recorded": [[0, 0, 0], [7, 1, 0]], "once": true}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 500]]}]},
+        {"route": "short", "rate_per_s": 1, "sequences": [{"steps": steps}]},
+    ]});
+    let report = ran(&profile, json!({"host": "threads", "costs": costs}), 2);
+    report.routes[1].tally.latency.max_ns() as f64 / 1e6
+}
+
+#[test]
+fn a_thread_that_wins_the_race_does_not_wait_again() {
+    let run = |releases: u32, kept: f64| {
+        let steps = json!([["cpu", 1], ["io", 100], ["cpu", 1]]);
+        beside_one_that_computes(
+            steps,
+            json!({"releases_per_call": releases, "kept_frac": kept}),
+        )
+    };
+    let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
+    assert!((none - 112.0).abs() < 2.0, "{none}");
+    assert_eq!(kept, none);
+    assert!((lost - none - 15.0).abs() < 2.0, "{lost} {none}");
+}
+
+#[test]
+fn the_gil_is_lost_in_an_upstream_s_calls_by_a_share_of_their_own() {
+    let run = |in_call: Value| {
+        let steps = json!([["cpu", 1], ["io", 100], ["cpu", 1]]);
+        let costs = json!({"releases_per_call": 3, "kept_frac": 1, "kept_in_call_frac": in_call});
+        beside_one_that_computes(steps, costs)
+    };
+    assert_eq!(run(json!(null)), run(json!(1)));
+    assert!(run(json!(0)) - run(json!(1)) > 13.0);
+}
+
+#[test]
+fn a_request_needs_the_gil_again_after_each_call_at_its_begin_and_before_its_answer() {
+    let run = |request: u32, answer: u32, kept: f64| {
+        let costs = json!({
+            "releases_per_request": request, "releases_per_answer": answer, "kept_frac": kept
+        });
+        beside_one_that_computes(json!([["cpu", 1]]), costs)
+    };
+    let none = run(0, 0, 0.0);
+    assert!((none - 6.0).abs() < 0.1, "{none}");
+    assert!((run(2, 0, 0.0) - none - 10.0).abs() < 0.1);
+    assert!((run(0, 1, 0.0) - none - 5.0).abs() < 0.1);
+    assert!((run(2, 1, 1.0) - none).abs() < 0.1);
+}
+
+#[test]
+fn what_is_closed_after_an_answer_keeps_the_next_request_at_the_door() {
+    let run = |answers: u32| {
+        let profile = json!({"arrivals": {"recorded": [[0, 0], [7, 1], [19, 1]], "once": true}, "routes": [
+            {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 500]]}]},
+            {"route": "short", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]},
+        ]});
+        let costs = json!({"turns_per_request": 1, "turns_per_answer": answers});
+        let report = ran(&profile, json!({"host": "threads", "costs": costs}), 3);
+        report.routes[1].tally.latency.max_ns() as f64 / 1e6
+    };
+    let (none, four) = (run(0), run(4));
+    assert!(four > none + 10.0, "{none} {four}");
+}
+
+#[test]
+fn a_request_on_a_slow_core_computes_for_longer_and_waits_for_its_upstream_as_long() {
+    let recorded = json!([
+        [0, 0, null, 2.0],
+        [1000, 0, 0, 0.5],
+        [2000, 0, 0],
+        [3000, 0, 0, 1]
+    ]);
+    let profile = json!({"arrivals": {"recorded": recorded, "once": true}, "routes": [
+        {"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 10], ["io", 100], ["free", 4]]}]},
+    ]});
+    let report = ran(&profile, json!({"host": "gevent"}), 4);
+    let latency = &report.routes[0].tally.latency;
+    let at_ms = |share: f64| latency.quantile_ns(share) as f64 / 1e6;
+    assert!((at_ms(0.25) - 107.0).abs() < 1.0, "{}", at_ms(0.25));
+    assert!((at_ms(0.5) - 114.0).abs() < 1.0, "{}", at_ms(0.5));
+    assert!((at_ms(1.0) - 128.0).abs() < 1.0, "{}", at_ms(1.0));
+}
+
+#[test]
+fn who_keeps_the_gil_costs_the_one_that_it_woke_some_and_its_own_request_less_than_losing_it() {
+    let run = |releases: u32, kept: f64| {
+        let costs = json!({"releases_per_call": releases, "kept_frac": kept});
+        let set_up = json!({"host": "threads", "costs": costs});
+        mean_ms(&ran(&pricing(), set_up, 40_000), 0)
+    };
+    let (none, kept, lost) = (run(0, 0.0), run(3, 1.0), run(3, 0.0));
+    assert!(
+        none < kept && kept - none < 0.2 * (lost - none),
+        "{none} {kept} {lost}"
+    );
+}
+
+#[test]
+fn a_call_shorter_than_a_race_keeps_the_gil_and_a_longer_one_never_does() {
+    let run = |call_ms: f64, kept: f64| {
+        let call = json!(["io", call_ms]);
+        let cpu = json!(["cpu", 0.5]);
+        let steps = json!([cpu, call, cpu, call, cpu]);
+        beside_one_that_computes(steps, json!({"race_us": 50, "kept_frac": kept}))
+    };
+    let (lost, kept) = (run(0.02, 0.0), run(0.02, 1.0));
+    assert!((kept - 6.54).abs() < 0.2, "{kept}");
+    assert!((lost - 16.54).abs() < 0.5, "{lost}");
+    assert_eq!(run(0.06, 0.0), run(0.06, 1.0));
+}
+
+#[test]
+fn the_thread_that_accepts_waits_for_the_gil_as_well_and_so_lets_few_compute_at_once() {
+    let run = |turns: u32| {
+        let mut profile = pricing();
+        profile["routes"][1]["sequences"][0]["steps"] = json!([["cpu", 16, "lognormal", 1]]);
+        let set_up = json!({"host": "threads", "costs": {"turns_per_request": turns}});
+        ran(&profile, set_up, 100_000)
+    };
+    let (open, door) = (run(0), run(3));
+    assert!(p99_ms(&door, 1) < 0.8 * p99_ms(&open, 1));
+    let queued = |report: &Report| report.routes[1].tally.waits_ns[Cause::Queue as usize];
+    assert!(queued(&open) == 0 && queued(&door) > 0);
+}
+
+#[test]
+fn dispatch_early_or_late_in_the_known_order() {
+    let profile = one(320.0, json!(["cpu", 10, "exponential"]));
+    let run = |queue: &str| {
+        let set_up = json!({"host": "turns", "processes": 4, "queue": queue, "at_once": 1});
+        p99_ms(&ran(&profile, set_up, 200_000), 0)
+    };
+    let queues = [
+        "reuse-port",
+        "round-robin",
+        "two-choices",
+        "shortest",
+        "central",
+    ];
+    let found = queues.map(run);
+    assert!(found.windows(2).all(|two| two[0] > two[1]), "{found:?}");
+    let central = found[4] / 10.0;
+    assert!((central / 6.7 - 1.0).abs() < 0.1, "{central}");
+}
+
+#[test]
+fn at_once_follows_from_what_requests_do() {
+    let set_up = json!({"host": "threads", "queue": "central", "processes": 2});
+    let report = ran(&one(100.0, json!(["cpu", 10])), set_up.clone(), 1_000);
+    assert_eq!(report.at_once, 1);
+    let mut profile = one(100.0, json!(["cpu", 5]));
+    profile["routes"][0]["sequences"][0]["steps"] = json!([["cpu", 5], ["io", 55]]);
+    let found = ran(&profile, set_up, 1_000).at_once;
+    assert!((16..=20).contains(&found), "{found}");
+}
+
+#[test]
+fn a_tight_limit_with_shedding_keeps_goodput_in_overload_and_without_it_nothing_is_in_time() {
+    let steps = json!([
+        ["cpu", 2.5, "lognormal", 0.5],
+        ["io", 55],
+        ["cpu", 2.5, "lognormal", 0.5]
+    ]);
+    let profile = json!({"routes": [{"route": "a", "rate_per_s": 240, "deadline_ms": 300,
+        "sequences": [{"steps": steps}]}]});
+    let good = |shed: bool| {
+        let report = ran(
+            &profile,
+            json!({"host": "turns", "limit": 15, "shed": shed}),
+            60_000,
+        );
+        let counts = report.routes[0].tally.counts;
+        (counts.done - counts.late) as f64 / (counts.done + counts.refused) as f64
+    };
+    assert!(good(false) < 0.05, "{}", good(false));
+    assert!(good(true) > 0.65, "{}", good(true));
+}
+
+#[test]
+fn idle_connections_hold_the_places_of_others() {
+    let profile = json!({"arrivals": {"recorded": [[0, 0]]}, "routes": [
+        {"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 1]]}]}]});
+    let mut many = profile.clone();
+    many["arrivals"]["recorded"] = (0..60).map(|at| json!([at, 0])).collect();
+    let set_up =
+        json!({"host": "gevent", "limit": 3, "keep_alive": {"connections": 1000, "idle_s": 5}});
+    let report = ran(&many, set_up, 30);
+    // Three are served at once, and three more every five seconds.
+    assert!(report.routes[0].tally.latency.max_ns() > 40_000_000_000);
+    let free = ran(&many, json!({"host": "gevent", "limit": 3}), 30);
+    assert!(free.routes[0].tally.latency.max_ns() < 100_000_000);
+}
+
+#[test]
+fn a_hard_lane_is_untouched_by_others_and_a_soft_one_may_use_all() {
+    let run = |kind: &str, priority: i32| {
+        let lane = json!({"name": "bikes", "routes": ["bikes"], "kind": kind, "processes": 1, "priority": priority});
+        let set_up = json!({"host": "turns", "processes": 3, "queue": "central", "at_once": 30, "lanes": [lane]});
+        ran_at(&pricing(), set_up, 40_000, 1, 2.4)
+    };
+    let hard = run("hard", 0);
+    assert!(p99_ms(&hard, 0) < 400.0, "{}", p99_ms(&hard, 0));
+    let soft = run("soft", 10);
+    assert!(mean_ms(&soft, 1) < mean_ms(&hard, 1) * 1.5);
+    assert_eq!(hard.processes.len(), 3);
+}
+
+#[test]
+fn an_upstream_with_a_limit_makes_calls_wait() {
+    let profile = json!({"upstreams": [{"name": "db", "limit": 2}], "routes": [{"route": "a", "rate_per_s": 150,
+        "upstreams": ["db"], "sequences": [{"steps": [["io", 10, 0, "exponential"]]}]}]});
+    let report = ran(&profile, json!({"host": "threads"}), 200_000);
+    let expected_ms = 10.0 / (1.0 - 0.75 * 0.75); // M/M/2
+    assert!((mean_ms(&report, 0) / expected_ms - 1.0).abs() < 0.04);
+    let inside = json!({"host": "threads", "upstream_limits": {"db": 2}});
+    let mut open = profile.clone();
+    open["upstreams"][0]["limit"] = Value::Null;
+    assert!((mean_ms(&ran(&open, inside, 200_000), 0) / expected_ms - 1.0).abs() < 0.04);
+}
+
+#[test]
+fn a_bulkhead_keeps_a_slow_upstream_from_the_slots_of_others() {
+    let profile = json!({"routes": [
+        {"route": "slow", "rate_per_s": 2, "upstreams": ["slow"], "sequences": [{"steps": [["io", 8000, 0]]}]},
+        {"route": "fast", "rate_per_s": 20, "upstreams": ["fast"], "sequences": [{"steps": [["io", 100, 0]]}]},
+    ]});
+    let run = |limits: Value| {
+        let set_up = json!({"host": "celery", "queue": "central", "limit": 10, "at_once": 10,
+            "upstream_limits": limits});
+        mean_ms(&ran(&profile, set_up, 4_000), 1)
+    };
+    let (held, free) = (run(json!({"slow": 4})), run(json!({})));
+    assert!(held < 150.0, "{held}");
+    assert!(free > 10.0 * held, "{free}");
+}
+
+#[test]
+fn more_processes_than_cores_share_them() {
+    let profile = one(150.0, json!(["cpu", 10]));
+    let run = |cores: u32| {
+        let set_up = json!({"host": "turns", "processes": 8, "queue": "shortest", "cores": cores});
+        mean_ms(&ran(&profile, set_up, 100_000), 0)
+    };
+    let (two, eight) = (run(2), run(8));
+    assert!(eight < 10.6, "{eight}");
+    assert!(two > 1.3 * eight && two < 3.0 * eight, "{two}");
+}
+
+#[test]
+fn heavy_work_beside_a_loop_leaves_the_loop_to_others() {
+    let run = |place: &str| {
+        let set_up =
+            json!({"host": "asyncio", "placement": {"quote": place}, "switch_interval_ms": 0.5});
+        ran(&pricing(), set_up, 40_000)
+    };
+    let (inline, thread, process) = (run("inline"), run("thread"), run("process"));
+    assert!(p99_ms(&inline, 0) > 400.0, "{}", p99_ms(&inline, 0));
+    assert!(p99_ms(&thread, 0) < 320.0, "{}", p99_ms(&thread, 0));
+    assert!(p99_ms(&process, 0) < 308.0, "{}", p99_ms(&process, 0));
+    assert!(process.routes[1].tally.waits_ns[Cause::Placed as usize] > 0);
+}
+
+#[test]
+fn failed_calls_end_their_requests() {
+    let profile = json!({"upstreams": [{"name": "db", "failure_frac": 0.25}], "routes": [{"route": "a",
+        "rate_per_s": 50, "upstreams": ["db"], "sequences": [{"steps": [["io", 10, 0], ["cpu", 1]]}]}]});
+    let counts = ran(&profile, json!({"host": "gevent"}), 20_000).routes[0]
+        .tally
+        .counts;
+    let failed = counts.failed as f64 / 20_000.0;
+    assert!((failed - 0.25).abs() < 0.02, "{failed}");
+    assert_eq!(counts.done + counts.failed, 20_000);
+}
+
+#[test]
+fn more_than_can_be_served_comes_to_an_end_and_is_said() {
+    let report = ran(
+        &one(200.0, json!(["cpu", 10])),
+        json!({"host": "threads"}),
+        5_000,
+    );
+    assert!(report.jobs == 5_000 && report.in_progress > 1_000);
+    assert!(report.cpu_frac() > 0.99);
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let profile = one(50.0, json!(["cpu", 10])).to_string();
+    let read = model_and_set_up(profile.as_bytes(), br#"{"host": "threads"}"#);
+    let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let amount = Run {
+        jobs: 1_000_000,
+        seed: 1,
+        load: 1.0,
+    };
+    assert!(simulate(&model, &set_up, &amount, &mut |_| false).is_none());
+}

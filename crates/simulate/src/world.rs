@@ -1,0 +1,147 @@
+//! The state of a run: everything that an event may change.
+
+use super::bulkheads::Bulkheads;
+use super::cores::Cores;
+use super::front::{at_once, Connection, Front};
+use super::gate::Gate;
+use super::heap::Heap;
+use super::jobs::Jobs;
+use super::line::Line;
+use super::looped::Looped;
+use super::model::{Model, Work};
+use super::process::{Calls, Process};
+use super::random::{Purpose, Stream};
+use super::set_up::{Host, Order, SetUp};
+use super::source::Source;
+use super::tally::Tally;
+use greenlane_policy::shed::Shed;
+
+/// Requests that come beside the counted ones, at most, as a multiple of these: then the source is closed, so that
+/// what starves comes to an end.
+const MORE: u64 = 2;
+
+/// What happens at a time that is known before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request of this route comes.
+    Arrival(u32),
+    /// The recorded one of this number does.
+    Recorded(u32),
+    /// A place of a closed loop has thought.
+    Place(u32),
+    CallOver {
+        job: u32,
+    },
+    PermitOver {
+        job: u32,
+        wait: u32,
+    },
+    HoldOver {
+        process: u32,
+    },
+    Rested {
+        connection: u32,
+        rest: u32,
+    },
+    /// The bulkheads may let somebody begin.
+    Looks,
+}
+
+/// See the module.
+pub struct World<'a> {
+    pub(super) model: &'a Model,
+    pub(super) set_up: &'a SetUp,
+    pub(super) now_ns: u64,
+    pub(super) timers: Heap<Event>,
+    pub(super) cores: Cores,
+    pub(super) jobs: Jobs,
+    pub(super) processes: Vec<Process>,
+    pub(super) front: Front,
+    pub(super) source: Source,
+    pub(super) tally: Tally,
+    /// By upstream of the model; and the worker processes for placed work.
+    pub(super) upstreams: Vec<Calls>,
+    pub(super) pool: Calls,
+    pub(super) connections: Vec<Connection>,
+    pub(super) bulkheads: Option<Bulkheads>,
+    /// How a process's CPU is shared.
+    pub(super) order: Order,
+    pub(super) slice_ns: u64,
+    /// Who is faster at the GIL.
+    pub(super) races: Stream,
+    /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
+    /// a key says who goes first, or a loop looks who is ready, all must be there to be seen.
+    pub(super) cpu_first: bool,
+    /// Waits for permits so far: a number for each.
+    pub(super) waits: u32,
+    pub(super) events: u64,
+    pub(super) most: u64,
+}
+
+impl<'a> World<'a> {
+    /// Before the first request. `jobs` are counted, after the first `warm`.
+    pub fn new(
+        model: &'a Model,
+        set_up: &'a SetUp,
+        warm: u64,
+        jobs: u64,
+        seed: u64,
+        load: f64,
+    ) -> Self {
+        let (order, slice_ns) = set_up.turns();
+        let beside = model
+            .steps
+            .iter()
+            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
+        let most_at_once = if beside { usize::MAX } else { set_up.processes };
+        let numbers = at_once(model, set_up);
+        let process = |index: usize| process(model, set_up, numbers[index]);
+        let connections = set_up
+            .keep_alive
+            .map_or(0, |keep_alive| keep_alive.connections.max(1));
+        let bulkheads = set_up.bulkheads.as_ref();
+        Self {
+            now_ns: 0,
+            timers: Heap::default(),
+            cores: Cores::new(set_up.cores, most_at_once),
+            jobs: Jobs::default(),
+            processes: (0..set_up.processes).map(process).collect(),
+            front: Front::new(set_up, seed),
+            source: Source::new(model, seed, load),
+            tally: Tally::new(model.routes.len(), warm, jobs),
+            upstreams: vec![Calls::default(); model.upstreams.len()],
+            pool: Calls::default(),
+            connections: vec![Connection::default(); connections as usize],
+            bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
+            order,
+            slice_ns,
+            races: Stream::of(seed, Purpose::Races, 0),
+            cpu_first: matches!(order, Order::Turns | Order::Gil) && !set_up.host.loops(),
+            waits: 0,
+            events: 0,
+            most: warm + jobs.saturating_mul(1 + MORE),
+            model,
+            set_up,
+        }
+    }
+}
+
+fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
+    let (order, own_ns) = set_up.turns();
+    let permits = matches!(set_up.host, Host::Permits(_));
+    let line = Line::new(order, set_up.asked_after_ns(own_ns), permits);
+    let mut one = Process::new(line);
+    one.at_once = at_once;
+    one.calls = vec![Calls::default(); model.upstreams.len()];
+    if let Some(rule) = set_up.shed {
+        one.sheds = vec![Shed::new(rule); set_up.lanes.len()];
+    }
+    match &set_up.host {
+        Host::Permits(rule) => {
+            one.gate = Some(Gate::new(*rule, model.routes.len(), own_ns));
+        }
+        host if host.loops() => one.looped = Some(Looped::default()),
+        _ => {}
+    }
+    one
+}

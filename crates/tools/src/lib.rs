@@ -1,0 +1,22 @@
+//! The seam of what runs outside of services; `_native.pyi` is the manual.
+
+mod load;
+mod recording;
+mod simulate;
+mod theory;
+
+/// `greenlane_tools._native`.
+#[pyo3::pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::load::load_run;
+    #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
+    use super::simulate::simulate;
+    #[pymodule_export]
+    use super::theory::{
+        closed_bounds, closed_means, closed_number, hard_lane, shared_latency, waits_frac,
+        OpenQueue,
+    };
+}

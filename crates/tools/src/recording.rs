@@ -1,0 +1,361 @@
+//! `greenlane_tools._native.Recording`: a recording after accounting, read without the GIL. See `_native.pyi`.
+
+use greenlane_recording_format::event::{Event, Text};
+use greenlane_recording_read::account::{Account, IO_KINDS, WAIT_KINDS};
+use greenlane_recording_read::analysis::{
+    clock_name, io_name, outcome_name, wait_name, Analysis, JobRow, ProcessRow,
+};
+use greenlane_recording_read::read::Unreadable;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// See `_native.pyi`.
+#[pyclass(module = "greenlane_tools._native")]
+pub struct Recording {
+    analysis: Analysis,
+    texts: HashMap<Text, Py<PyString>>,
+}
+
+/// What a recording can be read from.
+#[derive(FromPyObject)]
+enum Source<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Paths(Vec<PathBuf>),
+}
+
+#[pymethods]
+impl Recording {
+    #[new]
+    fn new(py: Python<'_>, source: Source<'_>) -> PyResult<Self> {
+        let analysis = match source {
+            Source::Bytes(bytes) => {
+                let bytes = bytes.as_bytes();
+                py.detach(|| Analysis::new(vec![bytes]))
+            }
+            Source::Paths(paths) => py.detach(|| -> PyResult<_> {
+                let files: Vec<Vec<u8>> = paths.iter().map(read).collect::<PyResult<_>>()?;
+                Ok(Analysis::new(files.iter().map(Vec::as_slice).collect()))
+            })?,
+        };
+        let analysis = analysis.map_err(|unreadable| {
+            PyValueError::new_err(match unreadable {
+                Unreadable::Empty => ("empty", 0),
+                Unreadable::Foreign => ("foreign", 0),
+                Unreadable::Newer(version) => ("newer", version),
+                Unreadable::Damaged => ("damaged", 0),
+            })
+        })?;
+        Ok(Self {
+            analysis,
+            texts: HashMap::new(),
+        })
+    }
+
+    fn processes<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.processes.len() {
+            let row: ProcessRow = self.analysis.processes[index].clone();
+            let about = self.text(py, row.about);
+            let marks: Vec<_> = row
+                .marks
+                .iter()
+                .map(|&(at_ns, what)| (at_ns, self.text(py, what)))
+                .collect();
+            let counts = (
+                row.dropped_chunks,
+                row.missing_chunks,
+                row.unfinished_jobs,
+                row.unknown_units,
+            );
+            list.append((
+                (
+                    index,
+                    row.pid,
+                    about,
+                    row.from_ns,
+                    row.to_ns,
+                    row.lost_events,
+                    row.torn_bytes,
+                ),
+                counts,
+                marks,
+            ))?;
+        }
+        Ok(list)
+    }
+
+    fn skipped(&self) -> HashMap<&'static str, u64> {
+        let skipped = self.analysis.skipped;
+        HashMap::from([
+            ("damaged_chunks", skipped.damaged_chunks),
+            ("damaged_bytes", skipped.damaged_bytes),
+            ("newer_chunks", skipped.newer_chunks),
+            ("unknown_records", skipped.unknown_records),
+            ("repeated_chunks", skipped.repeated_chunks),
+        ])
+    }
+
+    fn jobs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.jobs.len() {
+            let row: JobRow = self.analysis.jobs[index].clone();
+            list.append(self.job(py, &row)?)?;
+        }
+        Ok(list)
+    }
+
+    fn blame<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.blame.len() {
+            let row = self.analysis.blame[index].clone();
+            let (victim, culprit) = (self.text(py, row.victim), self.text(py, row.culprit));
+            list.append((
+                victim,
+                wait_name(row.kind),
+                culprit,
+                row.phase,
+                row.ns,
+                row.waits,
+                row.slices,
+                row.longest_ns,
+                row.by_length_ns,
+            ))?;
+        }
+        Ok(list)
+    }
+
+    fn calls<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.calls.len() {
+            let row = self.analysis.calls[index];
+            list.append((
+                row.process,
+                row.job,
+                self.text(py, row.route),
+                self.text(py, row.upstream),
+                self.text(py, row.operation),
+                row.from_ns,
+                row.ready_ns,
+                row.to_ns,
+                row.deadline_ns,
+                outcome_name(row.outcome),
+                row.waited_ns,
+                row.own_ns,
+            ))?;
+        }
+        Ok(list)
+    }
+
+    fn held<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.held.len() {
+            let row = self.analysis.held[index];
+            list.append((
+                self.text(py, row.route),
+                self.text(py, row.call),
+                self.text(py, row.stack),
+                row.count,
+                row.ns,
+                row.longest_ns,
+            ))?;
+        }
+        Ok(list)
+    }
+
+    fn unfinished<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.unfinished.len() {
+            let row = self.analysis.unfinished[index].clone();
+            let (io, wait) = kinds(py, &row.account)?;
+            let texts = (self.text(py, row.route), self.text(py, row.host));
+            let stack = self.text(py, row.stack);
+            let (route, host) = texts;
+            let fields: [Bound<'py, PyAny>; 13] = [
+                row.process.into_pyobject(py)?.into_any(),
+                row.job.into_pyobject(py)?.into_any(),
+                route.into_any(),
+                host.into_any(),
+                row.arrival_ns.into_pyobject(py)?.into_any(),
+                row.handler_ns.into_pyobject(py)?.into_any(),
+                row.last_ns.into_pyobject(py)?.into_any(),
+                row.account.cpu_ns.into_pyobject(py)?.into_any(),
+                io.into_any(),
+                wait.into_any(),
+                row.running_ns.into_pyobject(py)?.into_any(),
+                stack.into_any(),
+                row.held.into_pyobject(py)?.to_owned().into_any(),
+            ];
+            list.append(PyTuple::new(py, fields)?)?;
+        }
+        Ok(list)
+    }
+
+    fn costs(&self) -> Vec<(usize, u64, u64, u64, u64, u64)> {
+        let rows = self.analysis.processes.iter().enumerate();
+        rows.filter_map(|(index, row)| match row.cost? {
+            Event::Cost {
+                at_ns,
+                events,
+                thousand_ns,
+                writer_ns,
+                sampler_ns,
+            } => Some((index, at_ns, events, thousand_ns, writer_ns, sampler_ns)),
+            _ => None,
+        })
+        .collect()
+    }
+
+    fn stacks<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.stacks.len() {
+            let (culprit, stack, ns, looks) = self.analysis.stacks[index];
+            list.append((self.text(py, culprit), self.text(py, stack), ns, looks))?;
+        }
+        Ok(list)
+    }
+
+    fn looks(&self) -> Vec<(u32, u64, u64, u64, u64)> {
+        let rows = self.analysis.looks.iter();
+        rows.map(|row| (row.process, row.job, row.looks, row.ns, row.free_ns))
+            .collect()
+    }
+
+    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (process, event) in &self.analysis.samples {
+            if let Event::Process {
+                at_ns,
+                cpu_ns,
+                os_wait_ns,
+                rss_bytes,
+                threads,
+                jobs,
+                lag_ns,
+                backlog,
+            } = *event
+            {
+                list.append((
+                    *process, at_ns, cpu_ns, os_wait_ns, rss_bytes, threads, jobs, lag_ns, backlog,
+                ))?;
+            }
+        }
+        Ok(list)
+    }
+
+    fn segments<'py>(
+        &mut self,
+        py: Python<'py>,
+        process: u32,
+        job: u64,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Some(rows) = self.analysis.segments(process, job) else {
+            return Ok(None);
+        };
+        let list = PyList::empty(py);
+        for row in rows {
+            let (unit, label) = (self.text(py, row.unit), self.text(py, row.label));
+            list.append((row.state, row.kind, row.from_ns, row.to_ns, unit, label))?;
+        }
+        Ok(Some(list))
+    }
+
+    fn culprits<'py>(
+        &mut self,
+        py: Python<'py>,
+        process: u32,
+        job: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (culprit, ns) in self.analysis.culprits(process, job, from_ns, to_ns) {
+            list.append((self.text(py, culprit), ns))?;
+        }
+        Ok(list)
+    }
+}
+
+impl Recording {
+    /// One string object for each text.
+    fn text<'py>(&mut self, py: Python<'py>, number: Text) -> Bound<'py, PyString> {
+        let texts = &self.analysis.texts;
+        let text = self
+            .texts
+            .entry(number)
+            .or_insert_with(|| PyString::new(py, texts.get(number)).unbind());
+        text.bind(py).clone()
+    }
+
+    fn job<'py>(&mut self, py: Python<'py>, row: &JobRow) -> PyResult<Bound<'py, PyTuple>> {
+        let (io, wait) = kinds(py, &row.account)?;
+        let culprits: Vec<_> = row
+            .culprits
+            .iter()
+            .map(|&(culprit, ns)| (self.text(py, culprit), ns))
+            .collect();
+        let fields: [Bound<'py, PyAny>; 19] = [
+            row.process.into_pyobject(py)?.into_any(),
+            row.job.into_pyobject(py)?.into_any(),
+            self.text(py, row.route).into_any(),
+            self.text(py, row.host).into_any(),
+            row.status.into_pyobject(py)?.into_any(),
+            pyo3::types::PyString::intern(py, clock_name(row.clock)).into_any(),
+            row.arrival_ns.into_pyobject(py)?.into_any(),
+            row.spawn_ns.into_pyobject(py)?.into_any(),
+            row.handler_ns.into_pyobject(py)?.into_any(),
+            row.end_ns.into_pyobject(py)?.into_any(),
+            row.deadline_ns.into_pyobject(py)?.into_any(),
+            row.account.cpu_ns.into_pyobject(py)?.into_any(),
+            io.into_any(),
+            wait.into_any(),
+            row.account.residual_ns.into_pyobject(py)?.into_any(),
+            row.account.uncertain_ns.into_pyobject(py)?.into_any(),
+            culprits.into_pyobject(py)?.into_any(),
+            trace_of(row).into_pyobject(py)?.into_any(),
+            row.traced.2.into_pyobject(py)?.into_any(),
+        ];
+        PyTuple::new(py, fields)
+    }
+}
+
+/// The number of its trace, of 128 bits; 0 = none.
+fn trace_of(row: &JobRow) -> u128 {
+    (u128::from(row.traced.0) << 64) | u128::from(row.traced.1)
+}
+
+/// A whole file; else an OSError like Python's own.
+fn read(path: &PathBuf) -> PyResult<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        let said = error.to_string();
+        let said = said
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        PyOSError::new_err((error.raw_os_error(), said, path.clone()))
+    })
+}
+
+/// I/O and wait by the names of their kinds; what is 0 is left out.
+fn kinds<'py>(
+    py: Python<'py>,
+    account: &Account,
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    let (io, wait) = (PyDict::new(py), PyDict::new(py));
+    for kind in 0..IO_KINDS as u8 {
+        let ns = account.io_ns[usize::from(kind)];
+        if ns > 0 {
+            io.set_item(PyString::intern(py, io_name(kind)), ns)?;
+        }
+    }
+    for kind in 0..WAIT_KINDS as u8 {
+        let ns = account.wait_ns[usize::from(kind)];
+        if ns > 0 {
+            wait.set_item(PyString::intern(py, wait_name(kind)), ns)?;
+        }
+    }
+    Ok((io, wait))
+}

@@ -1,0 +1,32 @@
+"""Native code that only the checkout's tests call."""
+
+from typing import final
+
+__all__ = ["BurstSketch", "RecordingWriter"]
+
+@final
+class RecordingWriter:
+    """Writes chosen events as a recording of one process, for tests of what reads recordings."""
+
+    def __new__(cls, process: int, pid: int) -> RecordingWriter: ...
+    def event(self, name: str, /, **fields: int | str) -> None:
+        """Add an event: `docs/recording-format.md` lists names and fields. A field that is left out is 0 or "".
+
+        But `cpu_ns` is then "not measured", `ready_ns` = `to_ns`, `known_ns` = `ready_ns`, `arrival_ns` = `at_ns`.
+        Raises: KeyError for a field that the event does not have, ValueError for an unknown event or a wrong number.
+        """
+
+    def chunk(self, *, lost: int = 0) -> bytes:
+        """Give the events since the last call as the next chunk, whose header says that `lost` events were lost."""
+
+@final
+class BurstSketch:
+    """Core's burst histogram by itself, likewise."""
+
+    def __new__(cls) -> BurstSketch: ...
+    def update(self, burst_ns: int) -> None: ...
+    def forget(self, halvings: int) -> None: ...
+    def quantile_ns(self, quantile: float) -> int: ...
+    def mean_ns(self) -> int: ...
+    def samples(self) -> int: ...
+    def weights(self) -> list[int]: ...
