@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
-from greenlane_tools.plan.costs_here import costs_of, unserved
+from greenlane_tools.plan.costs import costs_of, unserved
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.sources import opened

@@ -23,7 +23,7 @@ from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import Store
 from greenlane_tools.lab.scenario.adapted import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.plan.costs_here import costs_of
+from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp

@@ -13,15 +13,14 @@ from tests.plan.models import ORDERS, model, pricing
 from greenlane.errors import PlanError
 from greenlane.settings import Settings
 from greenlane_tools.page.quantities import milliseconds
-from greenlane_tools.plan import stock, words, written
+from greenlane_tools.plan import settings, words
 from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict, _Choice, advised
 from greenlane_tools.plan.candidates import Room, candidates
 from greenlane_tools.plan.cliff import with_curves
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.option import Candidate, Option, Predicted, Standing
+from greenlane_tools.plan.options import Candidate, Option, Predicted, Runs, Standing
 from greenlane_tools.plan.page import page
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.runs import Runs
 from greenlane_tools.plan.set_up import SetUp, present
 from greenlane_tools.plan.simulation import Estimate
 from tests.page_tags import tags, what_it_fetches
@@ -91,38 +90,38 @@ def test_the_same_again_gives_the_same(found: Advice) -> None:
 
 
 def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> None:
-    option = written.writable(found)
+    option = settings.writable(found)
     assert option is not None
-    text = written.settings_of(found, option)
-    assert written.checked(text).mode == "on"
-    assert written.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
+    text = settings.settings_of(found, option)
+    assert settings.checked(text).mode == "on"
+    assert settings.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
     assert "GET /bikes" in text
 
 
 def test_settings_of_what_is_not_recommended_say_so(found: Advice) -> None:
     assert found.recommended is not None
-    assert "Not the recommendation" not in written.settings_of(found, found.recommended)
+    assert "Not the recommendation" not in settings.settings_of(found, found.recommended)
     chosen = next(option for option in found.options if option.candidate.stock and option.at.reached)
     other = replace(found, recommended=chosen)
-    option = written.writable(other)
+    option = settings.writable(other)
     assert option is not None and not option.candidate.stock
     said = f"Not the recommendation, which is {chosen.candidate.said}: the best with Greenlane."
-    assert said in _plain(written.settings_of(other, option))
+    assert said in _plain(settings.settings_of(other, option))
 
 
 def test_settings_of_what_refuses_early_name_the_deadlines_that_requests_must_bring(found: Advice) -> None:
     assert found.recommended is not None
-    assert "deadlines" not in written.settings_of(found, found.recommended)
+    assert "deadlines" not in settings.settings_of(found, found.recommended)
     candidate = found.recommended.candidate
     sheds = replace(found.recommended, candidate=replace(candidate, set_up=replace(candidate.set_up, shed=True)))
     due = tuple(replace(route, deadline_ms=500.0) for route in found.profile.routes)
-    text = written.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
+    text = settings.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
     assert "GET /bikes 500 ms" in _plain(text)
     assert "x-envoy-expected-rq-timeout-ms" in text
 
 
 def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
-    text = page(found, {"python": "3"}, stock=stock.stock_of(found))
+    text = page(found, {"python": "3"}, stock=settings.stock_of(found))
     assert tags(text).seen
     assert not what_it_fetches(text)
     for part in ("how far the cliff is", "What it costs", "Each route", "The price of being wrong", "today"):
@@ -173,12 +172,12 @@ def test_so_few_refused_requests_that_they_read_as_none_are_said_to_be_few(found
 
 
 def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) -> None:
-    staying = stock.stock_of(found)
+    staying = settings.stock_of(found)
     assert staying is not None
     assert staying.option.candidate.stock
     assert all(command.startswith("gunicorn ") for command in staying.commands)
     limited = next(option for option in found.options if " limit " in option.candidate.name)
-    of_limit = stock.stock_of(replace(found, stock=limited))
+    of_limit = settings.stock_of(replace(found, stock=limited))
     assert of_limit is not None
     assert any("counts connections, not requests" in text for text in of_limit.warnings)
     assert any("A limit without shedding makes no process faster" in text for text in of_limit.warnings)
@@ -188,7 +187,7 @@ def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
     low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
     assert low.verdict is Verdict.NOTHING
     assert low.recommended == low.present
-    assert written.writable(low) is None
+    assert settings.writable(low) is None
     first, why, *_ = words.answers(low)
     assert first.startswith("Change nothing")
     assert "Its processes compute 8" in why
@@ -294,15 +293,15 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert orders.recommended is not None
     assert orders.recommended.candidate.name in {option.candidate.name for option in held}
     assert orders.recommended is not None and orders.recommended.at.reached
-    option = written.writable(orders)
+    option = settings.writable(orders)
     assert option is not None
-    text = written.settings_of(orders, option)
+    text = settings.settings_of(orders, option)
     (limit,) = set(option.set_up.upstream_limits.values())
     opened = re.sub("^# (task_[a-z]+ = )", r"\1", text, flags=re.MULTILINE)
-    assert written.checked(opened).task_limit == limit / option.set_up.processes > 0
-    assert written.checked(opened).task_key
+    assert settings.checked(opened).task_limit == limit / option.set_up.processes > 0
+    assert settings.checked(opened).task_key
     # As it is written all orders go on as without a bulkhead.
-    assert written.checked(text).task_limit == Settings().task_limit
+    assert settings.checked(text).task_limit == Settings().task_limit
     assert '# task_key = "kwargs.merchant"' in text.splitlines()
 
 
@@ -365,7 +364,7 @@ def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
     profile = replace(pricing(), host="threads", slots=64)
     advice = _advised(profile, "bikes p99 <= 400ms")
     present_one = replace(advice, stock=None)
-    staying = stock.stock_of(present_one)
+    staying = settings.stock_of(present_one)
     assert staying is not None and staying.option.set_up.host == "threads"
     (here,) = (text for text in staying.warnings if text.startswith("Here, p99 on threads with "))
     found = re.fullmatch(

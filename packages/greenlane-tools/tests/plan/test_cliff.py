@@ -10,9 +10,8 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane_tools.plan.cliff import at_length, full_load, guessed, unsure, with_curves
-from greenlane_tools.plan.option import Candidate, Option, Predicted
+from greenlane_tools.plan.options import Candidate, Option, Predicted, Runs
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.runs import Runs
 from greenlane_tools.plan.set_up import Lane, SetUp
 
 #: One process at 0.86 of its CPU: full at 1.165 times the load.

@@ -9,7 +9,7 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.costs_here import Costs
+from greenlane_tools.plan.costs import Costs
 from greenlane_tools.plan.set_up import KeepAlive, Lane, SetUp, present
 
 

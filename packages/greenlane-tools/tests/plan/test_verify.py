@@ -42,11 +42,6 @@ def test_the_twin_asks_each_route_at_its_rate(tmp_path: Path) -> None:
     assert (tmp_path / "played.py").exists()
 
 
-def test_of_means_there_is_no_twin(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="expected a profile that knows how requests differ"):
-        twin(replace(pricing(), source="live"), {}, tmp_path, seconds=20, repetitions=1)
-
-
 def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
     profile = replace(pricing(), routes=tuple(replace(r, route=r.route.partition("/<")[0]) for r in pricing().routes))
     found = named("pricing", profile, {BIKES: 400.0}, seconds=20, repetitions=2)

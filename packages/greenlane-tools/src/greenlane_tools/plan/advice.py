@@ -21,9 +21,8 @@ from greenlane_tools.page.quantities import amount, milliseconds
 from greenlane_tools.plan.candidates import Room, candidates, needed_processes
 from greenlane_tools.plan.cliff import at_length, guessed, told, unsure, with_curves
 from greenlane_tools.plan.goal import Goal, carried_goal
-from greenlane_tools.plan.option import Candidate, Option, Predicted
+from greenlane_tools.plan.options import JOBS, Candidate, Option, Predicted, Runs, Told
 from greenlane_tools.plan.profile import Profile, Route
-from greenlane_tools.plan.runs import JOBS, Runs, Told
 from greenlane_tools.plan.sensitivity import Wrong, hanging, wrongs
 from greenlane_tools.plan.set_up import SetUp, present
 

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from greenlane_tools.plan.option import Option, Predicted
+from greenlane_tools.plan.options import Option, Predicted, Runs
 from greenlane_tools.plan.profile import LOOPS, Profile, Route
-from greenlane_tools.plan.runs import Runs
 from greenlane_tools.plan.set_up import SetUp
 
 __all__ = ["at_length", "full_load", "guessed", "told", "unsure", "with_curves"]

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.route import Route, simulated_route
-from greenlane_tools.plan.steps import NOBODY, Sequence
+from greenlane_tools.plan.route import NOBODY, Route, Sequence, simulated_route
 
 __all__ = ["keyed"]
 

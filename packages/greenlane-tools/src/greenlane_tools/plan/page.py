@@ -20,9 +20,9 @@ from greenlane_tools.page.quantities import amount, count, milliseconds
 from greenlane_tools.plan.advice import Advice, Verdict
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.option import Option, Predicted
+from greenlane_tools.plan.options import Option, Predicted
 from greenlane_tools.plan.sensitivity import Wrong
-from greenlane_tools.plan.stock import Stock
+from greenlane_tools.plan.settings import Stock
 from greenlane_tools.plan.verify.compared import COLUMNS, Compared, table_of
 from greenlane_tools.plan.words import answers, breaks_said, per_cent, way_said
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from greenlane.errors import PlanError
 from greenlane.setting import nearest
-from greenlane_tools.plan.costs_here import Costs, costs_of
+from greenlane_tools.plan.costs import Costs, costs_of
 from greenlane_tools.plan.profile import HOSTS, LOOPS, Profile
 
 __all__ = ["KINDS", "PLACES", "QUEUES", "KeepAlive", "Lane", "SetUp", "present"]

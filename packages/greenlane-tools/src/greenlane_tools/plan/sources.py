@@ -1,4 +1,4 @@
-"""A profile from whatever holds one: a profile, a model, a recording, a folder of either, an address."""
+"""A profile from whatever holds one: a profile, a model, a recording or its folder."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.live import profile_of_control, profile_of_metrics
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.reader.recording import SUFFIX, open_recording
 
-__all__ = ["LOOK_S", "opened"]
+__all__ = ["opened"]
 
-#: Between two looks at live counters.
-LOOK_S: Final = 10.0
 _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
 
 
-def opened(source: str, *, seconds: float = LOOK_S, skip_s: float = 0.0) -> Profile:
+def opened(source: str, *, skip_s: float = 0.0) -> Profile:
     """The profile.
 
     Args:
-        source: a profile (JSON), a model (.toml), a recording or its folder, a `control_dir`, or http://…/metrics.
-        seconds: for how long to look at what is live.
+        source: a profile (JSON), a model (.toml), or a recording or its folder.
         skip_s: of a recording, leave out so much of the beginning.
 
-    Raises: PlanError, RecordingError, ControlError: it is none of these, or cannot be read.
+    Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """
-    if source.startswith(("http://", "https://")):
-        return profile_of_metrics(source, seconds)
     path = Path(source)
     if not path.exists() and Path(f"{source}{_PARTS}").is_dir():
         path = Path(f"{source}{_PARTS}")  # still recorded
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` makes a recording"
-        raise _error(source, "a file, folder or address that exists", hint)
+        raise _error(source, "a file or folder that exists", hint)
     if path.is_dir():
-        sockets, recorded = any(path.glob("*.sock")), any(path.glob(f"*{SUFFIX}"))
-        if sockets and not recorded:
-            return profile_of_control(path, seconds)
         return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
     return _file(path, skip_s)
 

@@ -11,7 +11,7 @@ from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict
 from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.goal import level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.option import Judged, Option, Predicted, Standing
+from greenlane_tools.plan.options import Judged, Option, Predicted, Standing
 from greenlane_tools.plan.sensitivity import HANG, Wrong
 from greenlane_tools.plan.simulation import Estimate
 

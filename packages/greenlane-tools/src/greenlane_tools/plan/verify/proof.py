@@ -25,16 +25,16 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.advice import Advice
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
-from greenlane_tools.plan.option import Option
+from greenlane_tools.plan.options import Option
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.settings import settings_of
 from greenlane_tools.plan.verify.compared import P50_FRAC, P99_FRAC, Compared
 from greenlane_tools.plan.verify.contenders import contender_of
 from greenlane_tools.plan.verify.named import application_of, matched, named
 from greenlane_tools.plan.verify.reasons import UNEXPLAINED, Miss, around, reasons
 from greenlane_tools.plan.verify.replay import Came, by_work, came_of, replayed
 from greenlane_tools.plan.verify.twin import APPLICATION, asked_of, classes_of, twin
-from greenlane_tools.plan.written import settings_of
 
 __all__ = ["SECONDS", "Proof", "proven"]
 

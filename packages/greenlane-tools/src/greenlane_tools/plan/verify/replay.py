@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.request_class import RequestClass
-from greenlane_tools.plan.option import cell_of
+from greenlane_tools.plan.options import cell_of
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import Estimate, Simulated, simulate

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import PlanError
 from greenlane.settings import Settings
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
@@ -45,9 +44,6 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
 
     Raises: PlanError when the profile's work cannot be played.
     """
-    if profile.means_only:
-        rule, hint = "a profile that knows how requests differ", "record the service"
-        raise PlanError("verify the plan in the lab", name="profile", value=profile.source, rule=rule, hint=hint)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name(_PROGRAM), folder / _PROGRAM)
     played = [_played(route) for route in _exact(profile)]
