@@ -10,8 +10,8 @@ from tests.record.command import JOBS, greenlane, recorded
 from tests.report.rows_of_a_bad_day import MS, Made
 
 from greenlane_tools.reader.rows import Stack
+from greenlane_tools.report.culprits import own_coroutine
 from greenlane_tools.report.findings import Finding
-from greenlane_tools.report.places import own_coroutine
 from greenlane_tools.report.study import study_of
 
 PROGRAM = """

@@ -43,7 +43,7 @@ def _slowest(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.report import folded, rows, study
+    from greenlane_tools.report import culprits, json_rows, study
     from greenlane_tools.report.trace import write_trace
 
     to_stdout = str(arguments.trace) == "-"
@@ -62,9 +62,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.otlp:
         _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
-        output.document("report", rows.rows_of(found))
+        output.document("report", json_rows.rows_of(found))
     elif arguments.folded:
-        for line in folded.folded_lines(recording.stacks):
+        for line in culprits.folded_lines(recording.stacks):
             output.line(line)
     else:
         _text(found, output)

@@ -28,10 +28,9 @@ from greenlane_tools.plan.route import Kind, Step
 from greenlane_tools.plan.route import Sequence as Sampled
 from greenlane_tools.plan.unlocked import free_fracs, unlocked_fracs
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.arrivals import load_of
-from greenlane_tools.report.balance import balance_of
-from greenlane_tools.report.native import interval_ns
+from greenlane_tools.report.contention import interval_ns
 from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.workers import balance_of, load_of
 
 __all__ = ["kept", "profile_of_recording"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration
 from greenlane_tools.reader.rows import Process, Unfinished
-from greenlane_tools.report.places import Frame, own_frame
+from greenlane_tools.report.culprits import Frame, own_frame
 
 __all__ = ["Ending", "ending_sentence", "endings_of", "place_of"]
 

@@ -8,15 +8,12 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Blame, Held, Process, Stack
-from greenlane_tools.report.arrivals import Load
-from greenlane_tools.report.balance import Balance
-from greenlane_tools.report.clocks import RouteClocks, Upstream
+from greenlane_tools.report.clocks import Branch, RouteClocks, Upstream
+from greenlane_tools.report.contention import Uncut
+from greenlane_tools.report.culprits import Frame, called, own_coroutine
 from greenlane_tools.report.ending import Ending, ending_sentence
-from greenlane_tools.report.fanout import Branch
-from greenlane_tools.report.native import Uncut
-from greenlane_tools.report.places import Frame, own_coroutine
 from greenlane_tools.report.split import RouteSplit
-from greenlane_tools.report.words import called
+from greenlane_tools.report.workers import Balance, Load
 
 __all__ = ["Finding", "findings_of"]
 

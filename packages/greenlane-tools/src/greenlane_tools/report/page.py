@@ -12,7 +12,10 @@ from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import count, duration, share
 from greenlane_tools.report.overhead import LEFT_OUT, overhead_sentence
 from greenlane_tools.report.study import Study
-from greenlane_tools.report.views import blame, calls, clocks, culprits, ending, gain, latency, slowest, tail, workers
+from greenlane_tools.report.views.calls import calls_view, clocks_view, slowest_view
+from greenlane_tools.report.views.time import latency_view, tail_view
+from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view
+from greenlane_tools.report.views.workers import ending_view, workers_view
 
 __all__ = ["page"]
 
@@ -28,16 +31,16 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
         environment: of the command that made the page; printed at the foot.
     """
     sections = {
-        "latency": ("where the time went", latency.view(study)),
-        "tail": ("the slow ones", tail.view(study)),
-        "blame": ("who made whom wait", blame.view(study)),
-        "upstreams": ("upstreams", calls.view(study)),
-        "slowest": ("slowest jobs", slowest.view(study)),
-        "end": ("running at the end", ending.view(study)),
-        "culprits": ("culprits' code", culprits.view(study)),
-        "workers": ("workers and time", workers.view(study)),
-        "clocks": ("clocks", clocks.view(study)),
-        "permits": (f"with {study.remedy}", gain.view(study)),
+        "latency": ("where the time went", latency_view(study)),
+        "tail": ("the slow ones", tail_view(study)),
+        "blame": ("who made whom wait", blame_view(study)),
+        "upstreams": ("upstreams", calls_view(study)),
+        "slowest": ("slowest jobs", slowest_view(study)),
+        "end": ("running at the end", ending_view(study)),
+        "culprits": ("culprits' code", culprits_view(study)),
+        "workers": ("workers and time", workers_view(study)),
+        "clocks": ("clocks", clocks_view(study)),
+        "permits": (f"with {study.remedy}", gain_view(study)),
         "about": ("about", _about(study, environment)),
     }
     header = [

@@ -12,9 +12,8 @@ from typing import Final
 
 from greenlane_tools.page.quantities import duration, factor, share
 from greenlane_tools.reader.rows import Call, Job, Segment
-from greenlane_tools.report.places import Frame
+from greenlane_tools.report.culprits import Frame, called
 from greenlane_tools.report.subject import Recording
-from greenlane_tools.report.words import called
 
 __all__ = ["CallStory", "Story", "stories_of", "story_sentence"]
 

@@ -8,24 +8,19 @@ from typing import Final
 
 from greenlane.settings import Settings
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.arrivals import Load, load_of
-from greenlane_tools.report.balance import Balance, balance_of
-from greenlane_tools.report.clocks import RouteClocks, Upstream, route_clocks, upstreams
+from greenlane_tools.report.clocks import Branch, RouteClocks, Upstream, branches_of, route_clocks, upstreams
+from greenlane_tools.report.contention import Contention, Uncut, contention_of, uncut_of
+from greenlane_tools.report.culprits import Frame, Matrix, matrix_of, own_coroutine, places
 from greenlane_tools.report.ending import Ending, endings_of
-from greenlane_tools.report.fanout import Branch, branches_of
 from greenlane_tools.report.findings import Finding, findings_of
 from greenlane_tools.report.gain import LANE, PERMITS, Gain, gains_of
-from greenlane_tools.report.hog import Contention, contention_of
-from greenlane_tools.report.matrix import Matrix, matrix_of
-from greenlane_tools.report.native import Uncut, uncut_of
 from greenlane_tools.report.overhead import Overhead, overhead_of
-from greenlane_tools.report.places import Frame, own_coroutine, places
-from greenlane_tools.report.scaling import Scaling, scaling_of
 from greenlane_tools.report.split import RouteSplit, split_routes
 from greenlane_tools.report.story import Story, stories_of
 from greenlane_tools.report.subject import Recording
 from greenlane_tools.report.tail import Excess, excesses
 from greenlane_tools.report.verdict import contention_sentence, verdict_of
+from greenlane_tools.report.workers import Balance, Load, Scaling, balance_of, load_of, scaling_of
 
 __all__ = ["Study", "study_of"]
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.parts import mean_parts, told, wait_ns
-from greenlane_tools.report.percentiles import levels, nearest, neighbours
-from greenlane_tools.report.places import Frame
-from greenlane_tools.report.split import RouteSplit
-from greenlane_tools.report.words import called
+from greenlane_tools.report.culprits import Frame, called
+from greenlane_tools.report.split import RouteSplit, levels, mean_parts, nearest, neighbours, told, wait_ns
 
 __all__ = ["Excess", "culprits_of", "excesses", "sentence"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.ending import place_of
-from greenlane_tools.report.parts import KINDS, named
+from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
 from greenlane_tools.report.study import Study
 

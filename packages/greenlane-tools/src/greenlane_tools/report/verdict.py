@@ -8,14 +8,11 @@ from typing import Final
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.clocks import Upstream
+from greenlane_tools.report.contention import WORTH_FRAC, Contention
+from greenlane_tools.report.culprits import Frame, called
 from greenlane_tools.report.gain import PERMITS, Gain
-from greenlane_tools.report.hog import WORTH_FRAC, Contention
-from greenlane_tools.report.parts import told
-from greenlane_tools.report.percentiles import neighbours
-from greenlane_tools.report.places import Frame
-from greenlane_tools.report.split import RouteSplit
+from greenlane_tools.report.split import RouteSplit, neighbours, told
 from greenlane_tools.report.tail import culprits_of, excesses
-from greenlane_tools.report.words import called
 
 __all__ = ["contention_sentence", "verdict_of"]
 

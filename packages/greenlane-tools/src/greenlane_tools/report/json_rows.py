@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from greenlane_tools.report import costs
 from greenlane_tools.report.clocks import late
+from greenlane_tools.report.culprits import by_function, by_work
 from greenlane_tools.report.ending import place_of
 from greenlane_tools.report.overhead import LEFT_OUT
 from greenlane_tools.report.story import Story
@@ -15,7 +15,6 @@ from greenlane_tools.report.study import Study
 __all__ = ["VIEWS", "rows_of"]
 
 Row = dict[str, object]
-
 #: Every `view` that can occur, in the order of the rows.
 VIEWS: Final = (
     *(
@@ -229,7 +228,7 @@ def _load(study: Study) -> Iterator[Row]:
 
 
 def _costs(study: Study) -> Iterator[Row]:
-    for by, found in (("function", costs.by_function), ("work", costs.by_work)):
+    for by, found in (("function", by_function), ("work", by_work)):
         for each in found(study.recording.stacks):
             yield {
                 "view": "cost",
