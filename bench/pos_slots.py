@@ -32,11 +32,10 @@ from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.plan.advice import advised
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.keyed import keyed
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import present
 from greenlane_tools.plan.slots import slots
-from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.sources import keyed, opened
 
 SECONDS: Final = 130.0
 RECORDING: Final = "pos-slots.glr"

@@ -14,11 +14,11 @@ from greenlane.errors import PlanError
 from greenlane.settings import Settings
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan import settings, words
-from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict, _Choice, advised
+from greenlane_tools.plan.advice import EDGE_TIMES, Advice, AdviceVerdict, _Choice, advised
 from greenlane_tools.plan.candidates import Room, candidates
 from greenlane_tools.plan.cliff import with_curves
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.options import Candidate, Option, Predicted, Runs, Standing
+from greenlane_tools.plan.options import Candidate, CellRuns, GoalStanding, Option, Predicted
 from greenlane_tools.plan.page import page
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp, present
@@ -51,10 +51,10 @@ def found() -> Advice:
 
 
 def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores(found: Advice) -> None:
-    assert found.verdict is Verdict.CHANGE
+    assert found.verdict is AdviceVerdict.CHANGE
     assert found.present is not None and found.recommended is not None
-    assert found.present.at.standing is Standing.MISSED
-    assert found.recommended.at.standing is Standing.MET
+    assert found.present.at.standing is GoalStanding.MISSED
+    assert found.recommended.at.standing is GoalStanding.MET
     assert found.recommended.set_up.host == "permits"
     assert found.recommended.cost == 1
     assert found.runner_up is not None
@@ -132,7 +132,7 @@ def test_a_goal_that_breaks_at_each_load_or_at_none_is_said_to(found: Advice) ->
     chosen = found.recommended
     assert chosen is not None
     lowest = min(run.load for run in chosen.curve)
-    nothing = replace(found, verdict=Verdict.NOTHING)
+    nothing = replace(found, verdict=AdviceVerdict.NOTHING)
 
     def said(holds: float, breaks: float) -> list[str]:
         option = replace(chosen, holds=holds, breaks=breaks)
@@ -185,7 +185,7 @@ def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) ->
 
 def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
     low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
-    assert low.verdict is Verdict.NOTHING
+    assert low.verdict is AdviceVerdict.NOTHING
     assert low.recommended == low.present
     assert settings.writable(low) is None
     first, why, *_ = words.answers(low)
@@ -195,23 +195,23 @@ def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
 
 def test_what_the_requests_own_work_takes_no_set_up_can_change() -> None:
     never = _advised(pricing(), "bikes p99 <= 250ms")
-    assert never.verdict is Verdict.IMPOSSIBLE
+    assert never.verdict is AdviceVerdict.IMPOSSIBLE
     assert never.recommended is None
     assert "no set-up changes that" in " ".join(words.answers(never))
 
 
 def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
     busy = _advised(pricing(times=3.0), "bikes p99 <= 400ms")
-    assert busy.verdict is Verdict.OUT_OF_REACH
+    assert busy.verdict is AdviceVerdict.OUT_OF_REACH
     assert "The work needs 3 cores at least, 2 may be used" in " ".join(words.answers(busy))
     enough = _advised(pricing(times=3.0), "bikes p99 <= 400ms", cores=4)
-    assert enough.verdict is Verdict.CHANGE
+    assert enough.verdict is AdviceVerdict.CHANGE
     assert enough.recommended is not None
     assert enough.recommended.set_up.processes in (3, 4)
 
 
 @dataclass(frozen=True)
-class _Otherwise(Runs):
+class _Otherwise(CellRuns):
     """Runs that meet another load than they are asked for: as if chance had been kind to them, or unkind."""
 
     short_times: float = 1.0
@@ -233,7 +233,7 @@ def test_what_only_a_short_run_meets_is_not_recommended() -> None:
     lucky = _choice(_roomy())
     assert lucky.recommended is not None and lucky.recommended.cost == 1
     sure = _choice(_roomy(), long_times=1.25)
-    assert sure.verdict is Verdict.CHANGE
+    assert sure.verdict is AdviceVerdict.CHANGE
     assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
     assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
 
@@ -250,7 +250,7 @@ def test_what_is_at_the_edge_for_a_short_run_alone_is_recommended_if_it_holds_at
 def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: Advice) -> None:
     chosen = found.recommended
     assert chosen is not None and chosen.sure and chosen.holds and chosen.breaks
-    runs = Runs(found.profile, found.goals, jobs=_JOBS)
+    runs = CellRuns(found.profile, found.goals, jobs=_JOBS)
     cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds, chosen.breaks)]
     holds, breaks = runs.cells(cells, "", quick=False)
     assert holds.reached and not breaks.reached
@@ -281,13 +281,13 @@ def test_of_too_few_requests_nothing_is_recommended() -> None:
         pricing(), source="recording", routes=tuple(replace(route, requests=12) for route in pricing().routes)
     )
     found = _advised(few, "bikes p99 <= 400ms")
-    assert found.verdict is Verdict.UNSUPPORTED
+    assert found.verdict is AdviceVerdict.UNSUPPORTED
     assert "12 requests of GET /bikes were seen" in " ".join(words.answers(found))
 
 
 def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     orders = _advised(model(ORDERS), "p99 <= 10s")
-    assert orders.verdict is Verdict.CHANGE
+    assert orders.verdict is AdviceVerdict.CHANGE
     held = [option for option in orders.options if option.set_up.upstream_limits]
     assert held
     assert orders.recommended is not None
@@ -315,7 +315,7 @@ def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
     names = {"present": (plain, now), "bulkhead8": (held, safe)}
 
     @dataclass(frozen=True)
-    class Told(Runs):
+    class Told(CellRuns):
         def cells(
             self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True
         ) -> list[Predicted]:
@@ -341,22 +341,22 @@ def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
     ("now", "safe", "verdict", "name"),
     [
         # Both hold: that with which the others' orders go on.
-        (9.0, 9.0, Verdict.CHANGE, "bulkhead8"),
+        (9.0, 9.0, AdviceVerdict.CHANGE, "bulkhead8"),
         # The present one reaches the goals in short runs alone.
-        (0.5, 9.0, Verdict.CHANGE, "bulkhead8"),
+        (0.5, 9.0, AdviceVerdict.CHANGE, "bulkhead8"),
         # Nothing that goes on reaches them: the goals come first.
-        (9.0, 0.5, Verdict.NOTHING, "present"),
+        (9.0, 0.5, AdviceVerdict.NOTHING, "present"),
         # At length nothing reaches them.
-        (0.5, 0.5, Verdict.OUT_OF_REACH, None),
+        (0.5, 0.5, AdviceVerdict.OUT_OF_REACH, None),
     ],
 )
 def test_where_the_present_one_would_stop_with_an_upstream(
-    now: float, safe: float, verdict: Verdict, name: str | None
+    now: float, safe: float, verdict: AdviceVerdict, name: str | None
 ) -> None:
     choice, close = _orders_choice(now=now, safe=safe)
     found, chosen, _ = choice._confirmed(close, {"bulkhead8"})
     assert found is verdict
-    assert chosen.jobs and chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH)
+    assert chosen.jobs and chosen.at.reached == (verdict is not AdviceVerdict.OUT_OF_REACH)
     assert name in (None, chosen.candidate.name)
 
 

@@ -14,7 +14,7 @@ from greenlane.cli.main import main
 from greenlane_tools.plan import slots
 from greenlane_tools.plan.candidates import Room, candidates
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.options import Option, Runs, cell_of
+from greenlane_tools.plan.options import CellRuns, Option, cell_of
 from greenlane_tools.plan.sensitivity import HANG, wrongs
 from greenlane_tools.plan.set_up import present
 from greenlane_tools.plan.simulation import simulate_cells
@@ -124,7 +124,7 @@ def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
 
 def test_19_slots_alone_do_not_keep_the_others_going_and_some_bulkhead_does() -> None:
     profile = opened(ORDERS)
-    runs = Runs(profile, goals(["p99 <= 60s"], profile), jobs=10_000)
+    runs = CellRuns(profile, goals(["p99 <= 60s"], profile), jobs=10_000)
     tried = candidates(profile, runs.goals, present(profile), Room(1, 3))
     found = runs.at(tried, "", quick=True)
     options = [Option(candidate, at, 1.0) for candidate, at in zip(tried, found, strict=True)]

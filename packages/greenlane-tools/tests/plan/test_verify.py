@@ -10,12 +10,11 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.set_up import Lane, SetUp
+from greenlane_tools.plan.set_up import SetUp, SetUpLane
 from greenlane_tools.plan.verify.compared import Compared
-from greenlane_tools.plan.verify.contenders import contender_of
-from greenlane_tools.plan.verify.named import application_of, named
 from greenlane_tools.plan.verify.played import Played
-from greenlane_tools.plan.verify.twin import classes_of, twin
+from greenlane_tools.plan.verify.proof import contender_of
+from greenlane_tools.plan.verify.scenarios import application_of, classes_of, named, twin
 
 BIKES = "GET /bikes"
 
@@ -63,7 +62,7 @@ def test_set_ups_are_started_as_they_say() -> None:
     )  # fmt: skip
     plenty = contender_of("now", SetUp("gevent", 1, 2), classes, "played:app", None)
     assert "--keep-alive" not in plenty.arguments
-    lane = Lane("apart", (BIKES,), "hard", processes=1)
+    lane = SetUpLane("apart", (BIKES,), "hard", processes=1)
     apart = contender_of("then", SetUp("threads", 2, 2, limit=64, lanes=(lane,)), classes, "played:app", None)
     assert (apart.apart, apart.arguments[:4]) == (("r1",), ("--worker-class", "gthread", "--workers", "1"))
     served = contender_of("then", SetUp("permits", 2, 2, queue="central"), classes, "played:app", Path("/x/then.toml"))

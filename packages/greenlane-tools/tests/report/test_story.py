@@ -11,7 +11,7 @@ from tests.report.rows_of_a_bad_day import a_day
 from greenlane_tools.reader import Call, Job, Recording
 from greenlane_tools.report import json_rows, text
 from greenlane_tools.report.clocks import upstreams
-from greenlane_tools.report.culprits import Frame, places
+from greenlane_tools.report.culprits import StackFrame, places
 from greenlane_tools.report.page import page
 from greenlane_tools.report.story import CallStory, Story, stories_of, story_sentence
 from greenlane_tools.report.study import study_of
@@ -78,7 +78,7 @@ def test_beside_the_machine_the_first_with_a_line_of_code_is_named() -> None:
     story = Story(
         job("/a"), [], [CallStory(one.call, [("os", 3_000 * MS), ("gc", 600 * MS), ("GET /report", 1_557 * MS)])]
     )
-    said = story_sentence(story, {"GET /report": Frame("report", "pricing.py", 88)})
+    said = story_sentence(story, {"GET /report": StackFrame("report", "pricing.py", 88)})
     assert said.endswith(
         "; 58 % of the difference is the operating system, which ran others on this machine, "
         "30 % GET /report, pricing.py:88."

@@ -10,7 +10,14 @@
 from greenlane_tools.plan.differences import compared
 from greenlane_tools.plan.model_file import with_known
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.simulation import Cell, Estimate, Simulated, SimulatedRoute, simulate, simulate_cells
+from greenlane_tools.plan.simulation import (
+    Estimate,
+    Simulated,
+    SimulatedRoute,
+    SimulationCell,
+    simulate,
+    simulate_cells,
+)
 from greenlane_tools.plan.sources import opened
 
 __all__ = [
@@ -24,7 +31,7 @@ __all__ = [
     # under a set-up
     "simulate",
     "simulate_cells",
-    "Cell",
+    "SimulationCell",
     "Estimate",
     "Simulated",
     "SimulatedRoute",

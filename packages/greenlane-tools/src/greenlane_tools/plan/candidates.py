@@ -24,8 +24,8 @@ from greenlane_tools.plan.set_up import (
     CONNECTIONS,
     SWITCH_MS,
     THREADS,
-    Lane,
     SetUp,
+    SetUpLane,
 )
 
 __all__ = [
@@ -236,7 +236,7 @@ class _Search:
         said = f"`greenlane serve` with {processes} workers: one queue, permits in each"
         yield self._made(f"serve x{processes}", serve, said, effort=2)
         if self._lane:
-            lane = Lane("kept", self._lane, "soft", processes=1, priority=10)
+            lane = SetUpLane("kept", self._lane, "soft", processes=1, priority=10)
             soft = replace(serve, lanes=(lane,))
             words = (
                 f"{said}; a soft lane for {_listed(self._lane)}: it goes first, and one worker's places are kept for it"
@@ -252,7 +252,7 @@ class _Search:
         if not self._lane or plain.processes < 2:
             return
         for own in self._own(plain.processes):
-            lane = Lane("apart", self._lane, "hard", processes=own)
+            lane = SetUpLane("apart", self._lane, "hard", processes=own)
             apart = replace(plain, lanes=(lane,))
             words = f"{said}, {_of_them(own)} as a hard lane: a second deployment for {_listed(self._lane)} alone"
             yield self._made(f"{name} apart{own}", apart, words, stock=True, effort=3)

@@ -19,9 +19,19 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import amount, factor, milliseconds
 from greenlane_tools.plan.profile import Mean, Profile, Route
-from greenlane_tools.plan.standing import RouteStanding, Standing, standing_of
+from greenlane_tools.plan.standing import RouteStanding, ServiceStanding, standing_of
 
-__all__ = ["COLUMNS", "NOISE_FRAC", "Comparison", "Difference", "Measure", "answers", "compared", "rows_of", "table_of"]
+__all__ = [
+    "COLUMNS",
+    "NOISE_FRAC",
+    "ProfileComparison",
+    "ProfileDifference",
+    "Measure",
+    "answers",
+    "compared",
+    "rows_of",
+    "table_of",
+]
 
 #: Differences of CPU below this are what a machine does by itself from day to day. Arbitrary.
 NOISE_FRAC: Final = 0.03
@@ -54,7 +64,7 @@ _WHAT: Final = {
 
 
 @dataclass(frozen=True)
-class Difference:
+class ProfileDifference:
     """One number of one route; "" = of the whole service."""
 
     route: str
@@ -76,22 +86,22 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ProfileComparison:
     """Everything."""
 
     old: Profile
     new: Profile
-    differences: Sequence[Difference]
+    differences: Sequence[ProfileDifference]
     #: Routes of only one of them.
     gone: Sequence[str]
     come: Sequence[str]
 
-    def of(self, route: str, measure: Measure) -> Difference | None:
+    def of(self, route: str, measure: Measure) -> ProfileDifference | None:
         """One of them."""
         return next((each for each in self.differences if (each.route, each.measure) == (route, measure)), None)
 
 
-def compared(old: Profile, new: Profile, *, seed: int = 1) -> Comparison:
+def compared(old: Profile, new: Profile, *, seed: int = 1) -> ProfileComparison:
     """What has changed.
 
     Args:
@@ -116,7 +126,7 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> Comparison:
         for measure in Measure
         if (difference := _difference(name, measure, before, after)) is not None
     ]
-    return Comparison(
+    return ProfileComparison(
         old=old,
         new=new,
         differences=found,
@@ -128,7 +138,7 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> Comparison:
 class _View:
     """A standing, by route."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: ServiceStanding) -> None:
         self._standing = standing
         self._routes: Mapping[str, RouteStanding] = {route.route: route for route in standing.routes}
 
@@ -203,7 +213,7 @@ def _of_route(route: RouteStanding, measure: Measure) -> float | None:
             return route.headroom
 
 
-def _per_request(standing: Standing, measure: Measure) -> float | None:
+def _per_request(standing: ServiceStanding, measure: Measure) -> float | None:
     """The mean of all requests."""
     rate = math.fsum(route.rate_per_s for route in standing.routes)
     if not rate:
@@ -212,7 +222,7 @@ def _per_request(standing: Standing, measure: Measure) -> float | None:
     return math.fsum(cost * per_s for cost, per_s in costs) / rate
 
 
-def _difference(name: str, measure: Measure, before: _Drawn, after: _Drawn) -> Difference | None:
+def _difference(name: str, measure: Measure, before: _Drawn, after: _Drawn) -> ProfileDifference | None:
     """None where there is nothing to compare: neither has I/O, or a route has no CPU."""
     old, new = before.view.value(name, measure), after.view.value(name, measure)
     if old is None or new is None or old <= 0 or new <= 0:
@@ -220,10 +230,10 @@ def _difference(name: str, measure: Measure, before: _Drawn, after: _Drawn) -> D
     known = before.known[name] and after.known[name]
     logs = [_logs(each, name, measure) for each in (before, after)]
     if not known or any(len(each) < _RESAMPLES for each in logs):
-        return Difference(name, measure, old, new, new / old, None, None)
+        return ProfileDifference(name, measure, old, new, new / old, None, None)
     error = math.hypot(*(stdev(each) for each in logs))
     middle, half = math.log(new / old), _Z * error
-    return Difference(name, measure, old, new, new / old, math.exp(middle - half), math.exp(middle + half))
+    return ProfileDifference(name, measure, old, new, new / old, math.exp(middle - half), math.exp(middle + half))
 
 
 def _logs(drawn: _Drawn, name: str, measure: Measure) -> list[float]:
@@ -231,7 +241,7 @@ def _logs(drawn: _Drawn, name: str, measure: Measure) -> list[float]:
     return [math.log(value) for value in values if value is not None and value > 0]
 
 
-def answers(found: Comparison) -> list[str]:
+def answers(found: ProfileComparison) -> list[str]:
     """What a person asks after a release, most important first."""
     said = [_headroom(found), *_routes(found)]
     if found.come:
@@ -243,13 +253,13 @@ def answers(found: Comparison) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def table_of(found: Comparison) -> list[Row]:
+def table_of(found: ProfileComparison) -> list[Row]:
     """A row a number that changed, or a few that did not."""
     changed = [each for each in found.differences if each.changed]
     return [_told(each) for each in changed or found.differences]
 
 
-def rows_of(found: Comparison) -> list[Row]:
+def rows_of(found: ProfileComparison) -> list[Row]:
     """For programs: everything that was compared."""
     rows: list[Row] = [
         {
@@ -270,7 +280,7 @@ def rows_of(found: Comparison) -> list[Row]:
     return [{"view": "answer", "said": answers(found)}, *rows]
 
 
-def _headroom(found: Comparison) -> str:
+def _headroom(found: ProfileComparison) -> str:
     of = found.of("", Measure.HEADROOM)
     if of is None:
         return ""
@@ -282,7 +292,7 @@ def _headroom(found: Comparison) -> str:
     return f"{cliff} ({_interval(of)})."
 
 
-def _routes(found: Comparison) -> list[str]:
+def _routes(found: ProfileComparison) -> list[str]:
     """What each changed route costs now, and what that does to a limit that was set by its knee."""
     said = []
     cpu = [each for each in found.differences if each.route and each.measure is Measure.CPU and each.changed]
@@ -303,7 +313,7 @@ def _routes(found: Comparison) -> list[str]:
     return said
 
 
-def _told(each: Difference) -> Row:
+def _told(each: ProfileDifference) -> Row:
     numbers = milliseconds if each.measure in (Measure.CPU, Measure.IO) else amount
     times = factor if each.measure is Measure.HEADROOM else numbers
     return {
@@ -317,7 +327,7 @@ def _told(each: Difference) -> Row:
     }
 
 
-def _interval(each: Difference) -> str:
+def _interval(each: ProfileDifference) -> str:
     if each.low is None or each.high is None:
         return "no interval"
     return f"{_percent(each.low)} to {_percent(each.high)}"

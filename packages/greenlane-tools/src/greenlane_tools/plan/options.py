@@ -11,7 +11,7 @@ from typing import Final
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
-from greenlane_tools.plan.simulation import Cell, Estimate, Simulated, simulate_cells
+from greenlane_tools.plan.simulation import Estimate, Simulated, SimulationCell, simulate_cells
 
 __all__ = [
     "JOBS",
@@ -19,8 +19,8 @@ __all__ = [
     "Judged",
     "Option",
     "Predicted",
-    "Runs",
-    "Standing",
+    "CellRuns",
+    "GoalStanding",
     "Told",
     "cell_of",
     "judged",
@@ -42,7 +42,7 @@ _BEYOND: Final = 30
 Told = Callable[[float, str], None]
 
 
-class Standing(enum.Enum):
+class GoalStanding(enum.Enum):
     """How sure it is that a goal is met."""
 
     MET = "met"
@@ -93,11 +93,11 @@ class Judged:
     latency_ms: float
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> GoalStanding:
         """By the interval of what was predicted."""
         if self.within.low >= self.goal.share:
-            return Standing.MET
-        return Standing.CLOSE if self.within.high >= self.goal.share else Standing.MISSED
+            return GoalStanding.MET
+        return GoalStanding.CLOSE if self.within.high >= self.goal.share else GoalStanding.MISSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,17 @@ class Predicted:
         return not many and max(self.run.process_cpu_frac, default=0.0) < _FULL_FRAC
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> GoalStanding:
         """The worst of the goals; what never settles misses them."""
-        return self.goals_standing if self.settled else Standing.MISSED
+        return self.goals_standing if self.settled else GoalStanding.MISSED
 
     @property
-    def goals_standing(self) -> Standing:
+    def goals_standing(self) -> GoalStanding:
         """The worst of the goals, whether or not the rest is served."""
         found = {each.standing for each in self.goals}
-        if Standing.MISSED in found:
-            return Standing.MISSED
-        return Standing.CLOSE if Standing.CLOSE in found else Standing.MET
+        if GoalStanding.MISSED in found:
+            return GoalStanding.MISSED
+        return GoalStanding.CLOSE if GoalStanding.CLOSE in found else GoalStanding.MET
 
     @property
     def reached(self) -> bool:
@@ -183,13 +183,15 @@ class Option:
         return self.candidate.set_up
 
 
-def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0) -> Cell:
+def cell_of(
+    profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0
+) -> SimulationCell:
     """A run: the profile as the set-up's host meets it."""
     due = _due(profile, set_up, goals)
     routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
     threaded = [route for route, place in set_up.placement.items() if place == "thread"]
     simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host, threaded=threaded)
-    return Cell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
+    return SimulationCell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
 
 
 def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
@@ -243,7 +245,7 @@ def _number(ms: float) -> float:
 
 
 @dataclass(frozen=True)
-class Runs:
+class CellRuns:
     """Cells of one profile and its goals.
 
     Args:

@@ -29,7 +29,7 @@ from greenlane_tools.plan.route import Sequence as Sampled
 from greenlane_tools.plan.unlocked import free_fracs, unlocked_fracs
 from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.contention import interval_ns
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.workers import balance_of, load_of
 
 __all__ = ["kept", "profile_of_recording"]
@@ -50,7 +50,7 @@ _NOTHING: Final = (Step("cpu", 0.001),)
 _MOST_NOTES: Final = 20
 
 
-def profile_of_recording(recording: Recording, name: str = "", *, skip_s: float = 0.0) -> Profile:
+def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: float = 0.0) -> Profile:
     """What the recorded requests did, how they came, on what they ran.
 
     Args:
@@ -112,7 +112,13 @@ class _Sampling:
     """One route: which of its requests are kept, and what they did."""
 
     def __init__(
-        self, recording: Recording, route: str, jobs: Sequence[Job], upstreams: Upstreams, host: str, free_frac: float
+        self,
+        recording: RecordedRows,
+        route: str,
+        jobs: Sequence[Job],
+        upstreams: Upstreams,
+        host: str,
+        free_frac: float,
     ) -> None:
         self._on_loop = host in LOOPS
         self._recording, self._route, self._jobs = recording, route, jobs
@@ -220,16 +226,16 @@ def _memory_mb(rss_bytes: Iterable[int]) -> float | None:
     return round(sum(known) / len(known) / 1e6, 1) if known else None
 
 
-def _tells(recording: Recording, name: str) -> bool:
+def _tells(recording: RecordedRows, name: str) -> bool:
     return any(name in process.about for process in recording.processes)
 
 
-def _cores(recording: Recording, processes: int) -> int:
+def _cores(recording: RecordedRows, processes: int) -> int:
     told = [process.about.get("cores") for process in recording.processes]
     return max((each for each in told if isinstance(each, int) and each > 0), default=processes)
 
 
-def _check_one_machine(recording: Recording) -> None:
+def _check_one_machine(recording: RecordedRows) -> None:
     boots = {str(boot) for process in recording.processes if (boot := process.about.get("boot"))}
     if len(boots) > 1:
         rule = "processes of one machine, since one start of it: their clocks are not the same"

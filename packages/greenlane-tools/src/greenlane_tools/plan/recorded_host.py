@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Sample
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["host_of", "off_s", "overhead_ms", "seen_s", "slots_of", "spread"]
 
@@ -118,7 +118,7 @@ def spread(arrivals_ns: Sequence[int]) -> float | None:
     return round(sum((each - mean) ** 2 for each in counts) / (bins - 1) / mean, 4) if mean else None
 
 
-def overhead_ms(recording: Recording, jobs: Sequence[Job]) -> float | None:
+def overhead_ms(recording: RecordedRows, jobs: Sequence[Job]) -> float | None:
     """By request. None = the recording does not say: no process was sampled for 2 s while it had requests.
 
     Of each process, between its first and last sample while requests came: its CPU, less that of the requests that ran

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 
 from greenlane_tools.plan import selftest_laws as laws
 from greenlane_tools.plan import selftest_tables as tables
-from greenlane_tools.plan.simulation import Cell, Simulated, simulate_cells
+from greenlane_tools.plan.simulation import Simulated, SimulationCell, simulate_cells
 
-__all__ = ["GROUPS", "Figure", "Row", "Trial", "run", "trials"]
+__all__ = ["GROUPS", "Figure", "SelftestRow", "Trial", "run", "trials"]
 
 GROUPS: Final = ("closed", "law", "loop", "order", "mixed", "many", "dispatch")
 
@@ -65,7 +65,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SelftestRow:
     """A figure after its run."""
 
     group: str
@@ -103,7 +103,7 @@ class Row:
 
 def run(
     groups: Sequence[str] = GROUPS, *, part: float = 1.0, progress: Callable[[float], object] | None = None
-) -> list[Row]:
+) -> list[SelftestRow]:
     """Run the trials of these groups.
 
     Args:
@@ -113,13 +113,14 @@ def run(
     """
     chosen = [each for each in trials() if each.group in groups]
     cells = [
-        Cell(each.profile, each.set_up, jobs=max(10_000, int(each.jobs * part)), load=each.load) for each in chosen
+        SimulationCell(each.profile, each.set_up, jobs=max(10_000, int(each.jobs * part)), load=each.load)
+        for each in chosen
     ]
     # The longest first: the last one to end is then a short one.
     order = sorted(range(len(cells)), key=lambda number: -cells[number].jobs)
     found = dict(zip(order, simulate_cells([cells[number] for number in order], progress=progress), strict=True))
     return [
-        Row(trial.group, f"{trial.case} {figure.name}", figure.expected, figure.read(found[number]),
+        SelftestRow(trial.group, f"{trial.case} {figure.name}", figure.expected, figure.read(found[number]),
             figure.tolerance_frac, figure.unit)
         for number, trial in enumerate(chosen) for figure in trial.figures
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Final
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.candidates import busiest, hang_ms, upstream_rates
 from greenlane_tools.plan.goal import Goal
-from greenlane_tools.plan.options import Option, Predicted, Runs, Standing, Told, cell_of, predicted
+from greenlane_tools.plan.options import CellRuns, GoalStanding, Option, Predicted, Told, cell_of, predicted
 from greenlane_tools.plan.profile import Profile, Route
 from greenlane_tools.plan.route import Sequence as Sampled
 from greenlane_tools.plan.route import Step
@@ -17,7 +17,17 @@ from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import SimulatedRoute, simulate_cells
 from greenlane_tools.plan.what_if import applied, asked
 
-__all__ = ["EFFECT_COLUMNS", "HANG", "Effect", "Wrong", "effects", "hanging", "effect_row", "effects_table", "wrongs"]
+__all__ = [
+    "EFFECT_COLUMNS",
+    "HANG",
+    "WhatIfEffect",
+    "Wrong",
+    "effects",
+    "hanging",
+    "effect_row",
+    "effects_table",
+    "wrongs",
+]
 
 #: The name of the way in which an upstream hangs. Its own orders pile up whatever is done: the others' are judged.
 HANG: Final = "hang"
@@ -53,9 +63,9 @@ class Wrong:
         """Whether what is judged is as it is wanted."""
         return self.settles(option) and self.options[option].goals_reached
 
-    def standing(self, option: str) -> Standing:
+    def standing(self, option: str) -> GoalStanding:
         """The same with how sure it is."""
-        return self.options[option].goals_standing if self.settles(option) else Standing.MISSED
+        return self.options[option].goals_standing if self.settles(option) else GoalStanding.MISSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class _Way:
     routes: tuple[str, ...] | None = None
 
 
-def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
+def wrongs(runs: CellRuns, options: Sequence[Option]) -> tuple[Wrong, ...]:
     """Each way, for each option."""
     ways = _ways(runs.profile, {goal.route for goal in runs.goals})
     cells = [(option.set_up, way.changed(runs.profile), way.load) for way in ways for option in options]
@@ -160,7 +170,7 @@ def _bursty(profile: Profile) -> Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class WhatIfEffect:
     """One route. None = no request of it was served, or the set-up never settles."""
 
     route: str
@@ -178,7 +188,7 @@ def effects(
     jobs: int,
     seed: int,
     told: Told | None = None,
-) -> list[Effect]:
+) -> list[WhatIfEffect]:
     """Each route of the profile, by its rate."""
     cells = [cell_of(profile, set_up, goals, jobs=jobs, seed=seed) for profile, set_up in (before, after)]
     found = simulate_cells(cells, progress=None if told is None else lambda part: told(part, "now, and what if"))
@@ -187,7 +197,7 @@ def effects(
         for run, (profile, set_up) in zip(found, (before, after), strict=True)
     )
     return [
-        Effect(
+        WhatIfEffect(
             route.route, _ms(was, route.route, 0.5), _ms(then, route.route, 0.5), _ms(was, route.route, 0.99),
             _ms(then, route.route, 0.99),
         )
@@ -195,7 +205,7 @@ def effects(
     ]  # fmt: skip
 
 
-def effect_row(one: Effect) -> dict[str, object]:
+def effect_row(one: WhatIfEffect) -> dict[str, object]:
     """For programs."""
     return {
         "view": "what_if",
@@ -207,7 +217,7 @@ def effect_row(one: Effect) -> dict[str, object]:
     }
 
 
-def effects_table(found: Sequence[Effect]) -> list[dict[str, object]]:
+def effects_table(found: Sequence[WhatIfEffect]) -> list[dict[str, object]]:
     """For people."""
     return [
         {

@@ -18,7 +18,7 @@ from typing import Final
 from greenlane.errors import PlanError, SettingsError
 from greenlane.settings import Settings, load
 from greenlane_tools.page.quantities import milliseconds
-from greenlane_tools.plan.advice import Advice, Verdict
+from greenlane_tools.plan.advice import Advice, AdviceVerdict
 from greenlane_tools.plan.options import Option, Predicted
 from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp
 
@@ -55,7 +55,7 @@ def writable(advice: Advice) -> Option | None:
 
     None = there is none, or nothing is to be changed.
     """
-    if advice.verdict is Verdict.NOTHING:
+    if advice.verdict is AdviceVerdict.NOTHING:
         return None
     for option in (advice.recommended, advice.runner_up):
         if option is not None and not option.candidate.stock:

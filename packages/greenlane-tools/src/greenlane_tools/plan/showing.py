@@ -9,7 +9,7 @@ from typing import Final
 from greenlane_tools.page.quantities import amount, count, factor, milliseconds, share
 from greenlane_tools.plan.measured import LEVELS, carried
 from greenlane_tools.plan.profile import LOOPS, Profile, Route
-from greenlane_tools.plan.standing import RouteStanding, Standing, standing_of
+from greenlane_tools.plan.standing import RouteStanding, ServiceStanding, standing_of
 
 __all__ = ["COLUMNS", "missing", "rows_of", "sentences", "table_of", "unsaid"]
 
@@ -100,7 +100,7 @@ def _is(profile: Profile) -> str:
     return f"{name}, {_FROM[profile.source]}{seen}: {rate} requests a second{bursts}; {run}, {cores}."
 
 
-def _cliff(profile: Profile, standing: Standing) -> list[str]:
+def _cliff(profile: Profile, standing: ServiceStanding) -> list[str]:
     """On-call question 16: how close to the cliff are we?"""
     if standing.headroom is None or standing.knee is None:
         return ["Its requests use no CPU: there is no cliff of the CPU, only the limits of what they call."]

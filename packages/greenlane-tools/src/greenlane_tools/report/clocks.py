@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from greenlane_tools.reader.rows import Call, Job
 from greenlane_tools.report.split import nearest, neighbours
 
-__all__ = ["Branch", "RouteClocks", "Upstream", "branches_of", "route_clocks", "upstreams"]
+__all__ = ["Branch", "RouteClocks", "UpstreamClocks", "branches_of", "route_clocks", "upstreams"]
 
 
 @dataclass(frozen=True)
-class Upstream:
+class UpstreamClocks:
     """Calls of one operation of one upstream by one route. Times in ns; None = no call's reply has a known moment."""
 
     route: str
@@ -80,7 +80,7 @@ class RouteClocks:
     handler_p99_ns: int
 
 
-def upstreams(calls: Iterable[Call]) -> list[Upstream]:
+def upstreams(calls: Iterable[Call]) -> list[UpstreamClocks]:
     """Those first whose replies waited longest in the process."""
     grouped: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls:
@@ -103,7 +103,7 @@ def late(call: Call) -> bool:
     return call.outcome == "ok" and 0 < call.deadline_ns < max(call.to_ns, call.ready_ns)
 
 
-def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
+def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> UpstreamClocks:
     seen = [call.to_ns - call.from_ns for call in calls]
     known = [call for call in calls if call.ready_ns]
     wire = sorted(call.wire_ns for call in known)
@@ -112,7 +112,7 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
     slow = neighbours(known, 0.99) if known else []
     after = [call for call in calls if late(call)]
     replied = sum(call.ready_ns > call.deadline_ns for call in after)
-    return Upstream(
+    return UpstreamClocks(
         *key,
         calls=calls,
         known=len(known),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane_tools.reader.rows import Blame, Job, Process, Segment
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["Contention", "Uncut", "contention_of", "interval_ns", "uncut_of"]
 
@@ -155,7 +155,7 @@ def interval_ns(processes: Iterable[Process]) -> int:
     return max(known, default=_DEFAULT_INTERVAL_NS)
 
 
-def uncut_of(recording: Recording) -> Uncut:
+def uncut_of(recording: RecordedRows) -> Uncut:
     """Looks at the jobs that waited most for the GIL. Cost: the lives of up to 1,200 jobs."""
     interval = interval_ns(recording.processes)
     victims = sorted((job for job in recording.jobs if job.wait_ns.get("gil")), key=lambda job: -job.wait_ns["gil"])
@@ -187,7 +187,7 @@ def uncut_of(recording: Recording) -> Uncut:
 class _Lives:
     """Stretches of CPU of those that ran while others waited, read once each."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRows) -> None:
         self._recording = recording
         self._by_culprit: dict[tuple[int, str], list[Job]] = {}
         for job in recording.jobs:

@@ -11,7 +11,7 @@ from greenlane_tools.reader.rows import Blame, Stack
 
 __all__ = [
     "CulpritCode",
-    "Frame",
+    "StackFrame",
     "Matrix",
     "by_function",
     "by_work",
@@ -57,7 +57,7 @@ _WORK: Final[Mapping[str, re.Pattern[str]]] = {
 _OTHER: Final = "the application's own code"
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """One frame of a stack."""
 
     function: str
@@ -77,18 +77,18 @@ class Frame(NamedTuple):
         return not self.file or _LIBRARY.search(self.file) is not None
 
 
-def frames(stack: str) -> list[Frame]:
+def frames(stack: str) -> list[StackFrame]:
     """From the outermost; a frame in another form keeps its text as its function."""
     return [_frame(text) for text in stack.split(";") if text]
 
 
-def own_frame(stack: str) -> Frame | None:
+def own_frame(stack: str) -> StackFrame | None:
     """The innermost frame of the application; the innermost of all when there is none. None of an empty stack."""
     found = frames(stack)
     return next((frame for frame in reversed(found) if not frame.library), found[-1] if found else None)
 
 
-def own_coroutine(stack: str) -> tuple[Frame, str] | None:
+def own_coroutine(stack: str) -> tuple[StackFrame, str] | None:
     """The application's innermost coroutine, and the function that it had called; "" = it computed itself.
 
     None where there is none, or where a library's coroutine computes: that is not the application's to move.
@@ -100,9 +100,9 @@ def own_coroutine(stack: str) -> tuple[Frame, str] | None:
     return found[innermost], found[innermost + 1].function if innermost + 1 < len(found) else ""
 
 
-def places(stacks: Iterable[Stack]) -> Mapping[str, Frame]:
+def places(stacks: Iterable[Stack]) -> Mapping[str, StackFrame]:
     """For each culprit the frame at which it spent most while others waited."""
-    weights: dict[str, dict[Frame, int]] = {}
+    weights: dict[str, dict[StackFrame, int]] = {}
     for row in stacks:
         frame = own_frame(row.stack)
         if frame is not None:
@@ -111,11 +111,11 @@ def places(stacks: Iterable[Stack]) -> Mapping[str, Frame]:
     return {culprit: max(of, key=lambda frame: of[frame]) for culprit, of in weights.items()}
 
 
-def _frame(text: str) -> Frame:
+def _frame(text: str) -> StackFrame:
     found = _FRAME.match(text)
     if found is None:
-        return Frame(text, "", 0)
-    return Frame(found["function"], found["file"], int(found["line"]), found["coroutine"] is not None)
+        return StackFrame(text, "", 0)
+    return StackFrame(found["function"], found["file"], int(found["line"]), found["coroutine"] is not None)
 
 
 def called(culprit: str) -> str:

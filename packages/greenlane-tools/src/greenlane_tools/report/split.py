@@ -17,7 +17,7 @@ __all__ = [
     "KINDS",
     "LEVELS",
     "WAITS",
-    "Level",
+    "LatencyLevel",
     "RouteSplit",
     "levels",
     "mean_parts",
@@ -130,7 +130,7 @@ def neighbours(ordered: Sequence[T], at: float) -> Sequence[T]:
 
 
 @dataclass(frozen=True)
-class Level:
+class LatencyLevel:
     """A latency, and the mean parts of the jobs around it (their sum is near it, not equal)."""
 
     latency_ns: float
@@ -145,7 +145,7 @@ class RouteSplit:
     #: Ascending by latency.
     jobs: Sequence[Job]
     #: "mean", then each percentile that the samples carry.
-    levels: Mapping[str, Level]
+    levels: Mapping[str, LatencyLevel]
     #: Sums over the jobs: everything, CPU, wait, and I/O by what was blocked on.
     latency_ns: int
     cpu_ns: int
@@ -171,9 +171,9 @@ def split_routes(jobs: Iterable[Job]) -> list[RouteSplit]:
 
 def _split(route: str, jobs: Sequence[Job]) -> RouteSplit:
     latency_ns = sum(job.latency_ns for job in jobs)
-    found = {"mean": Level(latency_ns / len(jobs), mean_parts(jobs))}
+    found = {"mean": LatencyLevel(latency_ns / len(jobs), mean_parts(jobs))}
     for name, at in levels(len(jobs)).items():
-        found[name] = Level(nearest(jobs, at).latency_ns, mean_parts(neighbours(jobs, at)))
+        found[name] = LatencyLevel(nearest(jobs, at).latency_ns, mean_parts(neighbours(jobs, at)))
     return RouteSplit(
         route=route,
         jobs=jobs,

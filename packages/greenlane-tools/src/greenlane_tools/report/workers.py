@@ -14,7 +14,7 @@ __all__ = [
     "Balance",
     "Load",
     "Scaling",
-    "Worker",
+    "RecordedWorker",
     "balance_of",
     "busy_over_time",
     "lag_over_time",
@@ -31,7 +31,7 @@ _LEAST_JOBS: Final = 100
 
 
 @dataclass(frozen=True)
-class Worker:
+class RecordedWorker:
     """One process that serves."""
 
     process: int
@@ -56,7 +56,7 @@ class Worker:
 class Balance:
     """All of them."""
 
-    workers: Sequence[Worker]
+    workers: Sequence[RecordedWorker]
     #: Largest count of jobs by the mean of all; 1 = even, None = no jobs.
     max_to_mean: float | None
     #: Gini coefficient of the jobs' counts; 0 = even, 1 - 1/n = one has them all.
@@ -65,7 +65,7 @@ class Balance:
     parents: Sequence[int]
 
     @property
-    def hottest(self) -> Worker | None:
+    def hottest(self) -> RecordedWorker | None:
         """The worker with the largest busy share."""
         known = [worker for worker in self.workers if worker.busy_frac is not None]
         return max(known, key=lambda worker: worker.busy_frac or 0.0, default=None)
@@ -151,14 +151,14 @@ def _cpu_steps(samples: Sequence[Sample]) -> list[tuple[Sample, int, int]]:
     ]
 
 
-def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], whole: int) -> Worker:
+def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], whole: int) -> RecordedWorker:
     ordered = sorted(samples, key=lambda each: each.at_ns)
     steps = [step for step in _cpu_steps(ordered) if step[2] > 0]
     wall_ns = sum(step[2] for step in steps)
     lags = sorted(each.lag_ns for each in ordered)
     latencies = sorted(job.latency_ns for job in jobs)
     length_ns = max(1, process.to_ns - process.from_ns)
-    return Worker(
+    return RecordedWorker(
         process=process.number,
         pid=process.pid,
         jobs=len(jobs),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from greenlane_tools.plan.advice import Advice
     from greenlane_tools.plan.goal import Goal
     from greenlane_tools.plan.profile import Profile
-    from greenlane_tools.plan.sensitivity import Effect
+    from greenlane_tools.plan.sensitivity import WhatIfEffect
     from greenlane_tools.plan.set_up import SetUp
     from greenlane_tools.plan.verify.compared import Compared
 
@@ -106,7 +106,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
     jobs = arguments.jobs or JOBS
     asked = _asked(arguments)
-    found: list[Effect] = []
+    found: list[WhatIfEffect] = []
     with bar(output, "planning") as told:
         if asked.before is not None:
             after = (asked.profile, asked.base)
@@ -127,9 +127,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane_tools.plan import goal, what_if
     from greenlane_tools.plan.advice import open_loop
-    from greenlane_tools.plan.keyed import keyed
     from greenlane_tools.plan.set_up import SetUp, present
-    from greenlane_tools.plan.sources import opened
+    from greenlane_tools.plan.sources import keyed, opened
 
     profile, notes = open_loop(keyed(opened(arguments.source, skip_s=arguments.skip)))
     base = present(profile)
@@ -167,7 +166,11 @@ def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tup
 
 
 def _show(
-    advice: Advice, found: Sequence[Effect], proof: Sequence[Compared], arguments: argparse.Namespace, output: Output
+    advice: Advice,
+    found: Sequence[WhatIfEffect],
+    proof: Sequence[Compared],
+    arguments: argparse.Namespace,
+    output: Output,
 ) -> None:
     from greenlane_tools.plan import sensitivity, settings, words
     from greenlane_tools.plan.verify import compared
@@ -203,13 +206,13 @@ def _show(
 
 def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output) -> None:
     from greenlane_tools.plan import settings
-    from greenlane_tools.plan.advice import Verdict
+    from greenlane_tools.plan.advice import AdviceVerdict
 
     option, staying = settings.writable(advice), settings.stock_of(advice)
-    if option is not None and advice.verdict is not Verdict.NOTHING and arguments.write is None:
+    if option is not None and advice.verdict is not AdviceVerdict.NOTHING and arguments.write is None:
         output.line("\ngreenlane.toml (--write FILE writes it)")
         output.line(settings.settings_of(advice, option).rstrip())
-    if staying is not None and advice.verdict is not Verdict.NOTHING:
+    if staying is not None and advice.verdict is not AdviceVerdict.NOTHING:
         output.line("\nstaying on stock servers")
         for command in staying.commands:
             output.line(f"    {_plain(command)}")

@@ -12,10 +12,10 @@ from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Job, Segment
-from greenlane_tools.report.clocks import Upstream
+from greenlane_tools.report.clocks import UpstreamClocks
 from greenlane_tools.report.split import named, parts
 from greenlane_tools.report.story import CallStory, Story, story_sentence
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.time import MOST_DRAWN, kinds_legend, shortened
 
 __all__ = ["calls_view", "clocks_view", "slowest_view"]
@@ -31,7 +31,7 @@ _LONG_FRAC = 0.05
 _APPLICATION, _WIRE, _UPSTREAM = "your clock", "the wire", "upstream's clock"
 
 
-def calls_view(study: Study) -> Html:
+def calls_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.upstreams and not study.recording.held:
         return Html("")
@@ -47,7 +47,7 @@ def calls_view(study: Study) -> Html:
     )
 
 
-def _bars(found: list[Upstream]) -> Html:
+def _bars(found: list[UpstreamClocks]) -> Html:
     if not found:
         return Html("")
     bars = []
@@ -60,11 +60,11 @@ def _bars(found: list[Upstream]) -> Html:
     return joined([figure("Slow calls", drawing, "means around p99 of what the code saw"), key])
 
 
-def _named(each: Upstream) -> str:
+def _named(each: UpstreamClocks) -> str:
     return f"{each.upstream or each.operation or 'unknown'} in {each.route}"
 
 
-def _table(study: Study) -> Html:
+def _table(study: ReportStudy) -> Html:
     if not study.upstreams:
         return Html("")
     found, more = shortened(study.upstreams)
@@ -92,7 +92,7 @@ def _table(study: Study) -> Html:
     return joined([details("All calls", table(heads, rows, "upstreams", names=2), more)])
 
 
-def _branches(study: Study) -> Html:
+def _branches(study: ReportStudy) -> Html:
     if not study.branches:
         return Html("")
     found, more = shortened(study.branches)
@@ -113,7 +113,7 @@ def _branches(study: Study) -> Html:
     return joined([figure("Branches that miss the deadline", table(heads, rows, "branches", names=2), told), more])
 
 
-def _held(study: Study) -> Html:
+def _held(study: ReportStudy) -> Html:
     if not study.recording.held:
         return Html("")
     found, more = shortened(sorted(study.recording.held, key=lambda row: -row.ns))
@@ -135,7 +135,7 @@ def _pair(p50: int | None, p99: int | None) -> str:
     return "-" if p50 is None or p99 is None else f"{duration(p50)} / {duration(p99)}"
 
 
-def clocks_view(study: Study) -> Html:
+def clocks_view(study: ReportStudy) -> Html:
     """The section; empty when no clock but the handler's was read."""
     found = [each for each in study.clocks if each.clocks != ["handler"]]
     if not found:
@@ -183,7 +183,7 @@ def clocks_view(study: Study) -> Html:
     )
 
 
-def slowest_view(study: Study) -> Html:
+def slowest_view(study: ReportStudy) -> Html:
     """The section: the first ones open, the rest one click away."""
     if not study.slowest:
         return Html("")
@@ -202,7 +202,7 @@ def slowest_view(study: Study) -> Html:
     )
 
 
-def _figure(study: Study, story: Story) -> Html:
+def _figure(study: ReportStudy, story: Story) -> Html:
     job = story.job
     stretches = [_stretch(study, each, job) for each in story.segments if each.to_ns > each.from_ns]
     stretches += [each for row, call in _laned(story.calls) for each in _clocks(row, call, job)]
@@ -216,7 +216,7 @@ def _figure(study: Study, story: Story) -> Html:
     return joined([drawn, paragraph(said, "note") if said else Html(""), _calls_of(study, story)])
 
 
-def _stretch(study: Study, each: Segment, job: Job) -> Stretch:
+def _stretch(study: ReportStudy, each: Segment, job: Job) -> Stretch:
     kind = each.state if each.state in ("cpu", "io") else each.kind or "residual"
     what = {"cpu": "CPU", "io": each.kind or "I/O"}.get(each.state, f"{each.state}: {each.kind}")
     said = f"{what} {each.label}".strip()
@@ -225,7 +225,7 @@ def _stretch(study: Study, each: Segment, job: Job) -> Stretch:
     return Stretch(each.unit, kind, each.from_ns - job.arrival_ns, each.to_ns - job.arrival_ns, said)
 
 
-def _culprits(study: Study, each: Segment, job: Job) -> str:
+def _culprits(study: ReportStudy, each: Segment, job: Job) -> str:
     """Who had the CPU in a long wait, the largest two; "" = it is too short to ask."""
     if each.to_ns - each.from_ns < _LONG_FRAC * job.latency_ns:
         return ""
@@ -257,7 +257,7 @@ def _clocks(row: int, story: CallStory, job: Job) -> list[Stretch]:
     ]
 
 
-def _calls_of(study: Study, story: Story) -> Html:
+def _calls_of(study: ReportStudy, story: Story) -> Html:
     if not story.calls:
         return Html("")
     heads = ["call", "upstream's clock", "the wire", "your clock", "times", "waited for", "at"]
@@ -281,6 +281,6 @@ def _calls_of(study: Study, story: Story) -> Html:
     return details(f"Its calls, {len(story.calls)}" + (f", the first {len(rows)}" if more else ""), drawn)
 
 
-def _place(study: Study, each: CallStory) -> str:
+def _place(study: ReportStudy, each: CallStory) -> str:
     name = each.culprits[0][0] if each.culprits else ""
     return study.places[name].place if name in study.places else "-"

@@ -12,7 +12,7 @@ from greenlane_tools.page.charts.stacked_bars import Bar, stacked_bars
 from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import count, duration, share
 from greenlane_tools.report.split import KINDS, LEVELS, RouteSplit, named
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.tail import Excess, sentence
 
 __all__ = ["MOST_DRAWN", "kinds_legend", "latency_view", "shortened", "tail_view"]
@@ -37,7 +37,7 @@ def shortened(found: Sequence[T], most: int = MOST_ROWS) -> tuple[Sequence[T], H
     return found[:most], note(f"{count(len(found) - most)} more are in `greenlane report --json`.")
 
 
-def latency_view(study: Study) -> Html:
+def latency_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.routes:
         return Html("")
@@ -77,7 +77,7 @@ def _bar(split: RouteSplit, level: str) -> Bar:
     return Bar(split.route or "(no route)", found.parts, duration(found.latency_ns))
 
 
-def _shapes(study: Study) -> Html:
+def _shapes(study: ReportStudy) -> Html:
     chosen = [split for split in study.routes[:MOST_DRAWN] if len(split.jobs) >= _SHAPE]
     if not chosen:
         return Html("")
@@ -91,7 +91,7 @@ def _shapes(study: Study) -> Html:
     return Html(figure("Distributions of latency", figures(parts), told))
 
 
-def _numbers(study: Study) -> list[Html]:
+def _numbers(study: ReportStudy) -> list[Html]:
     rows, more = shortened(study.routes)
     kinds = [kind for kind in KINDS if any(split.levels["mean"].parts[kind] > 0 for split in study.routes)]
     heads = ["route", "jobs", "mean", *(_SAID[name] for name in LEVELS)]
@@ -119,7 +119,7 @@ def _level(split: RouteSplit, name: str) -> str:
     return duration(split.levels[name].latency_ns) if name in split.levels else "-"
 
 
-def tail_view(study: Study) -> Html:
+def tail_view(study: ReportStudy) -> Html:
     """The section."""
     found = {route: [each for each in of if each.excess_ns > 0] for route, of in study.excesses.items()}
     found = {route: of for route, of in found.items() if of}
@@ -168,7 +168,7 @@ def _distinct(found: list[Excess]) -> list[Excess]:
     return [each for each, after in zip_longest(found, found[1:]) if after is None or each.excess_ns < after.excess_ns]
 
 
-def _jobs_of(study: Study, route: str) -> range:
+def _jobs_of(study: ReportStudy, route: str) -> range:
     return range(next((len(split.jobs) for split in study.routes if split.route == route), 0))
 
 
@@ -177,7 +177,7 @@ def _positive(each: Excess) -> dict[str, float]:
     return {kind: each.parts[kind] for kind in KINDS if each.parts.get(kind, 0) > least}
 
 
-def _culprit(study: Study, each: Excess, place: int) -> str:
+def _culprit(study: ReportStudy, each: Excess, place: int) -> str:
     if place >= len(each.culprits):
         return "-"
     name, frac = each.culprits[place]

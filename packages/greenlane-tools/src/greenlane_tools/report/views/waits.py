@@ -13,7 +13,7 @@ from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.culprits import CulpritCode, by_function, by_work, job_cpu, stacks_of
 from greenlane_tools.report.gain import Gain
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.time import shortened
 
 __all__ = ["blame_view", "culprits_view", "gain_view"]
@@ -22,7 +22,7 @@ _SIDE = 10
 _DRAWN = 8
 
 
-def blame_view(study: Study) -> Html:
+def blame_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.matrix.whole_ns:
         return Html("")
@@ -56,7 +56,7 @@ def blame_view(study: Study) -> Html:
     )
 
 
-def _uncut(study: Study) -> Html:
+def _uncut(study: ReportStudy) -> Html:
     found = study.uncut
     if not found.gil_wait_ns:
         return Html("")
@@ -70,7 +70,7 @@ def _uncut(study: Study) -> Html:
     )
 
 
-def culprits_view(study: Study) -> Html:
+def culprits_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.recording.stacks and not study.matrix.whole_ns:
         return Html("")
@@ -100,7 +100,7 @@ def _table(heading: str, found: Sequence[CulpritCode]) -> Html:
     return joined([details(heading, table(heads, rows, heading, names=2), more)])
 
 
-def _routes(study: Study) -> Html:
+def _routes(study: ReportStudy) -> Html:
     if not study.matrix.whole_ns:
         return Html("")
     rows = []
@@ -118,7 +118,7 @@ def _routes(study: Study) -> Html:
     return joined([details("CPU and the waiting it caused, by route", table(heads, chosen, "cost by route"), more)])
 
 
-def gain_view(study: Study) -> Html:
+def gain_view(study: ReportStudy) -> Html:
     """The section; empty when nothing that permits act on was recorded."""
     moved = [gain for gain in study.gains if gain.removable_ns or gain.heavy]
     if not any(gain.removable_ns for gain in moved):

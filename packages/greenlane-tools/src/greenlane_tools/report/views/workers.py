@@ -9,15 +9,15 @@ from greenlane_tools.page.charts.time_lines import MOST_LINES, nanoseconds_step,
 from greenlane_tools.page.html import Html, element, joined
 from greenlane_tools.page.quantities import count, duration, share
 from greenlane_tools.report.culprits import frames
-from greenlane_tools.report.ending import Ending, ending_sentence, place_of
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.ending import ProcessEnding, ending_sentence, place_of
+from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.time import shortened
-from greenlane_tools.report.workers import Worker, busy_over_time, lag_over_time
+from greenlane_tools.report.workers import RecordedWorker, busy_over_time, lag_over_time
 
 __all__ = ["ending_view", "workers_view"]
 
 
-def workers_view(study: Study) -> Html:
+def workers_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.balance.workers:
         return Html("")
@@ -43,7 +43,7 @@ def workers_view(study: Study) -> Html:
 
 
 def _named(
-    study: Study, found: Mapping[int, Sequence[tuple[float, float]]]
+    study: ReportStudy, found: Mapping[int, Sequence[tuple[float, float]]]
 ) -> dict[str, Sequence[tuple[float, float]]]:
     shown = study.balance.workers[:MOST_LINES]
     return {f"worker {each.pid}": found[each.process] for each in shown if found.get(each.process)}
@@ -53,7 +53,7 @@ def _top(found: Mapping[str, Sequence[tuple[float, float]]]) -> float:
     return max(1.0, *(value for points in found.values() for _, value in points))
 
 
-def _table(study: Study) -> Html:
+def _table(study: ReportStudy) -> Html:
     balance = study.balance
     chosen, more = shortened(balance.workers)
     heads = ["worker", "jobs", "of all", "busy", "busiest second", "lag p50 / p99", "in progress", "p99", "OS wait"]
@@ -67,7 +67,7 @@ def _table(study: Study) -> Html:
     return Html(drawn + more + (note(evenness) if evenness else ""))
 
 
-def _cells(each: Worker) -> list[str]:
+def _cells(each: RecordedWorker) -> list[str]:
     lag = "-" if each.lag_p50_ns is None else f"{duration(each.lag_p50_ns)} / {duration(each.lag_p99_ns or 0)}"
     return [
         str(each.pid),
@@ -88,7 +88,7 @@ def _share(frac: float | None) -> str:
     return "-" if frac is None else share(frac)
 
 
-def _scaling(study: Study) -> Html:
+def _scaling(study: ReportStudy) -> Html:
     found = study.scaling
     if found.lag_p99_ns is None and found.queue_wait_p99_ns is None:
         return Html("")
@@ -101,7 +101,7 @@ def _scaling(study: Study) -> Html:
     return note(f"Signals to scale by: {', '.join(each for each in said if each)}{mean}.")
 
 
-def ending_view(study: Study) -> Html:
+def ending_view(study: ReportStudy) -> Html:
     """The section; empty when no process ended with a job in progress."""
     if not study.endings:
         return Html("")
@@ -116,7 +116,7 @@ def ending_view(study: Study) -> Html:
     )
 
 
-def _one(found: Ending) -> Html:
+def _one(found: ProcessEnding) -> Html:
     heads = ["route", "in progress for", "running for", "at", "CPU", "I/O", "wait", "unknown since"]
     chosen, more = shortened(found.jobs)
     rows = []
@@ -130,7 +130,7 @@ def _one(found: Ending) -> Html:
     return joined([paragraph(ending_sentence(found)), drawn, more, _stack(found)])
 
 
-def _stack(found: Ending) -> Html:
+def _stack(found: ProcessEnding) -> Html:
     runner = found.runner
     if runner is None or not runner.stack:
         return Html("")
