@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from greenlane._native import waits_frac
 from greenlane.errors import PlanError
 from greenlane_tools.plan.amount import spelt
 from greenlane_tools.plan.costs import ARENA, JSON, NATIVE, POOL, POOL_BUFFERS, Transport
+from greenlane_tools.plan.slots import waits_frac
 
 __all__ = ["LINK_FRAC", "Case", "Way", "gbit_per_s", "ways"]
 

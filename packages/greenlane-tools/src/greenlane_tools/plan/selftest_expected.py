@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from greenlane_tools.plan.slots import waits_frac
+
 __all__ = [
     "CLOSED_FIVE", "CLOSED_ONE", "DISPATCH", "DISPATCH_COLUMNS", "LOOP", "MANY", "MIXED", "ORDER", "Figures",
     "md1_mean", "md1_quantile", "mm1_mean", "mm1_quantile", "mmk_mean", "mmk_quantile",
@@ -115,12 +117,12 @@ def md1_quantile(load: float, frac: float) -> float:
 
 def mmk_mean(servers: int, load: float) -> float:
     """Mean time in M/M/k, by Erlang's C."""
-    return 1 + _waits(servers, load) / (servers * (1 - load))
+    return 1 + waits_frac(servers * load, servers) / (servers * (1 - load))
 
 
 def mmk_quantile(servers: int, load: float, frac: float) -> float:
     """A quantile of the time in M/M/k: a wait (exponential with probability C, else none) and a service."""
-    waits, rate = _waits(servers, load), servers * (1 - load)
+    waits, rate = waits_frac(servers * load, servers), servers * (1 - load)
 
     def beyond(t: float) -> float:
         service = math.exp(-t)
@@ -128,14 +130,6 @@ def mmk_quantile(servers: int, load: float, frac: float) -> float:
         return (1 - waits) * service + waits * both
 
     return _root(lambda t: (1 - frac) - beyond(t), 0.0, 1e4)
-
-
-def _waits(servers: int, load: float) -> float:
-    """Erlang's C: the part of customers that wait."""
-    blocked, offered = 1.0, servers * load
-    for server in range(1, servers + 1):
-        blocked = offered * blocked / (server + offered * blocked)
-    return blocked / (1 - load * (1 - blocked))
 
 
 def _root(of: Callable[[float], float], low: float, high: float) -> float:

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane._native import waits_frac
 from greenlane.errors import PlanError
 
-__all__ = ["Slots", "Stuck", "slots", "stuck"]
+__all__ = ["Slots", "Stuck", "slots", "stuck", "waits_frac"]
 
 #: An order may wait for a slot, in the mean, this share of the time that it holds one. Arbitrary: little beside what
 #: orders differ by themselves, and some tens of slots are then within a tenth of Little's law.
@@ -92,6 +91,16 @@ def stuck(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: s
     left = number - _needed(others_per_s, stay_ms)
     bulkhead = 0 if len(rates_per_s) < 2 else max(1, min(left, number // 2))
     return Stuck(taken, full_after_s, bulkhead, _said(number, hang, taken, full_after_s, bulkhead, timeout_ms))
+
+
+def waits_frac(offered: float, servers: int) -> float:
+    """Erlang's C: the share of requests that wait for one of `servers` where `offered` are busy on average."""
+    if offered >= servers:
+        return 1.0
+    blocked = 1.0
+    for server in range(1, servers + 1):
+        blocked = offered * blocked / (server + offered * blocked)
+    return blocked / (1 - offered / servers * (1 - blocked))
 
 
 def _needed(rate_per_s: float, stay_ms: float) -> int:
