@@ -130,10 +130,10 @@ def test_a_cell_that_cannot_be_simulated_ends_the_others():
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_at_once():
     program = (
-        "from greenlane_tools.plan.simulation import Cell, simulate_cells\n"
+        "from greenlane_tools.plan.simulation import SimulationCell, simulate_cells\n"
         "profile = {'routes': [{'route': 'a', 'rate_per_s': 1, 'sequences': [{'steps': [['cpu', 10]]}]}]}\n"
         "print('begins', flush=True)\n"
-        "simulate_cells([Cell(profile, {'host': 'turns'}, jobs=10**11)] * 2)\n"
+        "simulate_cells([SimulationCell(profile, {'host': 'turns'}, jobs=10**11)] * 2)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
