@@ -120,7 +120,6 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
-	$(BIN)/python scripts/formulas_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
 	$(FEED_PYTHON) -m feed.docs --check
 	$(POS_PYTHON) -m pos.docs --check
@@ -148,7 +147,6 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's, pos' and offers' pages from results
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
-	$(BIN)/python scripts/formulas_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(FEED_PYTHON) -m feed.docs
 	$(POS_PYTHON) -m pos.docs

@@ -32,11 +32,10 @@ from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.plan.advice import advised
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.keyed import keyed
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import present
 from greenlane_tools.plan.slots import slots
-from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.sources import keyed, opened
 
 SECONDS: Final = 130.0
 RECORDING: Final = "pos-slots.glr"
@@ -83,11 +82,11 @@ def planned(file: Path) -> Row:
         "orders_per_h": article.per_h(profile.arrivals.rate_per_s),
         "upstreams": len(profile.upstreams),
         "little_busy": article.busy_slots(article.AFTER_PER_H),
-        "recorded_busy": needed.busy.value,
-        "slots": needed.needed.value,
+        "recorded_busy": needed.busy,
+        "slots": needed.needed,
         "recommended_slots": chosen.set_up.limit * chosen.set_up.processes if chosen else None,
-        "slots_off_frac": needed.needed.value / needed.busy.value - 1,
-        "busy_off_frac": needed.busy.value / article.busy_slots(article.AFTER_PER_H) - 1,
+        "slots_off_frac": needed.needed / needed.busy - 1,
+        "busy_off_frac": needed.busy / article.busy_slots(article.AFTER_PER_H) - 1,
         "recommended": chosen.candidate.said if chosen else found.verdict.value,
         "bulkhead": bool(chosen and chosen.set_up.upstream_limits),
         "verdict": found.verdict.value,

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from greenlane.cli.output import Output, environment
 from greenlane.cli.progress import bar
-from greenlane_tools.plan.simulation import Cell, simulate, simulate_cells
+from greenlane_tools.plan.simulation import SimulationCell, simulate, simulate_cells
 
 #: A plan's.
 JOBS: Final = 1_000_000
@@ -69,7 +69,7 @@ CASES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
 }
 
 
-def cells(count: int, jobs: int) -> list[Cell]:
+def cells(count: int, jobs: int) -> list[SimulationCell]:
     """A plan's: hosts, processes and loads."""
     hosts: list[dict[str, Any]] = [{"host": "gevent"}, {"host": "threads"}, {"host": "permits"}]
     spread: list[dict[str, Any]] = [
@@ -81,7 +81,9 @@ def cells(count: int, jobs: int) -> list[Cell]:
     for number in range(count):
         host, over = hosts[number % 3], spread[number // 3 % 3]
         load = 0.5 + 0.1 * (number // 9 % 6)
-        found.append(Cell(_pricing(over["processes"]), {**host, **over}, jobs=jobs, seed=1 + number // 54, load=load))
+        found.append(
+            SimulationCell(_pricing(over["processes"]), {**host, **over}, jobs=jobs, seed=1 + number // 54, load=load)
+        )
     return found
 
 

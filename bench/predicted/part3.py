@@ -30,7 +30,7 @@ from greenlane_tools.lab.part3.run import Run, run
 from greenlane_tools.lab.part3.run import expected_s as run_expected_s
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
 from greenlane_tools.lab.part3.shape import Shape
-from greenlane_tools.plan.costs_here import costs_of, unserved
+from greenlane_tools.plan.costs import costs_of, unserved
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import Simulated, rules, simulate

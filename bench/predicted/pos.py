@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from bench.predicted.rows import Asked, Prediction, Row, cleared, row_of
-from greenlane_tools.plan.costs_here import costs_of, unserved
+from greenlane_tools.plan.costs import costs_of, unserved
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.verify.reasons import Around
-from greenlane_tools.plan.verify.replay import Came, Replay, replayed
+from greenlane_tools.plan.verify.replay import Replay, SentRequest, replayed
 
 __all__ = ["CONTENDERS", "FULL_PER_S", "RECORDED", "RECORDING", "expected_s", "installed", "measured", "site_with"]
 
@@ -122,7 +122,7 @@ def _row(profile: Profile, name: str, load: float, runs: Sequence[_Run]) -> Row:
     set_up = SetUp(host, 1, max(1, profile.cores), limit=limit, costs=costs)
     came, begins_ms = [], 0.0
     for one in runs:
-        came += [Came(begins_ms + due_ms, route, None) for due_ms in one.due_ms]
+        came += [SentRequest(begins_ms + due_ms, route, None) for due_ms in one.due_ms]
         begins_ms += max(one.due_ms) + 60_000
 
     @cache

@@ -23,13 +23,13 @@ from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import Store
 from greenlane_tools.lab.scenario.adapted import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.plan.costs_here import costs_of
+from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, SetUp
-from greenlane_tools.plan.verify.named import matched
 from greenlane_tools.plan.verify.reasons import around
-from greenlane_tools.plan.verify.replay import Came, Replay, by_work, came_of, replayed
+from greenlane_tools.plan.verify.replay import Replay, SentRequest, by_work, came_of, replayed
+from greenlane_tools.plan.verify.scenarios import matched
 from greenlane_tools.reader.recording import open_recording
 
 __all__ = ["CONTENDERS", "RECORDING", "expected_s", "measured", "recorded", "set_up_of"]
@@ -186,7 +186,7 @@ def _rows(scenario: Scenario, profile: Profile, contender: str, runs: Sequence[R
 
 def _came(
     scenario: Scenario, profile: Profile, runs: Sequence[Run], times: Sequence[Sequence[float]] = ()
-) -> tuple[dict[str, str], list[Came]]:
+) -> tuple[dict[str, str], list[SentRequest]]:
     """Route by class, and the requests that came."""
     routes = matched(scenario, profile)
     asked = by_work(profile, {route: scenario.request_class(name) for route, name in routes.items()})

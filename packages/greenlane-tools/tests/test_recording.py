@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import random
+import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 from greenlane.errors import RecordingError
 from greenlane.phase import Kind
 from greenlane_testing import RecordingWriter
-from greenlane_tools.reader import Job, Recording, open_recording
+from greenlane_tools.reader import Job, Recording, open_recording, rows
+from greenlane_tools.report import json_rows
+from greenlane_tools.report.study import study_of
 from tests.recordings import (
     ACCEPT,
     GIL,
@@ -396,3 +401,86 @@ def test_the_writer_refuses_what_no_event_has() -> None:
     with pytest.raises(ValueError, match="expected less than 7"):
         writer.event("wait", from_ns=1, to_ns=2, kind=ACCEPT + 4)
     assert writer.chunk() == b""
+
+
+def _one_of_each() -> Recording:
+    """Two jobs, of which one has ended, with a number of its own for each field."""
+    story = Story()
+    event = story.writer.event
+    story.unit(3, THREAD, thread=5, name="worker")
+    event("job_open", at_ns=_ns(3), job=7, unit=3, arrival_ns=_ns(1), spawn_ns=_ns(2), deadline_ns=_ns(900), clock=4,
+          host="wsgi")  # fmt: skip
+    event("job_name", at_ns=_ns(3), job=7, route="GET /x")
+    event("traced", at_ns=_ns(3), job=7, trace_high=1, trace_low=2, span=3)
+    story.spell("slice", 3, 10, unit=3, job=7)
+    story.spell("block", 10, 20, known_ns=_ns(14), ready_ns=_ns(16), unit=3, job=7, kind=int(Kind.SOCKET), call="recv",
+                peer="db:5")  # fmt: skip
+    story.spell("wait", 20, 23, unit=3, job=7, kind=GIL)
+    story.spell("slice", 23, 25, unit=3, job=7, phase=1)
+    event("job_close", at_ns=_ns(26), job=7, status=503)
+    story.spell("call", 9, 20, ready_ns=_ns(16), deadline_ns=_ns(800), unit=3, job=7, upstream="db",
+                operation="SELECT", outcome=2, own_ns=5)  # fmt: skip
+    event("job_open", at_ns=_ns(30), job=8, unit=3, arrival_ns=_ns(29), host="wsgi")
+    event("job_name", at_ns=_ns(30), job=8, route="GET /y")
+    story.spell("slice", 30, 35, unit=3, job=8)
+    event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, backlog=17)
+    event("cost", at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)
+    return story.end()
+
+
+def test_each_field_stands_where_the_rows_declare_it() -> None:
+    found = _one_of_each()
+    assert found.jobs == [
+        Job(
+            process=0, job=7, route="GET /x", host="wsgi", status=503, clock="header", arrival_ns=_ns(1),
+            spawn_ns=_ns(2), handler_ns=_ns(3), end_ns=_ns(26), deadline_ns=_ns(900), cpu_ns=9 * MS,
+            io_ns={"socket": 6 * MS}, wait_ns={"gil": 3 * MS, "accept": 2 * MS, "os": 4 * MS}, residual_ns=1 * MS,
+            uncertain_ns=2 * MS, culprits=[("os", 4 * MS), ("native", 3 * MS), ("unknown", 2 * MS)],
+            trace_id=(1 << 64) + 2, span_id=3,
+        )
+    ]  # fmt: skip
+    assert found.calls == [
+        rows.Call(
+            process=0, job=7, route="GET /x", upstream="db", operation="SELECT", from_ns=_ns(9), ready_ns=_ns(16),
+            to_ns=_ns(20), deadline_ns=_ns(800), outcome="timeout", waited_ns=0, own_ns=5,
+        )
+    ]  # fmt: skip
+    assert found.unfinished == [
+        rows.Unfinished(
+            process=0, job=8, route="GET /y", host="wsgi", arrival_ns=_ns(29), handler_ns=_ns(30), last_ns=_ns(35),
+            cpu_ns=5 * MS, io_ns={}, wait_ns={"accept": 1 * MS}, running_ns=0, stack="", held=False,
+        )
+    ]  # fmt: skip
+    assert found.samples == [
+        rows.Sample(
+            process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, backlog=17
+        )
+    ]
+    assert found.costs == [rows.Cost(process=0, at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)]
+
+
+#: The native reader's method that gives rows of each kind.
+_GIVEN: dict[str, type] = {
+    "jobs": rows.Job, "blame": rows.Blame, "calls": rows.Call, "held": rows.Held, "unfinished": rows.Unfinished,
+    "costs": rows.Cost, "stacks": rows.Stack, "looks": rows.Look, "samples": rows.Sample, "segments": rows.Segment,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", _GIVEN)
+def test_the_native_readers_stub_has_the_types_that_the_rows_declare(method: str) -> None:
+    native = sys.modules[type(_one_of_each()._native).__module__]
+    stub = ast.parse(Path(str(native.__file__)).with_name("_native.pyi").read_text("utf-8"))
+    (reader,) = (each for each in stub.body if isinstance(each, ast.ClassDef) and each.name == "Recording")
+    (given,) = (each for each in reader.body if isinstance(each, ast.FunctionDef) and each.name == method)
+    assert given.returns is not None
+    hints = typing.get_type_hints(_GIVEN[method]).values()
+    declared = ", ".join(each.__name__ if isinstance(each, type) else str(each) for each in hints)
+    said = ast.unparse(given.returns).removesuffix(" | None")
+    # `Any, ...`: as the rows say it.
+    assert said in (f"list[tuple[{declared}]]", "list[tuple[Any, ...]]")
+
+
+def test_a_reports_row_of_a_job_has_the_rows_fields() -> None:
+    (row,) = (row for row in json_rows.rows_of(study_of(_one_of_each())) if row["view"] == "job")
+    own = {name.removesuffix("_ns") + "_ms" if name.endswith("_ns") else name for name in Job._fields}
+    assert row.keys() - own == {"view", "trace", "latency_ms", "wait_by_kind_ms"}

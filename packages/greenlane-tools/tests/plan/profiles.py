@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from greenlane_tools.plan.measured import Measured
 from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route, Upstream
-from greenlane_tools.plan.sampling import emphasised, kept, ranked
-from greenlane_tools.plan.steps import KINDS, Sequence, Step, joined
+from greenlane_tools.plan.recorded import kept
+from greenlane_tools.plan.route import KINDS, Sequence, Step, joined
 
 T = TypeVar("T")
 
@@ -69,21 +69,15 @@ def _any(seed: int) -> Profile:
 
 def _route(chance: random.Random, name: str, seconds: float) -> Route:
     requests = chance.randint(1, 5)
-    sequences = [
-        ranked(Sequence(1.0, _steps(chance), round(chance.uniform(0.5, 20), 3)), f"{name} {chance.random()}")
-        for _ in range(requests)
-    ]
-    chosen, threshold = kept(sequences, 0.0)
     return Route(
         route=name,
         rate_per_s=requests / seconds,
-        sequences=chosen,
+        sequences=tuple(Sequence(1.0, _steps(chance)) for _ in range(requests)),
         upstreams=_UPSTREAMS,
         deadline_ms=_perhaps(chance, chance.uniform(1, 5000)),
         bytes_out=_perhaps(chance, float(chance.randint(0, 10**6))),
         memory_mb=_perhaps(chance, float(chance.randint(1, 100))),
         requests=requests,
-        threshold=threshold,
         unlocked_frac=_perhaps(chance, chance.choice([0.0, round(chance.random(), 3)])),
     )
 
@@ -113,11 +107,10 @@ def sampled(
     cpu = [Sequence(1.0, steps).ms("cpu") for steps in made]
     io = [Sequence(1.0, steps).ms("io") for steps in made]
     mean_cpu, mean_io = sum(cpu) / requests, sum(io) / requests
-    sequences = [
-        ranked(Sequence(1.0, steps, emphasised(c, i, mean_cpu, mean_io)), f"{seed} {number}")
-        for number, (steps, c, i) in enumerate(zip(made, cpu, io, strict=True))
-    ]
-    chosen, threshold = kept(sequences, 0.0, most)
+    found, threshold = kept(
+        [(c, i, f"{seed} {number}") for number, (c, i) in enumerate(zip(cpu, io, strict=True))], most
+    )
+    chosen = tuple(Sequence(weight, made[number]) for number, weight in found)
     route = Route(
         name, requests / seconds, chosen, upstreams=("up:80",), requests=requests, threshold=threshold,
         mean=Mean(cpu_ms=mean_cpu, io_ms=mean_io),

@@ -13,15 +13,14 @@ from tests.plan.models import ORDERS, model, pricing
 from greenlane.errors import PlanError
 from greenlane.settings import Settings
 from greenlane_tools.page.quantities import milliseconds
-from greenlane_tools.plan import stock, words, written
-from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict, _Choice, advised
+from greenlane_tools.plan import settings, words
+from greenlane_tools.plan.advice import EDGE_TIMES, Advice, AdviceVerdict, _Choice, advised
 from greenlane_tools.plan.candidates import Room, candidates
 from greenlane_tools.plan.cliff import with_curves
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.option import Candidate, Option, Predicted, Standing
+from greenlane_tools.plan.options import Candidate, CellRuns, GoalStanding, Option, Predicted
 from greenlane_tools.plan.page import page
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.runs import Runs
 from greenlane_tools.plan.set_up import SetUp, present
 from greenlane_tools.plan.simulation import Estimate
 from tests.page_tags import tags, what_it_fetches
@@ -52,10 +51,10 @@ def found() -> Advice:
 
 
 def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores(found: Advice) -> None:
-    assert found.verdict is Verdict.CHANGE
+    assert found.verdict is AdviceVerdict.CHANGE
     assert found.present is not None and found.recommended is not None
-    assert found.present.at.standing is Standing.MISSED
-    assert found.recommended.at.standing is Standing.MET
+    assert found.present.at.standing is GoalStanding.MISSED
+    assert found.recommended.at.standing is GoalStanding.MET
     assert found.recommended.set_up.host == "permits"
     assert found.recommended.cost == 1
     assert found.runner_up is not None
@@ -91,38 +90,38 @@ def test_the_same_again_gives_the_same(found: Advice) -> None:
 
 
 def test_the_settings_are_those_of_the_settings_own_loader(found: Advice) -> None:
-    option = written.writable(found)
+    option = settings.writable(found)
     assert option is not None
-    text = written.settings_of(found, option)
-    assert written.checked(text).mode == "on"
-    assert written.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
+    text = settings.settings_of(found, option)
+    assert settings.checked(text).mode == "on"
+    assert settings.command_of(option.set_up).startswith("gunicorn -k greenlane.hosts.gunicorn.Worker --workers 1")
     assert "GET /bikes" in text
 
 
 def test_settings_of_what_is_not_recommended_say_so(found: Advice) -> None:
     assert found.recommended is not None
-    assert "Not the recommendation" not in written.settings_of(found, found.recommended)
+    assert "Not the recommendation" not in settings.settings_of(found, found.recommended)
     chosen = next(option for option in found.options if option.candidate.stock and option.at.reached)
     other = replace(found, recommended=chosen)
-    option = written.writable(other)
+    option = settings.writable(other)
     assert option is not None and not option.candidate.stock
     said = f"Not the recommendation, which is {chosen.candidate.said}: the best with Greenlane."
-    assert said in _plain(written.settings_of(other, option))
+    assert said in _plain(settings.settings_of(other, option))
 
 
 def test_settings_of_what_refuses_early_name_the_deadlines_that_requests_must_bring(found: Advice) -> None:
     assert found.recommended is not None
-    assert "deadlines" not in written.settings_of(found, found.recommended)
+    assert "deadlines" not in settings.settings_of(found, found.recommended)
     candidate = found.recommended.candidate
     sheds = replace(found.recommended, candidate=replace(candidate, set_up=replace(candidate.set_up, shed=True)))
     due = tuple(replace(route, deadline_ms=500.0) for route in found.profile.routes)
-    text = written.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
+    text = settings.settings_of(replace(found, profile=replace(found.profile, routes=due)), sheds)
     assert "GET /bikes 500 ms" in _plain(text)
     assert "x-envoy-expected-rq-timeout-ms" in text
 
 
 def test_the_page_is_one_file_and_draws_the_cliff(found: Advice) -> None:
-    text = page(found, {"python": "3"}, stock=stock.stock_of(found))
+    text = page(found, {"python": "3"}, stock=settings.stock_of(found))
     assert tags(text).seen
     assert not what_it_fetches(text)
     for part in ("how far the cliff is", "What it costs", "Each route", "The price of being wrong", "today"):
@@ -133,7 +132,7 @@ def test_a_goal_that_breaks_at_each_load_or_at_none_is_said_to(found: Advice) ->
     chosen = found.recommended
     assert chosen is not None
     lowest = min(run.load for run in chosen.curve)
-    nothing = replace(found, verdict=Verdict.NOTHING)
+    nothing = replace(found, verdict=AdviceVerdict.NOTHING)
 
     def said(holds: float, breaks: float) -> list[str]:
         option = replace(chosen, holds=holds, breaks=breaks)
@@ -173,12 +172,12 @@ def test_so_few_refused_requests_that_they_read_as_none_are_said_to_be_few(found
 
 
 def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) -> None:
-    staying = stock.stock_of(found)
+    staying = settings.stock_of(found)
     assert staying is not None
     assert staying.option.candidate.stock
     assert all(command.startswith("gunicorn ") for command in staying.commands)
     limited = next(option for option in found.options if " limit " in option.candidate.name)
-    of_limit = stock.stock_of(replace(found, stock=limited))
+    of_limit = settings.stock_of(replace(found, stock=limited))
     assert of_limit is not None
     assert any("counts connections, not requests" in text for text in of_limit.warnings)
     assert any("A limit without shedding makes no process faster" in text for text in of_limit.warnings)
@@ -186,9 +185,9 @@ def test_stock_servers_get_flags_and_the_warning_of_keep_alive(found: Advice) ->
 
 def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
     low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
-    assert low.verdict is Verdict.NOTHING
+    assert low.verdict is AdviceVerdict.NOTHING
     assert low.recommended == low.present
-    assert written.writable(low) is None
+    assert settings.writable(low) is None
     first, why, *_ = words.answers(low)
     assert first.startswith("Change nothing")
     assert "Its processes compute 8" in why
@@ -196,23 +195,23 @@ def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
 
 def test_what_the_requests_own_work_takes_no_set_up_can_change() -> None:
     never = _advised(pricing(), "bikes p99 <= 250ms")
-    assert never.verdict is Verdict.IMPOSSIBLE
+    assert never.verdict is AdviceVerdict.IMPOSSIBLE
     assert never.recommended is None
     assert "no set-up changes that" in " ".join(words.answers(never))
 
 
 def test_more_than_all_cores_can_do_is_out_of_reach() -> None:
     busy = _advised(pricing(times=3.0), "bikes p99 <= 400ms")
-    assert busy.verdict is Verdict.OUT_OF_REACH
+    assert busy.verdict is AdviceVerdict.OUT_OF_REACH
     assert "The work needs 3 cores at least, 2 may be used" in " ".join(words.answers(busy))
     enough = _advised(pricing(times=3.0), "bikes p99 <= 400ms", cores=4)
-    assert enough.verdict is Verdict.CHANGE
+    assert enough.verdict is AdviceVerdict.CHANGE
     assert enough.recommended is not None
     assert enough.recommended.set_up.processes in (3, 4)
 
 
 @dataclass(frozen=True)
-class _Otherwise(Runs):
+class _Otherwise(CellRuns):
     """Runs that meet another load than they are asked for: as if chance had been kind to them, or unkind."""
 
     short_times: float = 1.0
@@ -234,7 +233,7 @@ def test_what_only_a_short_run_meets_is_not_recommended() -> None:
     lucky = _choice(_roomy())
     assert lucky.recommended is not None and lucky.recommended.cost == 1
     sure = _choice(_roomy(), long_times=1.25)
-    assert sure.verdict is Verdict.CHANGE
+    assert sure.verdict is AdviceVerdict.CHANGE
     assert sure.recommended is not None and sure.recommended.at.reached and sure.recommended.cost == 2
     assert not next(one for one in sure.options if one.candidate == lucky.recommended.candidate).at.reached
 
@@ -251,7 +250,7 @@ def test_what_is_at_the_edge_for_a_short_run_alone_is_recommended_if_it_holds_at
 def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: Advice) -> None:
     chosen = found.recommended
     assert chosen is not None and chosen.sure and chosen.holds and chosen.breaks
-    runs = Runs(found.profile, found.goals, jobs=_JOBS)
+    runs = CellRuns(found.profile, found.goals, jobs=_JOBS)
     cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds, chosen.breaks)]
     holds, breaks = runs.cells(cells, "", quick=False)
     assert holds.reached and not breaks.reached
@@ -282,27 +281,27 @@ def test_of_too_few_requests_nothing_is_recommended() -> None:
         pricing(), source="recording", routes=tuple(replace(route, requests=12) for route in pricing().routes)
     )
     found = _advised(few, "bikes p99 <= 400ms")
-    assert found.verdict is Verdict.UNSUPPORTED
+    assert found.verdict is AdviceVerdict.UNSUPPORTED
     assert "12 requests of GET /bikes were seen" in " ".join(words.answers(found))
 
 
 def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     orders = _advised(model(ORDERS), "p99 <= 10s")
-    assert orders.verdict is Verdict.CHANGE
+    assert orders.verdict is AdviceVerdict.CHANGE
     held = [option for option in orders.options if option.set_up.upstream_limits]
     assert held
     assert orders.recommended is not None
     assert orders.recommended.candidate.name in {option.candidate.name for option in held}
     assert orders.recommended is not None and orders.recommended.at.reached
-    option = written.writable(orders)
+    option = settings.writable(orders)
     assert option is not None
-    text = written.settings_of(orders, option)
+    text = settings.settings_of(orders, option)
     (limit,) = set(option.set_up.upstream_limits.values())
     opened = re.sub("^# (task_[a-z]+ = )", r"\1", text, flags=re.MULTILINE)
-    assert written.checked(opened).task_limit == limit / option.set_up.processes > 0
-    assert written.checked(opened).task_key
+    assert settings.checked(opened).task_limit == limit / option.set_up.processes > 0
+    assert settings.checked(opened).task_key
     # As it is written all orders go on as without a bulkhead.
-    assert written.checked(text).task_limit == Settings().task_limit
+    assert settings.checked(text).task_limit == Settings().task_limit
     assert '# task_key = "kwargs.merchant"' in text.splitlines()
 
 
@@ -316,7 +315,7 @@ def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
     names = {"present": (plain, now), "bulkhead8": (held, safe)}
 
     @dataclass(frozen=True)
-    class Told(Runs):
+    class Told(CellRuns):
         def cells(
             self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True
         ) -> list[Predicted]:
@@ -342,22 +341,22 @@ def _orders_choice(*, now: float, safe: float) -> tuple[_Choice, list[Option]]:
     ("now", "safe", "verdict", "name"),
     [
         # Both hold: that with which the others' orders go on.
-        (9.0, 9.0, Verdict.CHANGE, "bulkhead8"),
+        (9.0, 9.0, AdviceVerdict.CHANGE, "bulkhead8"),
         # The present one reaches the goals in short runs alone.
-        (0.5, 9.0, Verdict.CHANGE, "bulkhead8"),
+        (0.5, 9.0, AdviceVerdict.CHANGE, "bulkhead8"),
         # Nothing that goes on reaches them: the goals come first.
-        (9.0, 0.5, Verdict.NOTHING, "present"),
+        (9.0, 0.5, AdviceVerdict.NOTHING, "present"),
         # At length nothing reaches them.
-        (0.5, 0.5, Verdict.OUT_OF_REACH, None),
+        (0.5, 0.5, AdviceVerdict.OUT_OF_REACH, None),
     ],
 )
 def test_where_the_present_one_would_stop_with_an_upstream(
-    now: float, safe: float, verdict: Verdict, name: str | None
+    now: float, safe: float, verdict: AdviceVerdict, name: str | None
 ) -> None:
     choice, close = _orders_choice(now=now, safe=safe)
     found, chosen, _ = choice._confirmed(close, {"bulkhead8"})
     assert found is verdict
-    assert chosen.jobs and chosen.at.reached == (verdict is not Verdict.OUT_OF_REACH)
+    assert chosen.jobs and chosen.at.reached == (verdict is not AdviceVerdict.OUT_OF_REACH)
     assert name in (None, chosen.candidate.name)
 
 
@@ -365,7 +364,7 @@ def test_of_threads_the_words_about_a_limit_are_those_of_threads() -> None:
     profile = replace(pricing(), host="threads", slots=64)
     advice = _advised(profile, "bikes p99 <= 400ms")
     present_one = replace(advice, stock=None)
-    staying = stock.stock_of(present_one)
+    staying = settings.stock_of(present_one)
     assert staying is not None and staying.option.set_up.host == "threads"
     (here,) = (text for text in staying.warnings if text.startswith("Here, p99 on threads with "))
     found = re.fullmatch(

@@ -8,7 +8,7 @@ from tests.plan.models import ORDERS, model, pricing
 
 from greenlane_tools.plan.candidates import Room, candidates, heavy_routes, lane_routes, needed_processes
 from greenlane_tools.plan.goal import Goal
-from greenlane_tools.plan.option import Candidate
+from greenlane_tools.plan.options import Candidate
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import present
 

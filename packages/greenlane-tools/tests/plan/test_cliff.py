@@ -10,10 +10,9 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane_tools.plan.cliff import at_length, full_load, guessed, unsure, with_curves
-from greenlane_tools.plan.option import Candidate, Option, Predicted
+from greenlane_tools.plan.options import Candidate, CellRuns, Option, Predicted
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.runs import Runs
-from greenlane_tools.plan.set_up import Lane, SetUp
+from greenlane_tools.plan.set_up import SetUp, SetUpLane
 
 #: One process at 0.86 of its CPU: full at 1.165 times the load.
 ONE = SetUp("gevent", 1, 2)
@@ -35,7 +34,7 @@ class _Run(Predicted):
 
 
 @dataclass(frozen=True)
-class _Cliffs(Runs):
+class _Cliffs(CellRuns):
     """Short runs and runs at length hold below loads of their own."""
 
     short: float = math.inf
@@ -53,7 +52,7 @@ def _looked_at(short: float, long: float) -> tuple[_Cliffs, Option]:
     return runs, option
 
 
-def _longer(runs: Runs, option: Option, *loads: float) -> Option:
+def _longer(runs: CellRuns, option: Option, *loads: float) -> Option:
     return at_length(runs, [option], {"one": loads}, "")[0]
 
 
@@ -100,7 +99,7 @@ def test_what_holds_until_it_is_full_breaks_there() -> None:
 
 def test_a_hard_lane_is_full_when_the_first_of_its_sides_is() -> None:
     two = replace(ONE, processes=2)
-    alone = Lane("apart", ("GET /bikes",), "hard", processes=1)
+    alone = SetUpLane("apart", ("GET /bikes",), "hard", processes=1)
     # Quotes need 48 x 16 ms of CPU a second, all on the one process that is left to them.
     assert full_load(pricing(), replace(two, lanes=(alone,))) == pytest.approx(1 / 0.768, rel=0.01)
     assert full_load(pricing(), two) == pytest.approx(2 / 0.858, rel=0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenlane_tools.plan.costs_here import KEPT_FRAC, KEPT_PER_CALL, RELEASES_PER_CALL, TURNS_PER_REQUEST, costs_of
+from greenlane_tools.plan.costs import KEPT_FRAC, KEPT_PER_CALL, RELEASES_PER_CALL, TURNS_PER_REQUEST, costs_of
 from greenlane_tools.plan.model_file import profile_of_model
 
 _MODEL = """

@@ -14,8 +14,7 @@ from greenlane.cli.main import main
 from greenlane_tools.plan import slots
 from greenlane_tools.plan.candidates import Room, candidates
 from greenlane_tools.plan.goal import goals
-from greenlane_tools.plan.option import Option, cell_of
-from greenlane_tools.plan.runs import Runs
+from greenlane_tools.plan.options import CellRuns, Option, cell_of
 from greenlane_tools.plan.sensitivity import HANG, wrongs
 from greenlane_tools.plan.set_up import present
 from greenlane_tools.plan.simulation import simulate_cells
@@ -78,7 +77,7 @@ def test_7_what_a_limit_on_one_process_wins_others_pay_and_what_helps_is_said(as
 
 def test_8_a_limit_comes_with_keep_alive_0_and_the_reason(ask: Ask) -> None:
     from greenlane_tools.plan.set_up import SetUp
-    from greenlane_tools.plan.stock import KEEP_ALIVE, _commands
+    from greenlane_tools.plan.settings import KEEP_ALIVE, _commands
 
     limited = SetUp("gevent", 2, 2, limit=12)
     assert list(_commands(limited)) == [
@@ -125,7 +124,7 @@ def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
 
 def test_19_slots_alone_do_not_keep_the_others_going_and_some_bulkhead_does() -> None:
     profile = opened(ORDERS)
-    runs = Runs(profile, goals(["p99 <= 60s"], profile), jobs=10_000)
+    runs = CellRuns(profile, goals(["p99 <= 60s"], profile), jobs=10_000)
     tried = candidates(profile, runs.goals, present(profile), Room(1, 3))
     found = runs.at(tried, "", quick=True)
     options = [Option(candidate, at, 1.0) for candidate, at in zip(tried, found, strict=True)]
@@ -142,8 +141,8 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     assert f"{busy:.3g} busy on average" in " ".join(rows[0]["said"])
     # With some tens of slots what is needed is within a tenth of that: 6,000 orders an hour of 28 s each.
     many = slots.slots(6000 / 3600, 28_000)
-    assert many.busy.value == pytest.approx(46.7, rel=0.01)
-    assert many.needed.value <= 1.10 * many.busy.value
+    assert many.busy == pytest.approx(46.7, rel=0.01)
+    assert many.needed <= 1.10 * many.busy
 
 
 def _ways(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from tests.plan.profiles import BIKES, profiles
 from greenlane.errors import PlanError
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.steps import Step, joined
+from greenlane_tools.plan.route import Step, joined
 from tests.examples import examples
 
 SMALL: dict[str, Any] = {

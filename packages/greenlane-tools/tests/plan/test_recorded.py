@@ -11,14 +11,13 @@ from tests.record.command import record
 from tests.report.rows_of_a_bad_day import Endpoint, a_day
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.lookups import shortened
-from greenlane_tools.plan.missing import missing
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
+from greenlane_tools.plan.recorded_steps import shortened, steps_of
+from greenlane_tools.plan.route import NOBODY, Step
+from greenlane_tools.plan.showing import missing
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.standing import standing_of
-from greenlane_tools.plan.steps import NOBODY, Step
-from greenlane_tools.plan.timeline import steps_of
 from greenlane_tools.reader.recording import Recording
 from greenlane_tools.reader.rows import Segment
 from tests.recordings import MS, pricing

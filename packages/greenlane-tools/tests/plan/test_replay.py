@@ -14,8 +14,8 @@ from greenlane_tools.plan.profile import Arrivals
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import simulate
 from greenlane_tools.plan.verify.reasons import UNEXPLAINED, Around, Miss, reasons
-from greenlane_tools.plan.verify.replay import Came, by_work, came_of, replayed
-from greenlane_tools.plan.verify.twin import asked_of
+from greenlane_tools.plan.verify.replay import SentRequest, by_work, came_of, replayed
+from greenlane_tools.plan.verify.scenarios import asked_of
 
 _TWO = """
 host = "gevent"
@@ -74,7 +74,7 @@ def test_recorded_requests_come_once_and_do_what_they_are_told() -> None:
 
 def test_a_replay_knows_the_latencies_of_what_was_sent() -> None:
     profile = replace(profile_of_model(_TWO), arrivals=Arrivals(1.0))
-    came = [Came(0, "GET /a", 0), Came(100, "GET /a", 1), Came(200, "GET /a", 0)]
+    came = [SentRequest(0, "GET /a", 0), SentRequest(100, "GET /a", 1), SentRequest(200, "GET /a", 0)]
     found = replayed(profile, SetUp("gevent", 1, 1), came)
     assert found.percentile("GET /a", 0.5).at == pytest.approx(30, rel=0.01)
     assert found.within("GET /a", 15).at == pytest.approx(1 / 3)
@@ -83,7 +83,7 @@ def test_a_replay_knows_the_latencies_of_what_was_sent() -> None:
 
 def test_a_replay_knows_how_slow_each_request_s_core_was() -> None:
     profile = replace(profile_of_model(_TWO), arrivals=Arrivals(1.0))
-    came = [Came(0, "GET /a", 1), Came(100, "GET /a", 1, 1.5), Came(200, "GET /a", 1, 3.0)]
+    came = [SentRequest(0, "GET /a", 1), SentRequest(100, "GET /a", 1, 1.5), SentRequest(200, "GET /a", 1, 3.0)]
     found = replayed(profile, SetUp("gevent", 1, 1), came)
     assert [found.percentile("GET /a", share).at for share in (0.3, 0.6, 1)] == pytest.approx([10, 15, 30], rel=0.01)
 

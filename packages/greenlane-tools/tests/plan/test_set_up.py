@@ -9,14 +9,14 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.costs_here import Costs
-from greenlane_tools.plan.set_up import KeepAlive, Lane, SetUp, present
+from greenlane_tools.plan.costs import Costs
+from greenlane_tools.plan.set_up import KeepAlive, SetUp, SetUpLane, present
 
 
 def test_what_is_written_is_read_again() -> None:
     whole = SetUp(
         host="permits", processes=3, cores=2, queue="central", limit=64, shed=True, keep_alive=KeepAlive(12, 2.0),
-        lanes=(Lane("kept", ("GET /bikes",), "hard", processes=1, priority=10),), upstream_limits={"offers": 5},
+        lanes=(SetUpLane("kept", ("GET /bikes",), "hard", processes=1, priority=10),), upstream_limits={"offers": 5},
         placement={"GET /quote": "process"}, pool=2, costs=Costs(5.0, 128.0, 150.0),
     )  # fmt: skip
     assert SetUp.from_json(json.loads(json.dumps(whole.to_json()))) == whole

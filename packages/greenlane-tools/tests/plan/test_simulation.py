@@ -14,7 +14,7 @@ import pytest
 
 from greenlane.errors import PlanError
 from greenlane_tools.lab.queueing import Ties, fifo_loop, gevent_loop, oldest_first_loop
-from greenlane_tools.plan.simulation import Cell, simulate, simulate_cells
+from greenlane_tools.plan.simulation import SimulationCell, simulate, simulate_cells
 
 _STRANGE = [{"name": "x", "routes": ["b"]}]
 
@@ -110,7 +110,9 @@ def test_a_load_of_nothing_is_refused():
 
 
 def test_cells_come_in_their_order_and_say_how_far_they_are():
-    cells = [Cell(_profile(["cpu", 10]), {"host": "turns"}, jobs=200_000, load=load) for load in (0.2, 1.0, 1.8)]
+    cells = [
+        SimulationCell(_profile(["cpu", 10]), {"host": "turns"}, jobs=200_000, load=load) for load in (0.2, 1.0, 1.8)
+    ]
     parts: list[float] = []
     found = simulate_cells(cells, progress=parts.append)
     assert [round(each.cpu_frac, 1) for each in found] == [0.1, 0.5, 0.9]
@@ -119,19 +121,19 @@ def test_cells_come_in_their_order_and_say_how_far_they_are():
 
 
 def test_a_cell_that_cannot_be_simulated_ends_the_others():
-    long = Cell(_profile(["cpu", 10]), {"host": "turns"}, jobs=2_000_000_000)
+    long = SimulationCell(_profile(["cpu", 10]), {"host": "turns"}, jobs=2_000_000_000)
     with pytest.raises(PlanError):
-        simulate_cells([long, Cell({}, {"host": "turns"})], at_once=2)
+        simulate_cells([long, SimulationCell({}, {"host": "turns"})], at_once=2)
     assert not [each for each in threading.enumerate() if each.name.startswith("simulate")]
 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_at_once():
     program = (
-        "from greenlane_tools.plan.simulation import Cell, simulate_cells\n"
+        "from greenlane_tools.plan.simulation import SimulationCell, simulate_cells\n"
         "profile = {'routes': [{'route': 'a', 'rate_per_s': 1, 'sequences': [{'steps': [['cpu', 10]]}]}]}\n"
         "print('begins', flush=True)\n"
-        "simulate_cells([Cell(profile, {'host': 'turns'}, jobs=10**11)] * 2)\n"
+        "simulate_cells([SimulationCell(profile, {'host': 'turns'}, jobs=10**11)] * 2)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

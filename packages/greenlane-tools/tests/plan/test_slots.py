@@ -15,24 +15,19 @@ from greenlane_tools.plan.slots import slots, stuck
 @pytest.mark.parametrize("stay_s", [24, 30, 32])
 def test_six_thousand_orders_an_hour_are_within_a_tenth_of_littles_law(stay_s: float) -> None:
     found = slots(6000 / 3600, 1000 * stay_s, 180)
-    assert found.busy.value == pytest.approx(6000 / 3600 * stay_s)
-    assert 1 < found.needed.value / found.busy.value <= 1.1 + 1 / found.busy.value
+    assert found.busy == pytest.approx(6000 / 3600 * stay_s)
+    assert 1 < found.needed / found.busy <= 1.1 + 1 / found.busy
     assert found.processes == 1  # 0.3 of a core
 
 
 def test_four_slots_of_32_seconds_are_450_orders_an_hour() -> None:
-    assert slots(450 / 3600, 32_000).busy.value == pytest.approx(4)
-    assert slots(450 / 3600, 32_000).needed.value > 4
+    assert slots(450 / 3600, 32_000).busy == pytest.approx(4)
+    assert slots(450 / 3600, 32_000).needed > 4
 
 
-def test_cpu_asks_for_processes_and_says_when_slots_only_wait_for_it() -> None:
-    found = slots(100, 300, 20)
-    assert found.processes == 3  # 2 cores of work, at most 0.7 of each
-    assert found.each * found.processes >= found.needed.value
-    assert found.per_hour == pytest.approx(3 * 180_000)
-    assert "only wait for it" in slots(60, 200, 15, busy_most=0.95).needed.said()
-    assert "only wait for it" not in found.needed.said()
-    assert slots(1, 1000, memory_mb=5).memory_mb == 5 * slots(1, 1000).needed.value
+def test_cpu_asks_for_processes() -> None:
+    assert slots(100, 300, 20).processes == 3  # 2 cores of work, at most 0.7 of each
+    assert slots(100, 300).processes == 1
 
 
 def test_a_hanging_merchant_takes_every_slot_however_many_there_are() -> None:
@@ -51,14 +46,13 @@ def test_a_hanging_merchant_takes_every_slot_however_many_there_are() -> None:
 @given(rate=st.floats(0, 50), stay_ms=st.floats(0, 60_000), more=st.floats(0, 10))
 def test_more_orders_never_need_fewer_slots(rate: float, stay_ms: float, more: float) -> None:
     fewer, many = slots(rate, stay_ms), slots(rate + more, stay_ms)
-    assert fewer.busy.value < fewer.needed.value <= many.needed.value
-    assert 0 <= fewer.waits.value <= 1
+    assert fewer.busy < fewer.needed <= many.needed
 
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(PlanError, match="expected one of a"):
         stuck(10, {"a": 1.0}, 1, "b", 1)
-    with pytest.raises(PlanError, match="expected"):
+    with pytest.raises(PlanError, match="at most 1000000 slots"):
         slots(-1, 5)
     with pytest.raises(PlanError, match="at most 1000000 slots"):
         slots(1e6, 1e6)

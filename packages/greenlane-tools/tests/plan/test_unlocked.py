@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.report.rows_of_a_bad_day import Made, a_day
 
-from greenlane_tools.plan.missing import missing
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.set_up import present
-from greenlane_tools.plan.showing import rows_of, sentences
+from greenlane_tools.plan.showing import missing, rows_of, sentences
 from greenlane_tools.plan.simulation import simulate
 from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Look

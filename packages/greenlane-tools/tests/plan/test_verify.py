@@ -10,12 +10,11 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.set_up import Lane, SetUp
+from greenlane_tools.plan.set_up import SetUp, SetUpLane
 from greenlane_tools.plan.verify.compared import Compared
-from greenlane_tools.plan.verify.contenders import contender_of
-from greenlane_tools.plan.verify.named import application_of, named
 from greenlane_tools.plan.verify.played import Played
-from greenlane_tools.plan.verify.twin import classes_of, twin
+from greenlane_tools.plan.verify.proof import contender_of
+from greenlane_tools.plan.verify.scenarios import application_of, classes_of, named, twin
 
 BIKES = "GET /bikes"
 
@@ -42,11 +41,6 @@ def test_the_twin_asks_each_route_at_its_rate(tmp_path: Path) -> None:
     assert (tmp_path / "played.py").exists()
 
 
-def test_of_means_there_is_no_twin(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="expected a profile that knows how requests differ"):
-        twin(replace(pricing(), source="live"), {}, tmp_path, seconds=20, repetitions=1)
-
-
 def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
     profile = replace(pricing(), routes=tuple(replace(r, route=r.route.partition("/<")[0]) for r in pricing().routes))
     found = named("pricing", profile, {BIKES: 400.0}, seconds=20, repetitions=2)
@@ -68,7 +62,7 @@ def test_set_ups_are_started_as_they_say() -> None:
     )  # fmt: skip
     plenty = contender_of("now", SetUp("gevent", 1, 2), classes, "played:app", None)
     assert "--keep-alive" not in plenty.arguments
-    lane = Lane("apart", (BIKES,), "hard", processes=1)
+    lane = SetUpLane("apart", (BIKES,), "hard", processes=1)
     apart = contender_of("then", SetUp("threads", 2, 2, limit=64, lanes=(lane,)), classes, "played:app", None)
     assert (apart.apart, apart.arguments[:4]) == (("r1",), ("--worker-class", "gthread", "--workers", "1"))
     served = contender_of("then", SetUp("permits", 2, 2, queue="central"), classes, "played:app", Path("/x/then.toml"))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.amount import MILLISECONDS, amount
-from greenlane_tools.plan.option import cell_of
+from greenlane_tools.plan.options import cell_of
 from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route, Upstream
+from greenlane_tools.plan.route import Sequence, Step
 from greenlane_tools.plan.set_up import present
-from greenlane_tools.plan.steps import Sequence, Step
 from greenlane_tools.plan.what_if import Change, applied, asked
 
 SET_UP = {"host": "permits", "processes": 4, "at_once": 0, "lanes": [], "placement": {}}

@@ -8,7 +8,7 @@ import pytest
 
 from greenlane.settings import Lane
 from greenlane_tools.plan.set_up import SetUp
-from greenlane_tools.plan.written import _keys, checked, command_of, glob_of
+from greenlane_tools.plan.settings import _keys, checked, command_of, glob_of
 
 
 @pytest.mark.parametrize(

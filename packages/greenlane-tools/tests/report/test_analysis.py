@@ -8,19 +8,14 @@ import pytest
 from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
 
 from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
-from greenlane_tools.report import costs, folded
-from greenlane_tools.report.arrivals import load_of
-from greenlane_tools.report.balance import balance_of, busy_over_time
-from greenlane_tools.report.clocks import route_clocks, upstreams
-from greenlane_tools.report.fanout import branches_of
-from greenlane_tools.report.hog import contention_of
-from greenlane_tools.report.matrix import matrix_of
-from greenlane_tools.report.native import uncut_of
-from greenlane_tools.report.percentiles import nearest, neighbours
-from greenlane_tools.report.places import own_frame, places
-from greenlane_tools.report.split import split_routes
+from greenlane_tools.report import culprits
+from greenlane_tools.report.clocks import branches_of, route_clocks, upstreams
+from greenlane_tools.report.contention import contention_of, uncut_of
+from greenlane_tools.report.culprits import matrix_of, own_frame, places
+from greenlane_tools.report.split import nearest, neighbours, split_routes
 from greenlane_tools.report.study import study_of
 from greenlane_tools.report.tail import excesses, sentence
+from greenlane_tools.report.workers import balance_of, busy_over_time, load_of
 
 BAD = a_day(seconds=30)
 OVERCOMMITTED = a_day(CROWD, 10, (1.0,))
@@ -126,11 +121,11 @@ def test_a_place_is_the_applications_line_and_not_the_librarys_below_it() -> Non
 
 
 def test_small_costs_are_found_in_libraries() -> None:
-    found = {cost.name: cost for cost in costs.by_work(BAD.stacks)}
+    found = {cost.name: cost for cost in culprits.by_work(BAD.stacks)}
     assert {"JSON", "pickle", "templates"} <= found.keys()
     assert found["pickle"].place == "pickle.py:1213"
     assert sum(cost.lateness_frac for cost in found.values()) == pytest.approx(1)
-    assert costs.by_function(BAD.stacks)[0].place == "pricing.py:88"
+    assert culprits.by_function(BAD.stacks)[0].place == "pricing.py:88"
 
 
 # --- clocks
@@ -310,7 +305,7 @@ def test_a_pool_that_only_moved_the_queue_is_found() -> None:
 
 def test_collapsed_stacks_add_up() -> None:
     rows = [Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 5), Stack("GET /a;b", "f (x.py:1);g (y.py:2)", 6)]
-    assert folded.folded_lines(rows) == ["GET /a:b;f (x.py:1);g (y.py:2) 11"]
+    assert culprits.folded_lines(rows) == ["GET /a:b;f (x.py:1);g (y.py:2) 11"]
 
 
 # --- deadlines of branches, the load's form

@@ -10,8 +10,8 @@ from tests.record.command import JOBS, greenlane, recorded
 from tests.report.rows_of_a_bad_day import MS, Made
 
 from greenlane_tools.reader.rows import Stack
-from greenlane_tools.report.findings import Finding
-from greenlane_tools.report.places import own_coroutine
+from greenlane_tools.report.culprits import own_coroutine
+from greenlane_tools.report.findings import ReportFinding
 from greenlane_tools.report.study import study_of
 
 PROGRAM = """
@@ -39,7 +39,7 @@ asyncio.run(main())
 """
 
 
-def on_the_loop(made: Made) -> list[Finding]:
+def on_the_loop(made: Made) -> list[ReportFinding]:
     return [finding for finding in study_of(made).findings if finding.name == "on-the-loop"]
 
 

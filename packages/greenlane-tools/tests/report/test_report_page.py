@@ -10,7 +10,7 @@ import pytest
 from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, Endpoint, Made, a_day
 
 from greenlane_tools.reader.rows import Process
-from greenlane_tools.report import rows, text, trace
+from greenlane_tools.report import json_rows, text, trace
 from greenlane_tools.report.page import page
 from greenlane_tools.report.study import study_of
 from tests.page_tags import tags, what_it_fetches
@@ -41,7 +41,7 @@ def test_a_recording_without_one_kind_of_row_is_still_a_page(part: str) -> None:
     made = a_day(seconds=5)
     setattr(made, part, type(getattr(made, part))())
     assert tags(drawn(made)).seen
-    assert rows.rows_of(study_of(made))
+    assert json_rows.rows_of(study_of(made))
 
 
 def test_nothing_and_one_job_are_pages() -> None:
@@ -78,8 +78,8 @@ def test_losses_are_said_above_everything() -> None:
 
 
 def test_rows_have_a_view_each_and_units_in_their_names() -> None:
-    found = json.loads(json.dumps(rows.rows_of(study_of(BAD))))
-    assert {row["view"] for row in found} <= set(rows.VIEWS)
+    found = json.loads(json.dumps(json_rows.rows_of(study_of(BAD))))
+    assert {row["view"] for row in found} <= set(json_rows.VIEWS)
     (bikes,) = [row for row in found if row["view"] == "route" and row["route"] == "GET /bikes"]
     assert bikes["p999_ms"] is None and bikes["p50_ms"] < bikes["p99_ms"]
     parts = (
@@ -98,7 +98,7 @@ def test_rows_have_a_view_each_and_units_in_their_names() -> None:
 
 
 def test_shares_of_a_victims_blame_add_up_to_one() -> None:
-    found = [row for row in rows.rows_of(study_of(BAD)) if row["view"] == "blame"]
+    found = [row for row in json_rows.rows_of(study_of(BAD)) if row["view"] == "blame"]
     sums: dict[str, float] = defaultdict(float)
     for row in found:
         sums[str(row["victim"])] += float(str(row["wait_frac"]))

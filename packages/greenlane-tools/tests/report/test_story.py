@@ -9,10 +9,10 @@ import pytest
 from tests.report.rows_of_a_bad_day import a_day
 
 from greenlane_tools.reader import Call, Job, Recording
-from greenlane_tools.report import rows, text
+from greenlane_tools.report import json_rows, text
 from greenlane_tools.report.clocks import upstreams
+from greenlane_tools.report.culprits import StackFrame, places
 from greenlane_tools.report.page import page
-from greenlane_tools.report.places import Frame, places
 from greenlane_tools.report.story import CallStory, Story, stories_of, story_sentence
 from greenlane_tools.report.study import study_of
 from tests.recordings import MS, slow_offer
@@ -78,7 +78,7 @@ def test_beside_the_machine_the_first_with_a_line_of_code_is_named() -> None:
     story = Story(
         job("/a"), [], [CallStory(one.call, [("os", 3_000 * MS), ("gc", 600 * MS), ("GET /report", 1_557 * MS)])]
     )
-    said = story_sentence(story, {"GET /report": Frame("report", "pricing.py", 88)})
+    said = story_sentence(story, {"GET /report": StackFrame("report", "pricing.py", 88)})
     assert said.endswith(
         "; 58 % of the difference is the operating system, which ran others on this machine, "
         "30 % GET /report, pricing.py:88."
@@ -102,7 +102,7 @@ def test_page_text_and_rows_have_the_three_clocks(slow: Recording) -> None:
     for said in ("the wire", "your clock", "4bf92f3577b34da6a3ce929d0e0e4736", "48×"):
         assert said in drawn
     assert 'class="k-own"' in drawn and 'class="k-seen"' in drawn
-    [row] = [row for row in rows.rows_of(study) if row["view"] == "call" and row["route"] == "GET /v1/bikes/price"]
+    [row] = [row for row in json_rows.rows_of(study) if row["view"] == "call" and row["route"] == "GET /v1/bikes/price"]
     assert (row["own_ms"], row["wire_ms"], row["seen_ms"], row["factor"]) == (110, 111, 5300, pytest.approx(48.1818))
     assert row["culprits"] == [{"culprit": "GET /v1/receipts/month", "wait_ms": 5189.0, "place": "work.py:99"}]
     json.dump(row, io.StringIO())
@@ -126,7 +126,7 @@ def test_calls_beside_each_other_are_drawn_in_rows_of_their_own() -> None:
 
 def test_the_upstreams_clock_stands_in_the_table_of_all_calls(slow: Recording) -> None:
     study = study_of(slow)
-    [row] = [row for row in rows.rows_of(study) if row["view"] == "upstream"]
+    [row] = [row for row in json_rows.rows_of(study) if row["view"] == "upstream"]
     assert (row["own_p50_ms"], row["own_p99_ms"], row["wire_p99_ms"], row["seen_p99_ms"]) == (110, 110, 111, 5300)
     [line] = {heading: found for heading, found, _ in text.sections(study)}["upstream's clock beside yours"]
     assert line["its clock p99"] == "110 ms"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.record.command import record, recorded
 
-from greenlane_tools.plan.missing import missing
 from greenlane_tools.plan.recorded import profile_of_recording
+from greenlane_tools.plan.showing import missing
 from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Job
 

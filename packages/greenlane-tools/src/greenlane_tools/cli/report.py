@@ -13,8 +13,8 @@ from greenlane.record.recorder import PARTS
 from greenlane.setting import nearest
 
 if TYPE_CHECKING:
-    from greenlane_tools.report.study import Study
-    from greenlane_tools.report.subject import Recording
+    from greenlane_tools.report.study import ReportStudy
+    from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["COMMAND"]
 
@@ -43,7 +43,7 @@ def _slowest(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.report import folded, rows, study
+    from greenlane_tools.report import culprits, json_rows, study
     from greenlane_tools.report.trace import write_trace
 
     to_stdout = str(arguments.trace) == "-"
@@ -62,16 +62,16 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.otlp:
         _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
-        output.document("report", rows.rows_of(found))
+        output.document("report", json_rows.rows_of(found))
     elif arguments.folded:
-        for line in folded.folded_lines(recording.stacks):
+        for line in culprits.folded_lines(recording.stacks):
             output.line(line)
     else:
         _text(found, output)
     return 0
 
 
-def _opened(path: Path) -> Recording:
+def _opened(path: Path) -> RecordedRows:
     growing = Path(f"{path}{PARTS}")
     if not path.exists() and growing.is_dir():  # still recorded, or its command was killed before it merged them
         path = growing
@@ -83,7 +83,7 @@ def _opened(path: Path) -> Recording:
     return open_recording(path)
 
 
-def _chosen(recording: Recording, route: str | None) -> Recording:
+def _chosen(recording: RecordedRows, route: str | None) -> RecordedRows:
     if route is None:
         return recording
     known = sorted({job.route for job in recording.jobs})
@@ -95,7 +95,7 @@ def _chosen(recording: Recording, route: str | None) -> Recording:
     return of_route(recording, route)
 
 
-def _write_page(arguments: argparse.Namespace, found: Study, output: Output) -> None:
+def _write_page(arguments: argparse.Namespace, found: ReportStudy, output: Output) -> None:
     path: Path | None = arguments.output
     if path is None:
         if arguments.json or arguments.folded or str(arguments.trace) == "-":
@@ -109,7 +109,7 @@ def _write_page(arguments: argparse.Namespace, found: Study, output: Output) -> 
     output.say(f"page: {path}")
 
 
-def _write_trace(path: Path, recording: Recording, output: Output) -> None:
+def _write_trace(path: Path, recording: RecordedRows, output: Output) -> None:
     from greenlane_tools.report.trace import MOST_JOBS, write_trace
 
     try:
@@ -120,7 +120,7 @@ def _write_trace(path: Path, recording: Recording, output: Output) -> None:
     output.say(f"trace: {path}" + (f" (the {MOST_JOBS} longest jobs; {left_out} left out)" if left_out else ""))
 
 
-def _send_spans(url: str, recording: Recording, found: Study, output: Output) -> None:
+def _send_spans(url: str, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
     """Of the slowest jobs that have a trace."""
     from greenlane_tools.report import blame_spans
 
@@ -144,7 +144,7 @@ def _unwritable(path: Path, error: OSError) -> GreenlaneError:
     return GreenlaneError(_ATTEMPT, name="output", value=str(path), rule=rule, hint="name another with -o or --trace")
 
 
-def _text(found: Study, output: Output) -> None:
+def _text(found: ReportStudy, output: Output) -> None:
     from greenlane_tools.report import text
     from greenlane_tools.report.overhead import overhead_sentence
 

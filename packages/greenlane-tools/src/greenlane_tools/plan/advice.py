@@ -21,13 +21,12 @@ from greenlane_tools.page.quantities import amount, milliseconds
 from greenlane_tools.plan.candidates import Room, candidates, needed_processes
 from greenlane_tools.plan.cliff import at_length, guessed, told, unsure, with_curves
 from greenlane_tools.plan.goal import Goal, carried_goal
-from greenlane_tools.plan.option import Candidate, Option, Predicted
+from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Predicted, Told
 from greenlane_tools.plan.profile import Profile, Route
-from greenlane_tools.plan.runs import JOBS, Runs, Told
 from greenlane_tools.plan.sensitivity import Wrong, hanging, wrongs
 from greenlane_tools.plan.set_up import SetUp, present
 
-__all__ = ["COSTS", "EDGE_TIMES", "Advice", "Verdict", "advised", "open_loop"]
+__all__ = ["COSTS", "EDGE_TIMES", "Advice", "AdviceVerdict", "advised", "open_loop"]
 
 #: What may be spared.
 COSTS: Final = ("cores", "memory", "processes", "changes")
@@ -49,7 +48,7 @@ _AT_LENGTH: Final = "looking at the best at length"
 _STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
 
 
-class Verdict(enum.Enum):
+class AdviceVerdict(enum.Enum):
     """What comes of it."""
 
     CHANGE = "change"
@@ -82,7 +81,7 @@ class Advice:
 
     profile: Profile
     goals: tuple[Goal, ...]
-    verdict: Verdict
+    verdict: AdviceVerdict
     cost: str
     notes: tuple[str, ...] = ()
     present: Option | None = None
@@ -132,9 +131,9 @@ def advised(
     judged = tuple(each.goal for each in found if each.goal is not None)
     base = base or present(profile)
     if not judged:
-        return Advice(profile, tuple(goals), Verdict.UNSUPPORTED, cost, tuple(notes))
+        return Advice(profile, tuple(goals), AdviceVerdict.UNSUPPORTED, cost, tuple(notes))
     if beyond := _beyond(profile, judged):
-        return Advice(profile, judged, Verdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
+        return Advice(profile, judged, AdviceVerdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
     usable = cores or profile.cores
     room = Room(usable, max(usable, base.processes))
     tried = candidates(profile, judged, base, room)
@@ -143,12 +142,12 @@ def advised(
             f"The work needs {needed_processes(profile)} cores at least, {room.cores} may be used: at this load "
             "nothing serves all of it (--cores N looks further)."
         )
-    runs = Runs(profile, judged, jobs=jobs, seed=seed, told=told)
+    runs = CellRuns(profile, judged, jobs=jobs, seed=seed, told=told)
     return _Choice(runs, cost, tuple(notes)).made(tried)
 
 
 class _Choice:
-    def __init__(self, runs: Runs, cost: str, notes: tuple[str, ...]) -> None:
+    def __init__(self, runs: CellRuns, cost: str, notes: tuple[str, ...]) -> None:
         self._runs, self._cost, self._notes = runs, cost, notes
         #: The tail of whoever waits least.
         self._least = 0.0
@@ -216,7 +215,7 @@ class _Choice:
         }
         return holds or everyone
 
-    def _confirmed(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option, list[Option]]:
+    def _confirmed(self, close: Sequence[Option], safe: Collection[str]) -> tuple[AdviceVerdict, Option, list[Option]]:
         """The choice that runs at length bear out, and all options with these: what was chosen for short runs alone is
         judged again."""
         found = list(close)
@@ -230,29 +229,29 @@ class _Choice:
                 loads[cheaper.candidate.name] = _missing(cheaper, 1.0, EDGE_TIMES)
             else:
                 loads[name] = _missing(chosen, 1.0)
-                if verdict is not Verdict.OUT_OF_REACH and rounds[name] < _ROUNDS:
+                if verdict is not AdviceVerdict.OUT_OF_REACH and rounds[name] < _ROUNDS:
                     loads[name] += unsure(self._runs, chosen)
                 rounds[name] += 1
             if not any(loads.values()):
                 return verdict, chosen, found
             found = at_length(self._runs, found, loads, _AT_LENGTH)
 
-    def _chosen(self, close: Sequence[Option], safe: Collection[str]) -> tuple[Verdict, Option]:
+    def _chosen(self, close: Sequence[Option], safe: Collection[str]) -> tuple[AdviceVerdict, Option]:
         now = close[0]
         reached = [option for option in close if option.at.reached]
         # A goal that is reached comes before what happens when an upstream hangs.
         reached = [option for option in reached if option.candidate.name in safe] or reached
         if not reached:
-            return Verdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
+            return AdviceVerdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
         sure = [option for option in reached if _holds(option) >= EDGE_TIMES] or reached
         least = min(option.cost for option in sure)
         cheapest = [option for option in sure if option.cost == least]
         if now in cheapest and _holds(now) >= _ROOM_TIMES:
-            return Verdict.NOTHING, now
+            return AdviceVerdict.NOTHING, now
         most = max(_holds(option) for option in cheapest)
         alike = [option for option in cheapest if _holds(option) >= most * (1 - _SAME_FRAC)]
         best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
-        return (Verdict.NOTHING if best is now else Verdict.CHANGE), best
+        return (AdviceVerdict.NOTHING if best is now else AdviceVerdict.CHANGE), best
 
     def _at_the_edge(self, close: Sequence[Option], chosen: Option, safe: Collection[str]) -> Option | None:
         """What costs less than what was chosen, reaches the goals and was left since it is at the edge: the one that

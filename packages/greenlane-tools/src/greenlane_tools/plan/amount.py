@@ -1,4 +1,4 @@
-"""How a what-if changes a value: `0.5x` times, `+50ms` more, `-5ms` less, `12ms` instead."""
+"""Numbers with a unit: said to people, and read as what-ifs: `0.5x` times, `+50ms` more, `-5ms` less, `12ms`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.answer import spelt
 
-__all__ = ["MILLISECONDS", "PER_SECOND", "Amount", "Unit", "amount"]
+__all__ = ["MILLISECONDS", "PER_SECOND", "Amount", "Unit", "amount", "spelt"]
 
 #: What was said, a unit's letters by its factor.
 Unit = Mapping[str, float]
 MILLISECONDS: Final[Unit] = {"ms": 1.0, "s": 1000.0, "us": 0.001}
 PER_SECOND: Final[Unit] = {"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 
+#: What a number of a kind looks like: its unit's letters.
+_UNITS: Final = {"ms": "ms", "per_s": "a second", "frac": "%", "x": "times", "gbit_per_s": "Gbit/s", "mb": "MB"}
 _AMOUNT: Final = re.compile(r"(?P<sign>[+-]?)(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>x|[a-z/]+)", re.IGNORECASE)
 
 
@@ -36,7 +37,7 @@ class Amount:
         return max(0.0, value + self.value) if self.how == "plus" else self.value
 
     def said(self, unit: str) -> str:
-        """`times 0.5`, `50 ms more`, `12 ms`; `unit` as of an answer."""
+        """`times 0.5`, `50 ms more`, `12 ms`; `unit` as of `spelt`."""
         if self.how == "times":
             return f"times {self.value:.3g}"
         if self.how == "to":
@@ -63,6 +64,22 @@ def amount(option: str, text: str, units: Unit) -> Amount:
         raise PlanError("read a what-if", name=option, value=text, rule=_rule(units), hint=_hint(text, units))
     value = number * units[unit]
     return Amount("plus", -value if sign == "-" else value) if sign else Amount("to", value)
+
+
+def spelt(value: float, unit: str = "") -> str:
+    """A number for people: three digits, its unit behind it; shares as per cent.
+
+    Args:
+        unit: ms, per_s, frac (0 to 1), gbit_per_s, or "" for a number of things.
+    """
+    if not math.isfinite(value):
+        return "without end" if unit in ("ms", "") else "without bound"
+    if unit == "frac":
+        return f"{100 * value:.3g} %"
+    if unit == "ms" and value >= 1000:
+        return f"{value / 1000:.3g} s"
+    number = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{number} {_UNITS[unit]}" if unit else number
 
 
 def _rule(units: Unit) -> str:

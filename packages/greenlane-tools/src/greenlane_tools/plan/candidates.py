@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.settings import Settings
-from greenlane_tools.plan import bounds, slots
-from greenlane_tools.plan.costs_here import costs_of
+from greenlane_tools.plan import slots
+from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.goal import Goal
-from greenlane_tools.plan.option import Candidate
+from greenlane_tools.plan.options import Candidate
 from greenlane_tools.plan.profile import LOOPS, Profile, Route, weighted
+from greenlane_tools.plan.route import NOBODY
 from greenlane_tools.plan.set_up import (
     CONNECTIONS,
     SWITCH_MS,
     THREADS,
-    Lane,
     SetUp,
+    SetUpLane,
 )
-from greenlane_tools.plan.steps import NOBODY
 
 __all__ = [
     "HANG_MS", "Room", "busiest", "candidates", "hang_ms", "heavy_routes", "lane_routes",
@@ -39,8 +39,9 @@ _BUSY: Final = 0.97
 _SEEN: Final = 20
 #: A process less than needed is not looked at, and so many more than needed are.
 _MORE: Final = 4
-#: Factors of the knee that are worth a limit: the rule that confirms itself, and what varied work needs.
-_LIMITS: Final = (1.0, bounds.VARIED)
+#: Factors of the knee that are worth a limit: the rule that confirms itself, and what varied work needs (measured and
+#: simulated for CPU with cv of 1: 1.6 to 1.7).
+_LIMITS: Final = (1.0, 1.65)
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
 _HANG_TIMES: Final = 5.0
@@ -157,9 +158,9 @@ class _Search:
         wanted = slots.slots(rate_per_s, stay_ms, cpu_ms)
         most = min(self._room.processes, max(wanted.processes, self._base.processes) + _MORE)
         for processes in range(wanted.processes, max(wanted.processes, most) + 1):
-            number = max(1, math.ceil(wanted.needed.value / processes))
+            number = max(1, math.ceil(wanted.needed / processes))
             plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
-            law = f"Little's law: {wanted.busy.value:.3g} busy on average"
+            law = f"Little's law: {wanted.busy:.3g} busy on average"
             said = f"{_processes(processes)} with {number} slots{_each(processes)} ({law})"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
             yield from self._held(plain, said, stay_ms)
@@ -179,8 +180,8 @@ class _Search:
             return
         processes, number = plain.processes, plain.limit
         most = busiest(rates)
-        own = slots.slots(rates[most], stay_ms).needed.value
-        others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed.value
+        own = slots.slots(rates[most], stay_ms).needed
+        others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed
         tight = slots.stuck(processes * number, rates, stay_ms, most, HANG_MS).bulkhead
         # Each process has its own limit: what is simulated is what can be shared out among them.
         limit = _shared_out(math.ceil(own), processes, math.ceil)
@@ -235,7 +236,7 @@ class _Search:
         said = f"`greenlane serve` with {processes} workers: one queue, permits in each"
         yield self._made(f"serve x{processes}", serve, said, effort=2)
         if self._lane:
-            lane = Lane("kept", self._lane, "soft", processes=1, priority=10)
+            lane = SetUpLane("kept", self._lane, "soft", processes=1, priority=10)
             soft = replace(serve, lanes=(lane,))
             words = (
                 f"{said}; a soft lane for {_listed(self._lane)}: it goes first, and one worker's places are kept for it"
@@ -251,7 +252,7 @@ class _Search:
         if not self._lane or plain.processes < 2:
             return
         for own in self._own(plain.processes):
-            lane = Lane("apart", self._lane, "hard", processes=own)
+            lane = SetUpLane("apart", self._lane, "hard", processes=own)
             apart = replace(plain, lanes=(lane,))
             words = f"{said}, {_of_them(own)} as a hard lane: a second deployment for {_listed(self._lane)} alone"
             yield self._made(f"{name} apart{own}", apart, words, stock=True, effort=3)
@@ -261,9 +262,7 @@ class _Search:
         load = _cpu_per_s(self._profile, self._profile.routes) / processes
         if not 0 < self._share < 1:
             return
-        stable = [
-            own for own in range(1, processes) if load < _BUSY * bounds.hard_lane(processes, self._share, own).value
-        ]
+        stable = [own for own in range(1, processes) if load < _BUSY * _hard_lane(processes, own, self._share)]
         yield from stable[:2]
 
     def _limits(self, processes: int) -> Iterator[int]:
@@ -273,8 +272,8 @@ class _Search:
         rest_ms = _mean(profile, lambda route: _parts(route)[1])
         if cpu_ms <= 0:
             return
-        there = bounds.in_progress(profile.arrivals.rate_per_s / processes, cpu_ms + rest_ms).value
-        knee = bounds.knee(cpu_ms, rest_ms).value
+        there = _in_progress(profile.arrivals.rate_per_s / processes, cpu_ms + rest_ms)
+        knee = 1 + rest_ms / cpu_ms
         yield from sorted({number for times in _LIMITS if (number := max(2, math.ceil(times * knee))) > there})
 
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
@@ -291,7 +290,7 @@ class _Search:
     def _holds(self, set_up: SetUp) -> bool:
         """Whether the places of its processes are enough for what is in progress without any waiting."""
         stay_ms = _mean(self._profile, lambda route: sum(_parts(route)))
-        there = bounds.in_progress(self._profile.arrivals.rate_per_s / set_up.processes, stay_ms).value
+        there = _in_progress(self._profile.arrivals.rate_per_s / set_up.processes, stay_ms)
         return not set_up.limit or set_up.limit > there
 
     def _known(self, route: Route) -> bool:
@@ -310,6 +309,16 @@ def _share(profile: Profile, routes: Sequence[str]) -> float:
     """Of all CPU, that of these routes."""
     whole = _cpu_per_s(profile, profile.routes)
     return _cpu_per_s(profile, [route for route in profile.routes if route.route in routes]) / whole if whole else 0.0
+
+
+def _hard_lane(processes: int, own: int, share: float) -> float:
+    """The utilisation of all processes up to which a hard lane is stable: `own` of them, `share` of the CPU work."""
+    return min((processes - own) / (processes * (1 - share)), own / (processes * share), 1.0)
+
+
+def _in_progress(rate_per_s: float, stay_ms: float) -> float:
+    """Mean number that are there: Little's law."""
+    return rate_per_s * stay_ms / 1000
 
 
 def _cpu_per_s(profile: Profile, routes: Sequence[Route]) -> float:

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from greenlane_tools.plan.option import Option, Predicted
+from greenlane_tools.plan.options import CellRuns, Option, Predicted
 from greenlane_tools.plan.profile import LOOPS, Profile, Route
-from greenlane_tools.plan.runs import Runs
 from greenlane_tools.plan.set_up import SetUp
 
 __all__ = ["at_length", "full_load", "guessed", "told", "unsure", "with_curves"]
@@ -29,7 +28,7 @@ _STEP: Final = 0.01
 _NEAR_FRAC: Final = 0.05
 
 
-def with_curves(runs: Runs, options: Sequence[Option]) -> list[Option]:
+def with_curves(runs: CellRuns, options: Sequence[Option]) -> list[Option]:
     """The same with what they are like at other loads, and the load at which a goal breaks."""
     found = list(options)
     wanted = [(number, load) for number, option in enumerate(found) for load in _drawn(option, _full(runs, option))]
@@ -43,7 +42,9 @@ def with_curves(runs: Runs, options: Sequence[Option]) -> list[Option]:
     return found
 
 
-def at_length(runs: Runs, options: Sequence[Option], loads: Mapping[str, Sequence[float]], said: str) -> list[Option]:
+def at_length(
+    runs: CellRuns, options: Sequence[Option], loads: Mapping[str, Sequence[float]], said: str
+) -> list[Option]:
     """The same, run at length at these loads of each, by its name; what they are at the profile's load and where a goal
     breaks follows from that."""
     wanted = [(number, load) for number, option in enumerate(options) for load in loads.get(option.candidate.name, ())]
@@ -56,7 +57,7 @@ def at_length(runs: Runs, options: Sequence[Option], loads: Mapping[str, Sequenc
     return [_placed(option, _full(runs, option)) if option.curve else option for option in found]
 
 
-def unsure(runs: Runs, option: Option) -> tuple[float, ...]:
+def unsure(runs: CellRuns, option: Option) -> tuple[float, ...]:
     """Loads at which runs at length would tell whether the goal breaks where short runs say."""
     low, high = option.holds, option.breaks
     if option.sure or low is None or high is None or not 0 < low < high < math.inf:
@@ -155,7 +156,7 @@ def _between(low: float, high: float) -> float | None:
     return middle if low < middle < high else None
 
 
-def _more(runs: Runs, options: Sequence[Option], wanted: Sequence[tuple[int, float]], said: str) -> list[Option]:
+def _more(runs: CellRuns, options: Sequence[Option], wanted: Sequence[tuple[int, float]], said: str) -> list[Option]:
     """The same with short runs at more loads."""
     found = [option if option.curve else replace(option, curve=(option.at,)) for option in options]
     cells = [(options[number].set_up, runs.profile, load) for number, load in wanted]
@@ -165,7 +166,7 @@ def _more(runs: Runs, options: Sequence[Option], wanted: Sequence[tuple[int, flo
     return [_placed(option, _full(runs, option)) for option in found]
 
 
-def _full(runs: Runs, option: Option) -> float:
+def _full(runs: CellRuns, option: Option) -> float:
     return full_load(runs.profile, option.set_up)
 
 

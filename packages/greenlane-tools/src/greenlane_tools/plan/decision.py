@@ -13,16 +13,17 @@ Means only: percentiles are a simulation's. What the defaults rest on stands in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane_tools.plan.answer import spelt
+from greenlane_tools.plan.amount import spelt
 from greenlane_tools.plan.costs import POOL
-from greenlane_tools.plan.decision_case import Case, gbit_per_s
-from greenlane_tools.plan.decision_options import LINK_FRAC, Option, options
+from greenlane_tools.plan.decision_ways import LINK_FRAC, Case, Way, gbit_per_s, ways
+from greenlane_tools.plan.profile import Profile, Route
+from greenlane_tools.plan.route import Sequence
 
-__all__ = ["Condition", "Decision", "decided", "less", "together"]
+__all__ = ["Condition", "Decision", "case_of", "decided"]
 
 #: A way is as good as the best one if its mean latency is within this of it. Arbitrary: less is not felt.
 _AS_GOOD: Final = 1.10
@@ -56,14 +57,14 @@ class Decision:
         wrong: where it is wrong here, each a sentence.
     """
 
-    options: tuple[Option, ...]
+    options: tuple[Way, ...]
     best: str
     why: str
     conditions: tuple[Condition, ...]
     rule: str
     wrong: tuple[str, ...]
 
-    def option(self, name: str) -> Option:
+    def option(self, name: str) -> Way:
         """One of its options."""
         return next(each for each in self.options if each.name == name)
 
@@ -79,7 +80,7 @@ class Decision:
             {
                 "way": each.name,
                 "best": each.name == self.best,
-                "mean_ms": each.latency.to_json()["value"],
+                "mean_ms": each.latency_ms if not each.why_not else None,
                 "cpu_ms_per_job": each.cpu_ms,
                 "moving_ms": each.moving_ms,
                 "gbit_per_s": each.gbit_per_s,
@@ -87,7 +88,6 @@ class Decision:
                 "cores": each.cores,
                 "why_not": each.why_not or None,
                 "rests_on": each.rests_on,
-                "latency": each.latency.to_json(),
             }
             for each in self.options
         ]
@@ -103,42 +103,42 @@ class Decision:
 
 def decided(case: Case) -> Decision:
     """The least change whose mean latency keeps the cap, or is as good as the best. Cost: about 1 ms."""
-    ways = options(case)
-    can = [each for each in ways if not each.why_not]
-    conditions = _conditions(case, ways[0])
+    found = ways(case)
+    can = [each for each in found if not each.why_not]
+    conditions = _conditions(case, found[0])
     rule = _rule(conditions)
     best = _best(case, can)
-    wrong = tuple(_wrong(ways, best, conditions, case))
-    return Decision(ways, best.name if best else "", _why(case, best, can), conditions, rule, wrong)
+    wrong = tuple(_wrong(found, best, conditions, case))
+    return Decision(found, best.name if best else "", _why(case, best, can), conditions, rule, wrong)
 
 
-def _best(case: Case, can: list[Option]) -> Option | None:
+def _best(case: Case, can: list[Way]) -> Way | None:
     """The least change that is good enough: options come in that order."""
     if not can:
         return None
-    least_ms = min(each.latency.value for each in can)
+    least_ms = min(each.latency_ms for each in can)
     enough_ms = least_ms * _AS_GOOD
     if case.cap_ms is not None and least_ms <= case.cap_ms:
         enough_ms = case.cap_ms
-    return next(each for each in can if each.latency.value <= enough_ms)
+    return next(each for each in can if each.latency_ms <= enough_ms)
 
 
-def _why(case: Case, best: Option | None, can: list[Option]) -> str:
+def _why(case: Case, best: Way | None, can: list[Way]) -> str:
     if best is None:
         return "None of the ways carries that load on these machines: more of them first."
-    mean = spelt(best.latency.value, "ms")
+    mean = spelt(best.latency_ms, "ms")
     if case.cap_ms is not None:
-        kept = best.latency.value <= case.cap_ms
+        kept = best.latency_ms <= case.cap_ms
         goal = f"the least change that keeps {spelt(case.cap_ms, 'ms')}" if kept else "the best there is, over the cap"
         return f"{best.name}: {best.words}. {mean} in the mean, {goal}."
-    least = min(can, key=lambda each: each.latency.value)
-    beside = "" if least is best else f"; {least.name} would bring {spelt(least.latency.value, 'ms')}, hardly more"
+    least = min(can, key=lambda each: each.latency_ms)
+    beside = "" if least is best else f"; {least.name} would bring {spelt(least.latency_ms, 'ms')}, hardly more"
     return f"{best.name}: {best.words}. {mean} in the mean{beside}."
 
 
-def _conditions(case: Case, stay: Option) -> tuple[Condition, ...]:
+def _conditions(case: Case, stay: Way) -> tuple[Condition, ...]:
     pickle_ms = POOL.there_ms(case.moved_mb, case.result_mb) + sum(POOL.here_ms(case.moved_mb, case.result_mb))
-    gbit = gbit_per_s(case.rate_per_s, case.moved_mb + case.result_mb).value
+    gbit = gbit_per_s(case.rate_per_s, case.moved_mb + case.result_mb)
     much_moved = pickle_ms >= _MUCH_MOVED_FRAC * max(case.heavy_ms, 1e-9) and pickle_ms > 0
     return (
         Condition(
@@ -167,15 +167,13 @@ def _rule(conditions: tuple[Condition, ...]) -> str:
     return "a process pool, and later two services" if cpu and io else "stay"
 
 
-def _wrong(
-    ways: tuple[Option, ...], best: Option | None, conditions: tuple[Condition, ...], case: Case
-) -> Iterator[str]:
+def _wrong(found: tuple[Way, ...], best: Way | None, conditions: tuple[Condition, ...], case: Case) -> Iterator[str]:
     """Where the rule, or a figure that is told with it, does not hold for this case."""
-    stay, pool, shared, native, split = ways
+    stay, pool, shared, native, split = found
     if all(each.holds for each in conditions) and best is not None and best.name in ("stay", "shared memory", "native"):
         yield (
             f"All three conditions hold, and still nothing needs to be rewritten: {best.name} has "
-            f"{spelt(best.latency.value, 'ms')}. What was won by the rewrite is compiled code for the heavy part and "
+            f"{spelt(best.latency_ms, 'ms')}. What was won by the rewrite is compiled code for the heavy part and "
             "data that never become Python objects; both can be had from Python."
         )
     if case.objects and pool.moving_ms > 0 and shared.moving_ms < pool.moving_ms / 5:
@@ -185,7 +183,7 @@ def _wrong(
         )
     if conditions[0].holds and conditions[1].holds and not conditions[2].holds and pool.why_not:
         yield f"The rule says a pool, but {pool.why_not}."
-    if not pool.why_not and not stay.why_not and pool.latency.value > stay.latency.value:
+    if not pool.why_not and not stay.why_not and pool.latency_ms > stay.latency_ms:
         yield "A pool would be slower than staying: what it takes off the loop it gives back by pickling there."
     if split.gbit_per_s >= 1:
         fits = "they do not fit" if split.why_not else "they fit"
@@ -198,14 +196,46 @@ def _wrong(
         yield f"Native code would need {times:.1f} times less CPU than {best.name}: fewer machines."
 
 
-def together(shares: tuple[float, ...]) -> float:
-    """What several savings come to, each a share of what the ones before have left: 1 - Π(1 - s), never their sum.
+def case_of(profile: Profile, route: str | None = None) -> Case:
+    """All requests as they are mixed, or one route's; the heavy part is a request's longest stretch of CPU.
 
-    The article adds 30, 10 and 25 % to 65 %; one after the other they are 53 %.
+    What a profile does not know is what a request's body has: how much the heavy part needs. It is taken to be what
+    comes in with the request, if that is known, and nothing else. CPU without the GIL counts as I/O.
+
+    Raises: PlanError for a route that it has not.
     """
-    return 1 - math.prod(1 - each for each in shares)
+    chosen = profile.routes if route is None else (profile.route(route),)
+    rate_per_s = math.fsum(each.rate_per_s for each in chosen)
+    sampled = [part for each in chosen for part in _parts(each)]
+    weight = math.fsum(share for share, _ in sampled)
+
+    def over(of: Callable[[Route], float]) -> float:
+        return math.fsum(each.rate_per_s * of(each) for each in chosen) / (rate_per_s or 1.0)
+
+    def mean(of: Callable[[Sequence], float]) -> float:
+        return math.fsum(share * of(each) for share, each in sampled) / weight
+
+    known = [each for each in chosen if each.bytes_in is not None]
+    rates = math.fsum(each.rate_per_s for each in known)
+    moved = math.fsum(each.rate_per_s * (each.bytes_in or 0.0) for each in known) / rates if rates else 0.0
+    burst_ms = mean(lambda each: each.ms("cpu"))
+    spread = mean(lambda each: (each.ms("cpu") - burst_ms) ** 2)
+    cpu_ms = over(lambda each: each.demand.cpu_ms) + profile.overhead_ms
+    return Case(
+        rate_per_s=rate_per_s,
+        cpu_ms=cpu_ms,
+        heavy_ms=min(mean(lambda each: each.longest_ms()), cpu_ms),
+        io_ms=over(lambda each: each.demand.io_ms + each.demand.free_ms + each.demand.held_ms),
+        io_groups=round(mean(lambda each: sum(step.kind in ("io", "held") for step in each.steps))),
+        moved_mb=moved / 1e6,
+        processes=profile.processes,
+        cores=profile.cores,
+        cv2=spread / burst_ms**2 if burst_ms else 0.0,
+    )
 
 
-def less(more_frac: float) -> float:
-    """The saving that undoes a surplus: without it +35 % is with it -26 %, not -35 %."""
-    return 1 - 1 / (1 + more_frac)
+def _parts(route: Route) -> Iterator[tuple[float, Sequence]]:
+    """Its sequences, each with its part of all requests."""
+    total = math.fsum(each.weight for each in route.sequences)
+    for each in route.sequences:
+        yield (route.rate_per_s or 1e-9) * each.weight / total, each

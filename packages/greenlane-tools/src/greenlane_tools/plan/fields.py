@@ -82,12 +82,9 @@ class Fields:
             return value
         raise self.error(name, value, f"a whole number of at least {least}", _absent(value))
 
-    def truth(self, name: str) -> bool:
-        """True or false; false where it is missing."""
-        value = self._of(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        raise self.error(name, value, "true or false")
+    def ignore(self, *names: str) -> None:
+        """Leaves out fields of earlier releases."""
+        self._asked += names
 
     def tables(self, name: str) -> Iterator[Fields]:
         """Tables of a list; none where it is missing."""

@@ -118,9 +118,6 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
 def carried_goal(goal: Goal, profile: Profile) -> Carried:
     """The goal as far as the requests that were seen carry it."""
     route = profile.route(goal.route)
-    if profile.means_only:
-        why = f"Only means are known of {goal.route}: no percentile can be planned from them, but from a recording."
-        return Carried(None, why)
     if profile.source == "model" or carried(goal.share, route.requests):
         return Carried(goal)
     needed = math.ceil(10 / (1 - goal.share) - 1e-6)

@@ -75,19 +75,6 @@ class Measured:
         inside = sum(count * min(1.0, max(0.0, edge - bucket)) for bucket, count in self.counts.items())
         return inside / self.samples
 
-    def plus(self, other: Measured) -> Measured:
-        """Both together."""
-        counts = dict(self.counts)
-        for bucket, count in other.counts.items():
-            counts[bucket] = counts.get(bucket, 0) + count
-        return Measured(
-            dict(sorted(counts.items())),
-            self.sum_ms + other.sum_ms,
-            self.due + other.due,
-            self.late + other.late,
-            self.failed + other.failed,
-        )
-
     def to_json(self) -> dict[str, object]:
         """For the file. Percentiles stand there for readers: they are not read back."""
         levels = {name: self.quantile_ms(share) for name, share in LEVELS.items() if carried(share, self.samples)}

@@ -17,21 +17,25 @@ import math
 import random
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Final
 
 from greenlane.errors import PlanError
+from greenlane.setting import nearest
 from greenlane_tools.plan.fields import Fields
-from greenlane_tools.plan.profile import Profile, profile_of
-from greenlane_tools.plan.sampling import MOST
+from greenlane_tools.plan.profile import HOSTS, Profile, Upstream, profile_of
 
-__all__ = ["profile_of_model"]
+__all__ = ["profile_of_model", "with_known"]
 
 _ATTEMPT: Final = "read the model"
+#: Sequences that a law is drawn as.
+_MOST: Final = 256
 _NORMAL: Final = NormalDist()
 _Z99: Final = _NORMAL.inv_cdf(0.99)
 _RULE: Final = 'ms, or { mean, cv }, { median, p99 } or { mean, law = "exponential" }'
 _PLACES: Final = ("cpu", "free", "io", "held")
+_KNOWN: Final = "add what is known"
 
 
 def profile_of_model(text: str) -> Profile:
@@ -80,7 +84,7 @@ def _drawn(sequence: object, names: list[str], seed: str, where: Fields) -> list
     if not any(len(each) > 1 for each in times):
         return [{**sequence, "steps": steps}]
     weight = sequence.get("weight", 1.0)
-    share = weight / MOST if isinstance(weight, int | float) and not isinstance(weight, bool) else weight
+    share = weight / _MOST if isinstance(weight, int | float) and not isinstance(weight, bool) else weight
     return [
         {
             **sequence,
@@ -90,7 +94,7 @@ def _drawn(sequence: object, names: list[str], seed: str, where: Fields) -> list
                 for step, each in zip(steps, times, strict=True)
             ],
         }
-        for draw in range(MOST)
+        for draw in range(_MOST)
     ]
 
 
@@ -113,7 +117,7 @@ def _times(step: Any, seed: str, where: Fields) -> list[float]:
 
 
 def _law(fields: Fields, table: Mapping[str, object], seed: str) -> list[float]:
-    parts = [(number + 0.5) / MOST for number in range(MOST)]
+    parts = [(number + 0.5) / _MOST for number in range(_MOST)]
     if fields.has("median"):
         median, p99 = fields.number("median", open_=True), fields.number("p99", open_=True)
         fields.end()
@@ -137,3 +141,72 @@ def _law(fields: Fields, table: Mapping[str, object], seed: str) -> list[float]:
     found = [each * scale for each in drawn]
     random.Random(seed).shuffle(found)
     return found
+
+
+def with_known(profile: Profile, text: str) -> Profile:
+    """The profile with these fields set.
+
+    Raises: PlanError for a field, route or upstream that there is not.
+    """
+    try:
+        fields = Fields(tomllib.loads(text), attempted=_KNOWN)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(_KNOWN, name="known", value=text[:40], rule=f"TOML ({error})") from None
+    changed = replace(
+        profile,
+        name=fields.text("name", profile.name),
+        host=fields.text("host", profile.host, among=HOSTS),
+        cores=fields.whole("cores", profile.cores, least=1),
+        processes=fields.whole("processes", profile.processes, least=1),
+        slots=fields.whole("slots", profile.slots or 0, least=1) or None,
+        memory_mb=fields.perhaps("memory_mb") if fields.has("memory_mb") else profile.memory_mb,
+    )
+    for each in fields.tables("routes"):
+        changed = _route(changed, each)
+    for each in fields.tables("upstreams"):
+        changed = _upstream(changed, each)
+    fields.end()
+    return changed
+
+
+def _route(profile: Profile, fields: Fields) -> Profile:
+    name = fields.text("route")
+    names = [route.route for route in profile.routes]
+    if name not in names:
+        raise fields.error("route", name, "a route of the profile", nearest(name, names) or _has(names))
+    deadline_ms, lane = fields.perhaps("deadline_ms", open_=True), fields.text("lane", "")
+    numbers = {each: fields.perhaps(each) for each in ("bytes_in", "bytes_out", "memory_mb")}
+    fields.end()
+    set_ = {each: value for each, value in numbers.items() if value is not None}
+
+    def known(each: float | None, field: str) -> float | None:
+        return set_.get(field, each)
+
+    routes = (
+        replace(
+            route,
+            deadline_ms=deadline_ms or route.deadline_ms,
+            lane=lane or route.lane,
+            bytes_in=known(route.bytes_in, "bytes_in"),
+            bytes_out=known(route.bytes_out, "bytes_out"),
+            memory_mb=known(route.memory_mb, "memory_mb"),
+        )
+        if route.route == name
+        else route
+        for route in profile.routes
+    )
+    return replace(profile, routes=tuple(routes))
+
+
+def _upstream(profile: Profile, fields: Fields) -> Profile:
+    name, limit = fields.text("name"), fields.whole("limit", least=1)
+    fields.end()
+    names = [each.name for each in profile.upstreams]
+    if name not in names:
+        raise fields.error("name", name, "an upstream of the profile", nearest(name, names) or _has(names))
+    upstreams = (Upstream(name, limit) if each.name == name else each for each in profile.upstreams)
+    return replace(profile, upstreams=tuple(upstreams))
+
+
+def _has(names: list[str]) -> str:
+    return f"it has {', '.join(names[:5]) or 'none'}"

@@ -17,12 +17,12 @@ from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.document import document
 from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import amount, count, milliseconds
-from greenlane_tools.plan.advice import Advice, Verdict
+from greenlane_tools.plan.advice import Advice, AdviceVerdict
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.option import Option, Predicted
+from greenlane_tools.plan.options import Option, Predicted
 from greenlane_tools.plan.sensitivity import Wrong
-from greenlane_tools.plan.stock import Stock
+from greenlane_tools.plan.settings import Stock
 from greenlane_tools.plan.verify.compared import COLUMNS, Compared, table_of
 from greenlane_tools.plan.words import answers, breaks_said, per_cent, way_said
 
@@ -35,9 +35,12 @@ _ABOUT: Final = (
     "Intervals are of the simulation (batch means, 95 %); what the profile does not know is in none of them."
 )
 _WORDS: Final = {
-    Verdict.CHANGE: "change it", Verdict.NOTHING: "change nothing", Verdict.OUT_OF_REACH: "out of reach",
-    Verdict.IMPOSSIBLE: "no set-up can", Verdict.UNSUPPORTED: "too little was seen",
-}  # fmt: skip
+    AdviceVerdict.CHANGE: "change it",
+    AdviceVerdict.NOTHING: "change nothing",
+    AdviceVerdict.OUT_OF_REACH: "out of reach",
+    AdviceVerdict.IMPOSSIBLE: "no set-up can",
+    AdviceVerdict.UNSUPPORTED: "too little was seen",
+}
 _COST: Final = {"cores": "cores", "memory": "memory, MB", "processes": "processes", "changes": "effort of the change"}
 
 
@@ -73,7 +76,7 @@ def page(
 
 
 def _cards(advice: Advice) -> Html:
-    found = [Card("verdict", _WORDS[advice.verdict], mood="good" if advice.verdict is Verdict.NOTHING else "")]
+    found = [Card("verdict", _WORDS[advice.verdict], mood="good" if advice.verdict is AdviceVerdict.NOTHING else "")]
     named = {_now(advice): advice.present, "recommended": advice.recommended}
     for name, option in named.items():
         if option is None or (name == "recommended" and option is advice.present):

@@ -1,6 +1,6 @@
 """The profile of a service: what its requests do, how they come, on what they run. All that a plan needs.
 
-Made from a recording (`recorded`), from live metrics (`live`) or written by hand (`model_file`); kept as JSON, which
+Made from a recording (`recorded`) or written by hand (`model_file`); kept as JSON, which
 `docs/profile-format.md` describes. Immutable: what-ifs are `dataclasses.replace`.
 """
 
@@ -16,8 +16,7 @@ from greenlane.errors import PlanError
 from greenlane.setting import nearest
 from greenlane_tools.plan.fields import Fields
 from greenlane_tools.plan.measured import Measured
-from greenlane_tools.plan.route import Mean, Route, rounded, route_json, route_of, simulated_route, weighted
-from greenlane_tools.plan.steps import Kind
+from greenlane_tools.plan.route import Kind, Mean, Route, rounded, route_json, route_of, simulated_route, weighted
 
 __all__ = [
     "HOSTS",
@@ -37,8 +36,8 @@ __all__ = [
 SCHEMA: Final = "greenlane.profile/1"
 #: What runs the requests: "permits" = threads with CPU permits.
 HOSTS: Final = ("gevent", "threads", "permits", "asyncio", "celery")
-#: Where a profile comes from. A live one knows means only.
-SOURCES: Final = ("recording", "live", "model", "merged")
+#: Where a profile comes from.
+SOURCES: Final = ("recording", "model")
 #: Hosts whose requests take turns on one loop.
 LOOPS: Final = ("gevent", "asyncio")
 #: Standard errors that tell uneven arrivals from chance.
@@ -95,8 +94,6 @@ class Profile:
     overhead_ms: float = 0.0
     #: Resident memory of one process. None = not known.
     memory_mb: float | None = None
-    #: Its names are tokens.
-    anonymous: bool = False
     #: What a reader must know, each a sentence.
     notes: tuple[str, ...] = ()
 
@@ -104,11 +101,6 @@ class Profile:
     def requests(self) -> int:
         """That it saw."""
         return sum(route.requests for route in self.routes)
-
-    @property
-    def means_only(self) -> bool:
-        """It knows how long requests take in the mean, not how they differ."""
-        return self.source == "live"
 
     def route(self, name: str) -> Route:
         """One of its routes.
@@ -182,7 +174,6 @@ class Profile:
             "switch_interval_ms": self.switch_interval_ms,
             "overhead_ms": rounded(self.overhead_ms),
             "memory_mb": self.memory_mb,
-            "anonymous": self.anonymous,
             "requests": self.requests,
             "arrivals": {
                 "rate_per_s": self.arrivals.rate_per_s,
@@ -226,7 +217,6 @@ def profile_of(fields: Fields) -> Profile:
         switch_interval_ms=fields.perhaps("switch_interval_ms", open_=True),
         overhead_ms=fields.number("overhead_ms", 0.0),
         memory_mb=fields.perhaps("memory_mb"),
-        anonymous=fields.truth("anonymous"),
         arrivals=_arrivals(fields.table("arrivals"), routes),
         upstreams=_upstreams(fields, routes),
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),
@@ -234,6 +224,7 @@ def profile_of(fields: Fields) -> Profile:
         notes=fields.texts("notes"),
     )
     requests = fields.whole("requests", found.requests)
+    fields.ignore("anonymous")
     fields.end()
     _check(found, fields, requests)
     return found

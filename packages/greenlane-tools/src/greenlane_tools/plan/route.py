@@ -1,18 +1,36 @@
-"""One route or task of a profile: how often it comes, what its requests do; read, written, ready to simulate."""
+"""What one request does: stretches of CPU and of I/O, in order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from greenlane_tools.plan.fields import Fields
-from greenlane_tools.plan.sampling import ranked
-from greenlane_tools.plan.steps import KINDS, NOBODY, Kind, Sequence, Step, joined
 
-__all__ = ["Mean", "Route", "rounded", "route_json", "route_of", "simulated_route", "weighted"]
+__all__ = [
+    "KINDS",
+    "NOBODY",
+    "Kind",
+    "Mean",
+    "Route",
+    "Sequence",
+    "Step",
+    "joined",
+    "rounded",
+    "route_json",
+    "route_of",
+    "simulated_route",
+    "weighted",
+]
 
+#: cpu: it computes and needs the GIL or the loop. free: it computes without the GIL. io: it is blocked until what it
+#: waits for is there. held: I/O that blocks its whole loop (a driver that gevent does not patch); on threads like io.
+Kind = Literal["cpu", "io", "free", "held"]
+KINDS: Final[tuple[Kind, ...]] = ("cpu", "io", "free", "held")
+#: An I/O step that is no upstream's: a sleep, a file, a yield.
+NOBODY: Final = -1
 #: A shorter stretch of CPU has the GIL all along: calls that release it for long are in the long ones.
 _LONG_MS: Final = 0.25
 #: Where all sequences are known their mean is the mean; else it may be so many times the exact one, or the other way
@@ -20,6 +38,56 @@ _LONG_MS: Final = 0.25
 _WHOLE_TIMES: Final = 1.02
 _SAMPLE_TIMES: Final = 4.0
 _NOISE_MS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stretch. An I/O step of 0 ms is a yield: others on the loop go first."""
+
+    kind: Kind
+    #: >= 0.
+    ms: float
+    #: Of I/O: index into the route's `upstreams`, or `NOBODY`.
+    upstream: int = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One sampled request, and for how many it stands."""
+
+    #: Requests, > 0; not a whole number where the sample is smaller than what it stands for.
+    weight: float
+    #: In the order of time; never empty.
+    steps: tuple[Step, ...]
+
+    def ms(self, *kinds: Kind) -> float:
+        """Its time in steps of these kinds."""
+        return sum(step.ms for step in self.steps if step.kind in kinds)
+
+    def phases(self) -> int:
+        """How often it wants the CPU: stretches of it between I/O."""
+        return sum(step.kind == "cpu" for step in self.steps)
+
+    def longest_ms(self) -> float:
+        """Its longest stretch on the CPU that needs the GIL."""
+        return max((step.ms for step in self.steps if step.kind == "cpu"), default=0.0)
+
+
+def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The same with neighbours of one kind made one; I/O stays apart where its upstreams differ or one is a yield."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if last is not None and _alike(last, step):
+            found[-1] = Step(step.kind, last.ms + step.ms, step.upstream)
+        elif step.ms > 0 or step.kind == "io":
+            found.append(step)
+    return tuple(found)
+
+
+def _alike(one: Step, other: Step) -> bool:
+    same = (one.kind, one.upstream) == (other.kind, other.upstream)
+    return same and (one.kind != "io" or (one.ms > 0 and other.ms > 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +125,7 @@ class Route:
     requests: int = 0
     #: Over all its requests. None = the sequences say it.
     mean: Mean | None = None
-    #: See `greenlane_tools.plan.sampling`.
+    #: Its sequences are a sample, drawn with this threshold (`greenlane_tools.plan.recorded`); 0 = they are all.
     threshold: float = 0.0
     #: Share of its CPU that ran without the GIL on a loop, where that makes no difference: its steps have it as CPU.
     #: None = not known, or its steps have it.
@@ -100,8 +168,7 @@ def weighted(route: Route, of: Callable[[Sequence], float]) -> float:
 def route_of(fields: Fields) -> Route:
     """A route from its table; PlanError for what is missing, out of range or contradictory."""
     name, upstreams = fields.text("route"), fields.texts("upstreams")
-    numbered = enumerate(fields.tables("sequences"))
-    sequences = tuple(_sequence(each, number, name, len(upstreams)) for number, each in numbered)
+    sequences = tuple(_sequence(each, len(upstreams)) for each in fields.tables("sequences"))
     if not sequences:
         hint = 'sequences = [{ weight = 1, steps = [["cpu", 5], ["io", 55], ["cpu", 1]] }]'
         raise fields.error("sequences", None, "at least one", hint)
@@ -126,17 +193,14 @@ def route_of(fields: Fields) -> Route:
     return found
 
 
-def _sequence(fields: Fields, number: int, route: str, upstreams: int) -> Sequence:
+def _sequence(fields: Fields, upstreams: int) -> Sequence:
     steps = joined(_step(fields, each, upstreams) for each in fields.items("steps"))
     if not steps:
         raise fields.error("steps", None, "at least one step with time in it", 'steps = [["cpu", 5], ["io", 55]]')
     weight = fields.number("weight", 1.0, open_=True)
-    emphasis = fields.number("emphasis", 1.0, open_=True)
-    priority = fields.perhaps("priority", open_=True, most=math.inf)
+    fields.ignore("emphasis", "priority")
     fields.end()
-    if priority is None:
-        return ranked(Sequence(weight, steps, emphasis), f"{route} {number}")
-    return Sequence(weight, steps, emphasis, priority)
+    return Sequence(weight, steps)
 
 
 def _step(fields: Fields, step: object, upstreams: int) -> Step:
@@ -220,8 +284,6 @@ def route_json(route: Route) -> dict[str, object]:
 def _sequence_json(sequence: Sequence) -> dict[str, object]:
     return {
         "weight": sequence.weight,
-        "emphasis": sequence.emphasis,
-        "priority": sequence.priority,
         "steps": [_step_json(step) for step in sequence.steps],
     }
 

@@ -2,11 +2,12 @@
 
 | group | expected from | tolerance |
 |---|---|---|
-| `closed` | bounds of a closed loop without variance | means none, p50 0.5 %; 3 % where ties decide |
+| `closed` | bounds of a closed loop without variance | mean 0.1 %, p50 1 %; 6 % where ties decide |
 | `law` | theory: M/M/1, M/D/1, M/M/4 at 0.9, 20 million requests each | mean 2 %, p99 5 % |
-| | theory: M/G/1 with processor sharing at 0.8, a million requests each | mean 3 % |
 | `loop` | real gevent on a quiet machine | 3 % of the throughput |
-| `order`, `mixed`, `many`, `dispatch` | `selftest_tables` | 30 % of p99, 20 % of p50; parts late: 3 points |
+| `order`, `mixed`, `many`, `dispatch` | `selftest_expected` | 30 % of p99, 20 % of p50; parts late: 3 points |
+
+One CPU that takes turns is gevent's loop here.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from greenlane_tools.plan import selftest_laws as laws
-from greenlane_tools.plan import selftest_tables as tables
-from greenlane_tools.plan.simulation import Cell, Simulated, simulate_cells
+from greenlane_tools.plan import selftest_expected as expected_by
+from greenlane_tools.plan.simulation import Simulated, SimulationCell, simulate_cells
 
-__all__ = ["GROUPS", "Figure", "Row", "Trial", "run", "trials"]
+__all__ = ["GROUPS", "Figure", "SelftestRow", "Trial", "run", "trials"]
 
 GROUPS: Final = ("closed", "law", "loop", "order", "mixed", "many", "dispatch")
 
@@ -27,16 +27,13 @@ _P99: Final = 0.30
 _P50: Final = 0.20
 _LATE: Final = 0.03
 #: Of a percentile that is read off a histogram.
-_RESOLUTION: Final = 0.005
+_RESOLUTION: Final = 0.01
 #: Requests of a cell whose expected value is exact, or has its own noise.
 _EXACT_JOBS: Final = 20_000_000
 _TABLE_JOBS: Final = 600_000
 _CLOSED_JOBS: Final = 60_000
-#: A mean service of the tables, ms; slices of processor sharing are this part of it.
+#: A mean service of the tables, ms.
 _UNIT_MS: Final = 10.0
-_SHARED_PART: Final = 20
-#: The same where theory is exact.
-_FINE_PART: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SelftestRow:
     """A figure after its run."""
 
     group: str
@@ -103,7 +100,7 @@ class Row:
 
 def run(
     groups: Sequence[str] = GROUPS, *, part: float = 1.0, progress: Callable[[float], object] | None = None
-) -> list[Row]:
+) -> list[SelftestRow]:
     """Run the trials of these groups.
 
     Args:
@@ -113,13 +110,14 @@ def run(
     """
     chosen = [each for each in trials() if each.group in groups]
     cells = [
-        Cell(each.profile, each.set_up, jobs=max(10_000, int(each.jobs * part)), load=each.load) for each in chosen
+        SimulationCell(each.profile, each.set_up, jobs=max(10_000, int(each.jobs * part)), load=each.load)
+        for each in chosen
     ]
     # The longest first: the last one to end is then a short one.
     order = sorted(range(len(cells)), key=lambda number: -cells[number].jobs)
     found = dict(zip(order, simulate_cells([cells[number] for number in order], progress=progress), strict=True))
     return [
-        Row(trial.group, f"{trial.case} {figure.name}", figure.expected, figure.read(found[number]),
+        SelftestRow(trial.group, f"{trial.case} {figure.name}", figure.expected, figure.read(found[number]),
             figure.tolerance_frac, figure.unit)
         for number, trial in enumerate(chosen) for figure in trial.figures
     ]  # fmt: skip
@@ -137,18 +135,19 @@ def trials() -> Iterator[Trial]:
 
 
 def _closed() -> Iterator[Trial]:
-    ideal = {"host": "turns"}
-    for clients, expected_ms in tables.CLOSED_ONE.items():
-        mean = Figure("mean", expected_ms, 0.0, _mean)
+    ideal = {"host": "gevent"}
+    for clients, expected_ms in expected_by.CLOSED_ONE.items():
+        # What is in progress at both ends is all that it may err by.
+        mean = Figure("mean", expected_ms, 0.001, _mean)
         profile = _closed_loop(clients, 5, 55, 0)
         yield Trial("closed", f"5, then 55 N={clients}", profile, ideal, _CLOSED_JOBS, (mean,))
         # Half of the CPU before the wait, half behind it: at the knee some pay for the order, most do not.
         middle = Figure("p50", expected_ms, _RESOLUTION, _quantile(0.5))
         profile = _closed_loop(clients, 5, 55, 1)
         yield Trial("closed", f"5 around 55 N={clients}", profile, ideal, _CLOSED_JOBS, (middle,))
-    for clients, expected_ms in tables.CLOSED_FIVE.items():
+    for clients, expected_ms in expected_by.CLOSED_FIVE.items():
         # In units of 6 ms: a burst is then a whole number of ns, and ties are ties.
-        tolerance = _RESOLUTION if clients >= 15 else 0.03
+        tolerance = _RESOLUTION if clients >= 15 else 0.06
         middle = Figure("p50", expected_ms, tolerance, lambda found: _quantile(0.5)(found) / 6)
         profile = _closed_loop(clients, 30, 330, 5)
         yield Trial("closed", f"5 x 11 N={clients}", profile, ideal, _CLOSED_JOBS, (middle,))
@@ -156,27 +155,21 @@ def _closed() -> Iterator[Trial]:
 
 def _laws() -> Iterator[Trial]:
     load, unit = 0.9, _UNIT_MS
-    single = {"host": "turns"}
-    four = {"host": "turns", "processes": 4, "queue": "central", "at_once": 1}
+    single = {"host": "gevent"}
+    four = {"host": "gevent", "processes": 4, "queue": "central", "at_once": 1}
     cases: list[tuple[str, list[object], int, Mapping[str, object], float, float]] = [
-        ("M/M/1", ["exponential"], 1, single, laws.mm1_mean(load), laws.mm1_quantile(load, 0.99)),
-        ("M/D/1", [], 1, single, laws.md1_mean(load), laws.md1_quantile(load, 0.99)),
-        ("M/M/4", ["exponential"], 4, four, laws.mmk_mean(4, load), laws.mmk_quantile(4, load, 0.99)),
+        ("M/M/1", ["exponential"], 1, single, expected_by.mm1_mean(load), expected_by.mm1_quantile(load, 0.99)),
+        ("M/D/1", [], 1, single, expected_by.md1_mean(load), expected_by.md1_quantile(load, 0.99)),
+        ("M/M/4", ["exponential"], 4, four, expected_by.mmk_mean(4, load), expected_by.mmk_quantile(4, load, 0.99)),
     ]
     for name, law, servers, set_up, mean, p99 in cases:
         figures = (Figure("mean", mean * unit, 0.02, _mean), Figure("p99", p99 * unit, 0.05, _quantile(0.99)))
         profile = _simple(1000 * load * servers / unit, [[1, ["cpu", unit, *law]]])
         yield Trial("law", f"{name} at {load}", profile, set_up, _EXACT_JOBS, figures)
-    shared = {"host": "turns", "slice_ms": unit / _FINE_PART}
-    sizes: dict[str, list[object]] = {"exponential": ["exponential"], "lognormal 2": ["lognormal", 2.0], "constant": []}
-    for name, law in sizes.items():
-        profile = _simple(1000 * 0.8 / unit, [[1, ["cpu", unit, *law]]])
-        figure = Figure("mean", laws.ps_mean(0.8) * unit, 0.03, _mean)
-        yield Trial("law", f"M/G/1-PS {name} at 0.8", profile, shared, _EXACT_JOBS // 20, (figure,))
 
 
 def _loop() -> Iterator[Trial]:
-    for (cpu_ms, wait_ms, places), per_s in tables.LOOP.items():
+    for (cpu_ms, wait_ms, places), per_s in expected_by.LOOP.items():
         figure = Figure("throughput", per_s, 0.03, _throughput, "per_s")
         profile = _closed_loop(places, cpu_ms, wait_ms, 1)
         case = f"gevent {cpu_ms:g}/{wait_ms:g} N={places}"
@@ -184,37 +177,31 @@ def _loop() -> Iterator[Trial]:
 
 
 def _order() -> Iterator[Trial]:
-    for (policy, clients), expected in tables.ORDER.items():
-        profile = _varied_loop(clients)
-        yield Trial("order", f"{policy} N={clients}", profile, _policy(policy), _TABLE_JOBS, _figures(expected))
+    for clients, expected in expected_by.ORDER.items():
+        yield Trial("order", f"N={clients}", _varied_loop(clients), _ONE, _TABLE_JOBS, _figures(expected))
 
 
 def _mixed() -> Iterator[Trial]:
-    for policy, (constant, varied, late) in tables.MIXED.items():
-        set_up = _mixed_set_up(policy)
+    for policy, (constant, varied, late) in expected_by.MIXED.items():
         # One process more of the same: the load that one would have.
         for law, expected in ((False, constant), (True, varied)):
             case = f"{policy} {'lognormal' if law else 'constant'} at 0.8"
-            yield Trial("mixed", case, _mix(0.8, law), set_up, _TABLE_JOBS, _two(expected))
-        for load, percent in zip((0.6, 0.7, 0.8, 0.9), late, strict=True):
-            if percent >= 0:
-                figure = Figure("late", percent / 100, _LATE, _late, "frac")
-                yield Trial("mixed", f"{policy} at {load}", _mix(load, False), set_up, _TABLE_JOBS, (figure,))
+            yield Trial("mixed", case, _mix(0.8, law), _MIXED[policy], _TABLE_JOBS, _two(expected))
+        for load, percent in zip((0.6, 0.7, 0.8, 0.9), late, strict=False):
+            figure = Figure("late", percent / 100, _LATE, _late, "frac")
+            yield Trial("mixed", f"{policy} at {load}", _mix(load, False), _MIXED[policy], _TABLE_JOBS, (figure,))
 
 
 def _many() -> Iterator[Trial]:
-    for policy, cells in tables.MANY.items():
-        for load, expected in zip((0.6, 0.7, 0.8, 0.9), cells, strict=True):
-            if expected is not None:
-                profile = _mix(4 * load, False)
-                yield Trial("many", f"{policy} at {load}", profile, _many_set_up(policy), _TABLE_JOBS, _two(expected))
+    for policy, cells in expected_by.MANY.items():
+        for load, expected in zip((0.6, 0.7, 0.8, 0.9), cells, strict=False):
+            profile = _mix(4 * load, False)
+            yield Trial("many", f"{policy} at {load}", profile, _MANY[policy], _TABLE_JOBS, _two(expected))
 
 
 def _dispatch() -> Iterator[Trial]:
-    for (law, processes, load), cells in tables.DISPATCH.items():
-        for column, expected in zip(tables.DISPATCH_COLUMNS, cells, strict=True):
-            if expected is None:
-                continue
+    for (law, processes, load), cells in expected_by.DISPATCH.items():
+        for column, expected in zip(expected_by.DISPATCH_COLUMNS, cells, strict=True):
             profile = _simple(1000 * load * processes / _UNIT_MS, _DISPATCH_LAWS[law])
             figures = _figures((expected[0] * _UNIT_MS, expected[1] * _UNIT_MS, expected[2] * _UNIT_MS))
             case = f"{law} k={processes} at {load} {column}"
@@ -230,40 +217,24 @@ _DISPATCH_LAWS: Final[Mapping[str, list[list[Any]]]] = {
 }
 
 
+_ONE: Final[Mapping[str, object]] = {"host": "gevent"}
+_LANE: Final[Mapping[str, object]] = {"name": "io", "routes": ["io"], "kind": "hard", "processes": 1}
+_MIXED: Final[Mapping[str, Mapping[str, object]]] = {
+    "turns": _ONE,
+    "threads": {"host": "threads"},
+    "own-process": {**_ONE, "processes": 2, "queue": "shortest", "lanes": [_LANE]},
+    "shared-2": {**_ONE, "processes": 2, "queue": "shortest"},
+}
+_MANY: Final[Mapping[str, Mapping[str, object]]] = {
+    "random": {**_ONE, "processes": 4, "queue": "reuse-port"},
+    "shortest": {**_ONE, "processes": 4, "queue": "shortest"},
+    "hard lane": {**_ONE, "processes": 4, "queue": "shortest", "lanes": [_LANE]},
+}
+
+
 def _dispatch_set_up(column: str, processes: int) -> dict[str, object]:
-    shared: dict[str, object] = {"host": "turns", "processes": processes}
-    if column == "sharing":
-        return {**shared, "queue": "shortest", "slice_ms": _UNIT_MS / _SHARED_PART}
     queue, _, at_once = column.partition("central-")
-    return {**shared, "queue": queue or "central", "at_once": int(at_once or 1)}
-
-
-def _policy(policy: str) -> dict[str, object]:
-    """`first-2ms`: an ideal CPU in this order, with slices."""
-    host, _, slice_ms = policy.partition("-")
-    found: dict[str, object] = {"host": host}
-    return {**found, "slice_ms": float(slice_ms.removesuffix("ms"))} if slice_ms else found
-
-
-def _mixed_set_up(policy: str) -> dict[str, object]:
-    if policy == "own-process":
-        lane = {"name": "io", "routes": ["io"], "kind": "hard", "processes": 1}
-        return {"host": "turns", "processes": 2, "queue": "shortest", "lanes": [lane]}
-    if policy == "shared-2":
-        return {"host": "turns", "processes": 2, "queue": "shortest"}
-    return {**_policy(policy), "lanes": [{"name": "io", "routes": ["io"], "priority": 1}]}
-
-
-def _many_set_up(policy: str) -> dict[str, object]:
-    lane: dict[str, object] = {"name": "io", "routes": ["io"], "priority": 1}
-    dispatch, _, order = policy.partition(" ")
-    four: dict[str, object] = {"processes": 4, "queue": "shortest"}
-    if dispatch == "hard":
-        return {**four, "host": "turns", "lanes": [{**lane, "kind": "hard", "processes": 1}]}
-    if dispatch == "pinned":
-        return {**four, "host": "first", "lanes": [{**lane, "kind": "pinned", "processes": 1}]}
-    queue = "reuse-port" if dispatch == "random" else "shortest"
-    return {**four, **_policy(order or "turns"), "queue": queue, "lanes": [lane]}
+    return {**_ONE, "processes": processes, "queue": queue or "central", "at_once": int(at_once or 1)}
 
 
 def _mix(load: float, varied: bool) -> dict[str, object]:
@@ -309,7 +280,7 @@ def _closed_loop(clients: int, cpu_ms: float, wait_ms: float, calls: int) -> dic
     return {"arrivals": {"clients": clients}, "routes": routes}
 
 
-def _figures(expected: tables.Figures) -> tuple[Figure, ...]:
+def _figures(expected: expected_by.Figures) -> tuple[Figure, ...]:
     p50, p95, p99 = expected
     return (
         Figure("p50", p50, _P50, _quantile(0.5)),

@@ -6,15 +6,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.candidates import busiest, hang_ms, upstream_rates
-from greenlane_tools.plan.option import Option, Predicted, Standing
+from greenlane_tools.plan.goal import Goal
+from greenlane_tools.plan.options import CellRuns, GoalStanding, Option, Predicted, Told, cell_of, predicted
 from greenlane_tools.plan.profile import Profile, Route
-from greenlane_tools.plan.runs import Runs
-from greenlane_tools.plan.steps import Sequence as Sampled
-from greenlane_tools.plan.steps import Step
+from greenlane_tools.plan.route import Sequence as Sampled
+from greenlane_tools.plan.route import Step
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.simulation import SimulatedRoute, simulate_cells
 from greenlane_tools.plan.what_if import applied, asked
 
-__all__ = ["HANG", "Wrong", "hanging", "wrongs"]
+__all__ = [
+    "EFFECT_COLUMNS",
+    "HANG",
+    "WhatIfEffect",
+    "Wrong",
+    "effects",
+    "hanging",
+    "effect_row",
+    "effects_table",
+    "wrongs",
+]
 
 #: The name of the way in which an upstream hangs. Its own orders pile up whatever is done: the others' are judged.
 HANG: Final = "hang"
@@ -24,6 +37,8 @@ _IO: Final = 1.5
 #: Counts of a second vary so many times as much as at random: a busy hour's bursts, or clients that start together.
 _BURSTS: Final = 4.0
 _WAITS: Final = ("io", "held")
+#: Of the table for people.
+EFFECT_COLUMNS: Final = ("route", "p50 now", "p50 then", "p99 now", "p99 then")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +63,9 @@ class Wrong:
         """Whether what is judged is as it is wanted."""
         return self.settles(option) and self.options[option].goals_reached
 
-    def standing(self, option: str) -> Standing:
+    def standing(self, option: str) -> GoalStanding:
         """The same with how sure it is."""
-        return self.options[option].goals_standing if self.settles(option) else Standing.MISSED
+        return self.options[option].goals_standing if self.settles(option) else GoalStanding.MISSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +78,7 @@ class _Way:
     routes: tuple[str, ...] | None = None
 
 
-def wrongs(runs: Runs, options: Sequence[Option]) -> tuple[Wrong, ...]:
+def wrongs(runs: CellRuns, options: Sequence[Option]) -> tuple[Wrong, ...]:
     """Each way, for each option."""
     ways = _ways(runs.profile, {goal.route for goal in runs.goals})
     cells = [(option.set_up, way.changed(runs.profile), way.load) for way in ways for option in options]
@@ -152,3 +167,74 @@ def _longer(route: Route) -> Route:
 
 def _bursty(profile: Profile) -> Profile:
     return replace(profile, arrivals=replace(profile.arrivals, dispersion=_BURSTS))
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfEffect:
+    """One route. None = no request of it was served, or the set-up never settles."""
+
+    route: str
+    before_p50_ms: float | None
+    after_p50_ms: float | None
+    before_p99_ms: float | None
+    after_p99_ms: float | None
+
+
+def effects(
+    before: tuple[Profile, SetUp],
+    after: tuple[Profile, SetUp],
+    goals: Sequence[Goal],
+    *,
+    jobs: int,
+    seed: int,
+    told: Told | None = None,
+) -> list[WhatIfEffect]:
+    """Each route of the profile, by its rate."""
+    cells = [cell_of(profile, set_up, goals, jobs=jobs, seed=seed) for profile, set_up in (before, after)]
+    found = simulate_cells(cells, progress=None if told is None else lambda part: told(part, "now, and what if"))
+    was, then = (
+        predicted(run, profile, set_up, goals, 1.0)
+        for run, (profile, set_up) in zip(found, (before, after), strict=True)
+    )
+    return [
+        WhatIfEffect(
+            route.route, _ms(was, route.route, 0.5), _ms(then, route.route, 0.5), _ms(was, route.route, 0.99),
+            _ms(then, route.route, 0.99),
+        )
+        for route in before[0].routes
+    ]  # fmt: skip
+
+
+def effect_row(one: WhatIfEffect) -> dict[str, object]:
+    """For programs."""
+    return {
+        "view": "what_if",
+        "endpoint": one.route,
+        "before_p50_ms": one.before_p50_ms,
+        "p50_ms": one.after_p50_ms,
+        "before_p99_ms": one.before_p99_ms,
+        "p99_ms": one.after_p99_ms,
+    }
+
+
+def effects_table(found: Sequence[WhatIfEffect]) -> list[dict[str, object]]:
+    """For people."""
+    return [
+        {
+            "route": one.route,
+            "p50 now": _said(one.before_p50_ms),
+            "p50 then": _said(one.after_p50_ms),
+            "p99 now": _said(one.before_p99_ms),
+            "p99 then": _said(one.after_p99_ms),
+        }
+        for one in found
+    ]
+
+
+def _ms(run: Predicted, name: str, share: float) -> float | None:
+    route: SimulatedRoute = run.run.route(name)
+    return route.percentile_ms(share) if run.settled and route.done else None
+
+
+def _said(ms: float | None) -> str:
+    return "without end" if ms is None else milliseconds(ms)

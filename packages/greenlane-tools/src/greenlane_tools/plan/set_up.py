@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from greenlane.errors import PlanError
 from greenlane.setting import nearest
-from greenlane_tools.plan.costs_here import Costs, costs_of
+from greenlane_tools.plan.costs import Costs, costs_of
 from greenlane_tools.plan.profile import HOSTS, LOOPS, Profile
 
-__all__ = ["KINDS", "PLACES", "QUEUES", "KeepAlive", "Lane", "SetUp", "present"]
+__all__ = ["KINDS", "PLACES", "QUEUES", "KeepAlive", "SetUpLane", "SetUp", "present"]
 
 #: One listening socket for all; a socket each; the one queue of `greenlane serve`.
 QUEUES: Final = ("accept", "reuse-port", "central")
@@ -29,7 +29,7 @@ _STOCK_THREADS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SetUpLane:
     """Requests with a common rule. Names and meanings are those of `[lanes.NAME]` in greenlane.toml."""
 
     name: str
@@ -69,7 +69,7 @@ class SetUp:
     keep_alive: KeepAlive | None = None
     #: Refuse early what would come too late.
     shed: bool = False
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[SetUpLane, ...] = ()
     #: Calls of an upstream at once, by its name: a process's own limit, or under Celery a bulkhead over all.
     upstream_limits: Mapping[str, int] = field(default_factory=dict)
     breakers: bool = False
@@ -109,7 +109,7 @@ class SetUp:
         return self.host in LOOPS
 
     @property
-    def hard(self) -> tuple[Lane, ...]:
+    def hard(self) -> tuple[SetUpLane, ...]:
         """Lanes with processes that nobody else uses."""
         return tuple(lane for lane in self.lanes if lane.kind == "hard")
 
@@ -140,12 +140,12 @@ def _own_switch_ms(profile: Profile) -> float:
     return max(recorded_ms, SWITCH_MS) if profile.host == "permits" else recorded_ms
 
 
-def _lane(table: Mapping[str, Any]) -> Lane:
-    known = [each.name for each in fields(Lane)]
+def _lane(table: Mapping[str, Any]) -> SetUpLane:
+    known = [each.name for each in fields(SetUpLane)]
     for name in table:
         if name not in known:
             raise _wrong(f"lanes.{name}", table[name], f"a field of a lane: {', '.join(known)}", nearest(name, known))
-    return replace(Lane(name="", routes=()), **{**table, "routes": tuple(table.get("routes", ()))})
+    return replace(SetUpLane(name="", routes=()), **{**table, "routes": tuple(table.get("routes", ()))})
 
 
 def _check(set_up: SetUp) -> None:

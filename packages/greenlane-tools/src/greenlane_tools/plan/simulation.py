@@ -53,7 +53,17 @@ from greenlane.policy import AtOnceRule, PermitRule, ShedRule
 from greenlane.settings import Settings
 from greenlane_tools import _native
 
-__all__ = ["CAUSES", "Batch", "Cell", "Estimate", "Simulated", "SimulatedRoute", "rules", "simulate", "simulate_cells"]
+__all__ = [
+    "CAUSES",
+    "Batch",
+    "SimulationCell",
+    "Estimate",
+    "Simulated",
+    "SimulatedRoute",
+    "rules",
+    "simulate",
+    "simulate_cells",
+]
 
 #: What a request waits for; see `SimulatedRoute.waits_ms`.
 CAUSES: Final = ("queue", "cpu", "permit", "upstream", "placed")
@@ -192,7 +202,7 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SimulationCell:
     """One of many runs."""
 
     profile: bytes | Mapping[str, Any]
@@ -247,7 +257,7 @@ def simulate(
 
 
 def simulate_cells(
-    cells: Sequence[Cell], *, at_once: int = 0, progress: Callable[[float], object] | None = None
+    cells: Sequence[SimulationCell], *, at_once: int = 0, progress: Callable[[float], object] | None = None
 ) -> list[Simulated]:
     """Simulate many, several at a time: the simulator runs without the GIL, so threads are enough.
 

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools._native import waits_frac
-from greenlane_tools.plan import formulas
-from greenlane_tools.plan.answer import Answer, Given
-from greenlane_tools.plan.bounds import in_progress, knee
 
-__all__ = ["Slots", "Stuck", "slots", "stuck"]
+__all__ = ["Slots", "Stuck", "slots", "stuck", "waits_frac"]
 
 #: An order may wait for a slot, in the mean, this share of the time that it holds one. Arbitrary: little beside what
 #: orders differ by themselves, and some tens of slots are then within a tenth of Little's law.
 WAIT_FRAC: Final = 0.1
+#: Share of a process's CPU that may be used.
+_BUSY_MOST: Final = 0.7
 _MOST: Final = 1_000_000
 
 
@@ -33,19 +31,12 @@ class Slots:
     Args:
         busy: on average: Little's law.
         needed: so many that an order waits for one a tenth of its stay at most, in the mean.
-        waits: share of orders that wait for a slot with `needed`.
-        processes: of which each computes one thing at a time, so that the CPU keeps up; and slots for each.
-        memory_mb: that orders hold with all slots taken; None = not known.
-        per_hour: orders that all processes' CPU could do at the very most.
+        processes: so many that the CPU keeps up: each computes one thing at a time.
     """
 
-    busy: Answer
-    needed: Answer
-    waits: Answer
+    busy: float
+    needed: int
     processes: int
-    each: int
-    memory_mb: float | None
-    per_hour: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +56,19 @@ class Stuck:
     said: str
 
 
-def slots(
-    rate_per_s: float, stay_ms: float, cpu_ms: float = 0.0, *, busy_most: float = 0.7, memory_mb: float | None = None
-) -> Slots:
+def slots(rate_per_s: float, stay_ms: float, cpu_ms: float = 0.0) -> Slots:
     """Slots for orders that come at random.
 
     Args:
         rate_per_s: of orders.
         stay_ms: that one holds its slot, mean.
         cpu_ms: of it that it computes.
-        busy_most: share of a process's CPU that may be used.
-        memory_mb: that one order holds while it runs; None = not known.
     """
-    busy = in_progress(rate_per_s, stay_ms)
-    if busy.value > _MOST:
+    busy = rate_per_s * stay_ms / 1000
+    if not 0 <= busy <= _MOST:
         raise PlanError("count slots", name="rate_per_s", value=rate_per_s, rule=f"at most {_MOST} slots busy at once")
-    needed = _needed(rate_per_s, stay_ms) if busy.value else 1
-    processes = max(1, math.ceil(rate_per_s * cpu_ms / 1000 / busy_most - 1e-9))
-    given = (Given("λ", rate_per_s, "per_s"), Given("R", stay_ms, "ms"))
-    spare = f"{busy.value:.3g} are busy on average; with just as many the queue of those that wait would grow."
-    each = math.ceil(needed / processes)
-    return Slots(
-        busy,
-        Answer(needed, "", formulas.ERLANG, given, (spare, *_overfull(cpu_ms, stay_ms - cpu_ms, each))),
-        Answer(waits_frac(busy.value, needed), "frac", formulas.ERLANG, (*given, Given("k", needed))),
-        processes,
-        each,
-        memory_mb * needed if memory_mb is not None else None,
-        3_600_000 / cpu_ms * processes if cpu_ms else math.inf,
-    )
+    processes = max(1, math.ceil(rate_per_s * cpu_ms / 1000 / _BUSY_MOST - 1e-9))
+    return Slots(busy, _needed(rate_per_s, stay_ms) if busy else 1, processes)
 
 
 def stuck(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: str, timeout_ms: float) -> Stuck:
@@ -109,13 +84,23 @@ def stuck(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: s
     if hang not in rates_per_s:
         raise PlanError("count slots", name="hang", value=hang, rule=f"one of {', '.join(sorted(rates_per_s))}")
     others_per_s = math.fsum(rates_per_s.values()) - rates_per_s[hang]
-    wanted = in_progress(rates_per_s[hang], timeout_ms).value
-    free = number - in_progress(others_per_s, stay_ms).value
+    wanted = rates_per_s[hang] * timeout_ms / 1000
+    free = number - others_per_s * stay_ms / 1000
     taken = min(number, math.ceil(wanted))
     full_after_s = max(0.0, free) / rates_per_s[hang] if wanted > free and rates_per_s[hang] else math.inf
     left = number - _needed(others_per_s, stay_ms)
     bulkhead = 0 if len(rates_per_s) < 2 else max(1, min(left, number // 2))
     return Stuck(taken, full_after_s, bulkhead, _said(number, hang, taken, full_after_s, bulkhead, timeout_ms))
+
+
+def waits_frac(offered: float, servers: int) -> float:
+    """Erlang's C: the share of requests that wait for one of `servers` where `offered` are busy on average."""
+    if offered >= servers:
+        return 1.0
+    blocked = 1.0
+    for server in range(1, servers + 1):
+        blocked = offered * blocked / (server + offered * blocked)
+    return blocked / (1 - offered / servers * (1 - blocked))
 
 
 def _needed(rate_per_s: float, stay_ms: float) -> int:
@@ -134,12 +119,6 @@ def _needed(rate_per_s: float, stay_ms: float) -> int:
 
 def _enough(busy: float, number: int) -> bool:
     return number > busy and waits_frac(busy, number) / (number - busy) <= WAIT_FRAC
-
-
-def _overfull(cpu_ms: float, io_ms: float, each: int) -> tuple[str, ...]:
-    if cpu_ms <= 0 or io_ms < 0 or each <= (limit := knee(cpu_ms, io_ms).value):
-        return ()
-    return (f"One process's CPU is full with {limit:.0f}: so many more slots only wait for it.",)
 
 
 def _said(number: int, hang: str, taken: int, full_after_s: float, bulkhead: int, timeout_ms: float) -> str:

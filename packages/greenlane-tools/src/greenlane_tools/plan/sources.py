@@ -1,47 +1,47 @@
-"""A profile from whatever holds one: a profile, a model, a recording, a folder of either, an address."""
+"""A profile from whatever holds one: a profile, a model, a recording or its folder."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.live import profile_of_control, profile_of_metrics
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
+from greenlane_tools.plan.route import NOBODY, Route, Sequence, simulated_route
 from greenlane_tools.reader.recording import SUFFIX, open_recording
 
-__all__ = ["LOOK_S", "opened"]
+__all__ = ["keyed", "opened"]
 
-#: Between two looks at live counters.
-LOOK_S: Final = 10.0
 _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
+#: A request is its upstream's if so much of its I/O is.
+_MOST_FRAC: Final = 0.5
+#: More kinds than this are no kinds: each address would be one.
+_MOST_KINDS: Final = 64
+_WAITS: Final = ("io", "held")
 
 
-def opened(source: str, *, seconds: float = LOOK_S, skip_s: float = 0.0) -> Profile:
+def opened(source: str, *, skip_s: float = 0.0) -> Profile:
     """The profile.
 
     Args:
-        source: a profile (JSON), a model (.toml), a recording or its folder, a `control_dir`, or http://…/metrics.
-        seconds: for how long to look at what is live.
+        source: a profile (JSON), a model (.toml), or a recording or its folder.
         skip_s: of a recording, leave out so much of the beginning.
 
-    Raises: PlanError, RecordingError, ControlError: it is none of these, or cannot be read.
+    Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """
-    if source.startswith(("http://", "https://")):
-        return profile_of_metrics(source, seconds)
     path = Path(source)
     if not path.exists() and Path(f"{source}{_PARTS}").is_dir():
         path = Path(f"{source}{_PARTS}")  # still recorded
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` makes a recording"
-        raise _error(source, "a file, folder or address that exists", hint)
+        raise _error(source, "a file or folder that exists", hint)
     if path.is_dir():
-        sockets, recorded = any(path.glob("*.sock")), any(path.glob(f"*{SUFFIX}"))
-        if sockets and not recorded:
-            return profile_of_control(path, seconds)
         return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
     return _file(path, skip_s)
 
@@ -76,3 +76,56 @@ def _name(path: Path) -> str:
 
 def _error(source: str, rule: str, hint: str) -> PlanError:
     return PlanError(_ATTEMPT, name="source", value=source, rule=rule, hint=hint)
+
+
+def keyed(profile: Profile) -> Profile:
+    """The profile with each task that calls several upstreams, one at a time, told apart by them; others as they are.
+
+    Only of a task system: who serves HTTP has routes for that.
+    """
+    if profile.host != "celery":
+        return profile
+    routes = tuple(part for route in profile.routes for part in _parts(route))
+    if len(routes) == len(profile.routes):
+        return profile
+    kept = {route.route for route in routes}
+    said = "Tasks are told apart by the upstream that they wait for most."
+    return replace(
+        profile,
+        routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),
+        measured={name: each for name, each in profile.measured.items() if name in kept},
+        notes=(*profile.notes, said),
+    )
+
+
+def _parts(route: Route) -> Iterator[Route]:
+    """The route, or one for each upstream, with the exact means of the whole in their sequences."""
+    exact = simulated_route(route, "held", 0.0)
+    by_upstream: dict[int, list[Sequence]] = {}
+    for each in exact.sequences:
+        by_upstream.setdefault(_upstream(each), []).append(each)
+    if not 1 < len(set(by_upstream) - {NOBODY}) <= _MOST_KINDS:
+        yield route
+        return
+    whole = math.fsum(each.weight for each in exact.sequences)
+    for upstream, sequences in sorted(by_upstream.items()):
+        share = math.fsum(each.weight for each in sequences) / whole
+        yield replace(
+            exact,
+            route=route.route if upstream == NOBODY else f"{route.route} to {route.upstreams[upstream]}",
+            rate_per_s=route.rate_per_s * share,
+            requests=round(route.requests * share),
+            sequences=tuple(sequences),
+            threshold=0.0,
+        )
+
+
+def _upstream(sequence: Sequence) -> int:
+    """The one that most of its I/O is for; `NOBODY` = none is that."""
+    waited: dict[int, float] = {}
+    for step in sequence.steps:
+        if step.kind in _WAITS:
+            waited[step.upstream] = waited.get(step.upstream, 0.0) + step.ms
+    whole = math.fsum(waited.values())
+    most = max(waited, key=lambda upstream: waited[upstream], default=NOBODY)
+    return most if whole and waited[most] >= _MOST_FRAC * whole else NOBODY

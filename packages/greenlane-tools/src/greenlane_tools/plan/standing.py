@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from greenlane_tools.plan.profile import LOOPS, Profile, Route
 
-__all__ = ["RouteStanding", "Standing", "standing_of"]
+__all__ = ["RouteStanding", "ServiceStanding", "standing_of"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RouteStanding:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ServiceStanding:
     """All of them."""
 
     routes: Sequence[RouteStanding]
@@ -55,7 +55,7 @@ class Standing:
         return "process" if self.busy_frac >= self.cores_frac else "cores"
 
 
-def standing_of(profile: Profile) -> Standing:
+def standing_of(profile: Profile) -> ServiceStanding:
     """How it stands, at its own rates."""
     costs = [_costs(route, profile) for route in profile.routes]
     rates = [route.rate_per_s for route in profile.routes]
@@ -76,7 +76,7 @@ def standing_of(profile: Profile) -> Standing:
         )
         for route, cost in zip(profile.routes, costs, strict=True)
     ]
-    return Standing(routes, _knee(locked, rest), busy_frac, cores_frac, 1 / full if full else None)
+    return ServiceStanding(routes, _knee(locked, rest), busy_frac, cores_frac, 1 / full if full else None)
 
 
 def _costs(route: Route, profile: Profile) -> tuple[float, float, float]:

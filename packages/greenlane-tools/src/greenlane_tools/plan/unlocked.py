@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Look
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["free_fracs", "unlocked_fracs"]
 
@@ -59,7 +59,7 @@ class Bin:
         return len(self.jobs) > 1 and self.over_ns > -_ROOM_FRAC * _BIN_NS
 
 
-def free_fracs(recording: Recording, jobs: Sequence[Job]) -> Mapping[str, float]:
+def free_fracs(recording: RecordedRows, jobs: Sequence[Job]) -> Mapping[str, float]:
     """The share of its CPU that ran without the GIL, by route; routes without any are not in it."""
     if not any(sample.threads > 1 for sample in recording.samples):
         return {}
@@ -109,7 +109,7 @@ def _surely(frac: float, count: int) -> float:
     return (frac + square / 2 - math.sqrt(square * (frac * (1 - frac) + square / 4))) / (1 + square)
 
 
-def _bins(recording: Recording, jobs: Iterable[Job]) -> Iterable[Bin]:
+def _bins(recording: RecordedRows, jobs: Iterable[Job]) -> Iterable[Bin]:
     heavy = sorted(jobs, key=lambda job: -job.cpu_ns)[:_MOST_JOBS]
     bins: dict[tuple[int, int], Bin] = {}
     for job in heavy:

@@ -22,12 +22,11 @@ from typing import Any, Final
 
 from greenlane.errors import PlanError
 from greenlane.setting import nearest
-from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount
-from greenlane_tools.plan.answer import spelt
+from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount, spelt
 from greenlane_tools.plan.costs import ARENA
 from greenlane_tools.plan.profile import Mean, Profile, Route, told_dispersion, weighted
-from greenlane_tools.plan.steps import Kind, Step, joined
-from greenlane_tools.plan.steps import Sequence as Steps
+from greenlane_tools.plan.route import Kind, Step, joined
+from greenlane_tools.plan.route import Sequence as Steps
 
 __all__ = ["PLACES", "Change", "Table", "applied", "asked", "route_named"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from greenlane_tools.page.quantities import amount, milliseconds
-from greenlane_tools.plan.advice import EDGE_TIMES, Advice, Verdict
+from greenlane_tools.plan.advice import EDGE_TIMES, Advice, AdviceVerdict
 from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.goal import level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.option import Judged, Option, Predicted, Standing
+from greenlane_tools.plan.options import GoalStanding, Judged, Option, Predicted
 from greenlane_tools.plan.sensitivity import HANG, Wrong
 from greenlane_tools.plan.simulation import Estimate
 
@@ -34,7 +34,7 @@ _CAUSES: Final = {
 _WORTH_FRAC: Final = 0.02
 #: A share that reads as 0.1 %; what is less would read as none.
 _SHOWN_FRAC: Final = 0.0005
-_STANDING: Final = {Standing.MET: "met", Standing.CLOSE: "at the edge", Standing.MISSED: "missed"}
+_STANDING: Final = {GoalStanding.MET: "met", GoalStanding.CLOSE: "at the edge", GoalStanding.MISSED: "missed"}
 
 
 def answers(advice: Advice) -> list[str]:
@@ -118,21 +118,21 @@ def breaks_said(advice: Advice, option: Option) -> str | None:
 
 def _verdict(advice: Advice) -> Iterator[str]:
     goals = "; ".join(goal.said() for goal in advice.goals)
-    if advice.verdict is Verdict.UNSUPPORTED:
+    if advice.verdict is AdviceVerdict.UNSUPPORTED:
         yield f"Nothing is recommended for {goals}: too little was seen."
         return
-    if advice.verdict is Verdict.IMPOSSIBLE:
+    if advice.verdict is AdviceVerdict.IMPOSSIBLE:
         yield "No set-up meets this: the requests' own work is beyond it."
         yield from advice.bounds
         return
     assert advice.present is not None and advice.recommended is not None
-    if advice.verdict is Verdict.NOTHING:
+    if advice.verdict is AdviceVerdict.NOTHING:
         nothing, held = "Change nothing", "as it is served now"
         if advice.what_if:
             nothing, held = "Change nothing more", _now(advice)
         yield f"{nothing}: {goals} is met {held}{_how_far(advice, advice.present)}."
         yield _why_nothing(advice, advice.present)
-    elif advice.verdict is Verdict.OUT_OF_REACH:
+    elif advice.verdict is AdviceVerdict.OUT_OF_REACH:
         yield f"Nothing that was tried meets {goals}. The nearest: {way_said(advice, advice.recommended)}."
     elif advice.present.at.reached and advice.recommended.cost < advice.present.cost:
         said = way_said(advice, advice.recommended)
@@ -239,7 +239,7 @@ def _price(advice: Advice) -> Iterator[str]:
 
 def _cliff(advice: Advice) -> Iterator[str]:
     """On-call question 16."""
-    nearest = advice.verdict is Verdict.OUT_OF_REACH
+    nearest = advice.verdict is AdviceVerdict.OUT_OF_REACH
     shown = [("the nearest" if nearest else "recommended", advice.recommended)]
     if advice.present is not advice.recommended:
         shown.append((_now(advice), advice.present))
@@ -363,7 +363,7 @@ def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
             "cost": option.cost,
             "endpoint": judged.goal.route,
             "goal": judged.goal.said(),
-            "standing": judged.standing.value if option.at.settled else Standing.MISSED.value,
+            "standing": judged.standing.value if option.at.settled else GoalStanding.MISSED.value,
             "latency_ms": _finite(judged.latency_ms),
             "within_deadline_frac": _finite(judged.within.at),
             "within_deadline_low_frac": _finite(judged.within.low),

@@ -1,4 +1,7 @@
-"""What a recording says after accounting: rows that reports, plans and tests read. Times are ns, monotonic."""
+"""What a recording says after accounting: rows that reports, plans and tests read. Times are ns, monotonic.
+
+The one declaration of these rows: the native reader gives tuples in this order, which `test_recording.py` checks.
+"""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ The SDK of OpenTelemetry is the extra `greenlane[otel]`. Cost: about 50 us a spa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from greenlane.errors import GreenlaneError, HostError
-from greenlane_tools.reader.rows import Call, Job, Process, Segment
+from greenlane_tools.reader.rows import Call, Job
+from greenlane_tools.report.subject import RecordedRows
 
-__all__ = ["SERVICE", "Told", "exporter", "send", "told"]
+__all__ = ["SERVICE", "BlameSpan", "exporter", "send", "told"]
 
 #: As whose spans tracing tools show them.
 SERVICE: Final = "greenlane"
@@ -28,25 +29,7 @@ _AT_ONCE: Final = 512
 _MOST: Final = 5
 
 
-class Recording(Protocol):
-    """What is asked of a recording: `greenlane_tools.reader.recording.Recording`, or a part of it."""
-
-    @property
-    def processes(self) -> Sequence[Process]:
-        """Whose recording it is."""
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        """Calls of upstreams."""
-
-    def segments(self, process: int, job: int) -> Sequence[Segment]:
-        """The life of one job."""
-
-    def culprits(self, process: int, job: int, from_ns: int, to_ns: int) -> Sequence[tuple[str, int]]:
-        """Who made it wait between two moments: (culprit, ns), most first."""
-
-
-class Told(NamedTuple):
+class BlameSpan(NamedTuple):
     """One span: times are ns of the recording's clock."""
 
     name: str
@@ -71,7 +54,7 @@ def exporter(url: str) -> Any:
     return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces")
 
 
-def send(recording: Recording, jobs: Iterable[Job], exporter: Any) -> int:
+def send(recording: RecordedRows, jobs: Iterable[Job], exporter: Any) -> int:
     """Give them to an exporter of the SDK; the number of spans. Blocks until they are sent.
 
     Args:
@@ -112,7 +95,7 @@ def send(recording: Recording, jobs: Iterable[Job], exporter: Any) -> int:
     return len(made)
 
 
-def told(recording: Recording, job: Job, calls: Iterable[Call]) -> Iterator[Told]:
+def told(recording: RecordedRows, job: Job, calls: Iterable[Call]) -> Iterator[BlameSpan]:
     """What is said of one job."""
     for call in calls:
         yield _call(recording, job, call)
@@ -120,7 +103,7 @@ def told(recording: Recording, job: Job, calls: Iterable[Call]) -> Iterator[Told
         if each.state == "wait" and each.to_ns - each.from_ns >= _LEAST_NS:
             found = recording.culprits(job.process, job.job, each.from_ns, each.to_ns)
             said = {"greenlane.wait_ms": (each.to_ns - each.from_ns) / 1e6, **_blamed(found)}
-            yield Told(f"wait: {each.kind}", each.from_ns, each.to_ns, {"greenlane.wait.kind": each.kind, **said})
+            yield BlameSpan(f"wait: {each.kind}", each.from_ns, each.to_ns, {"greenlane.wait.kind": each.kind, **said})
 
 
 def _kept(made: list[Any]) -> Any:
@@ -152,7 +135,7 @@ def _export(made: Sequence[Any], exporter: Any) -> None:
         exporter.shutdown()
 
 
-def _call(recording: Recording, job: Job, call: Call) -> Told:
+def _call(recording: RecordedRows, job: Job, call: Call) -> BlameSpan:
     said: dict[str, str | float | Sequence[str]] = {"greenlane.seen_ms": (call.to_ns - call.from_ns) / 1e6}
     if call.ready_ns:
         said |= {"greenlane.wire_ms": call.wire_ns / 1e6, "greenlane.late_ms": call.late_ns / 1e6}
@@ -161,7 +144,7 @@ def _call(recording: Recording, job: Job, call: Call) -> Told:
     if base_ns := call.own_ns or (call.wire_ns if call.ready_ns else 0):
         said["greenlane.factor"] = round((call.to_ns - call.from_ns) / base_ns, 2)
     said |= _blamed(recording.culprits(job.process, job.job, call.from_ns, call.to_ns))
-    return Told(f"{call.upstream} {call.operation}".strip() or "call", call.from_ns, call.to_ns, said)
+    return BlameSpan(f"{call.upstream} {call.operation}".strip() or "call", call.from_ns, call.to_ns, said)
 
 
 def _blamed(found: Sequence[tuple[str, int]]) -> dict[str, str | float | Sequence[str]]:

@@ -1,18 +1,21 @@
-"""Several clocks for one time: the upstream's beside the application's, and arrival, spawn and handler."""
+"""Several clocks for one time: the upstream's beside the application's; arrival, spawn and handler; deadlines.
+
+Branches of a job against its deadline: which call was not there in time, and whether its reply was.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from greenlane_tools.reader.rows import Call, Job
-from greenlane_tools.report.percentiles import nearest, neighbours
+from greenlane_tools.report.split import nearest, neighbours
 
-__all__ = ["RouteClocks", "Upstream", "route_clocks", "upstreams"]
+__all__ = ["Branch", "RouteClocks", "UpstreamClocks", "branches_of", "route_clocks", "upstreams"]
 
 
 @dataclass(frozen=True)
-class Upstream:
+class UpstreamClocks:
     """Calls of one operation of one upstream by one route. Times in ns; None = no call's reply has a known moment."""
 
     route: str
@@ -77,7 +80,7 @@ class RouteClocks:
     handler_p99_ns: int
 
 
-def upstreams(calls: Iterable[Call]) -> list[Upstream]:
+def upstreams(calls: Iterable[Call]) -> list[UpstreamClocks]:
     """Those first whose replies waited longest in the process."""
     grouped: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls:
@@ -100,7 +103,7 @@ def late(call: Call) -> bool:
     return call.outcome == "ok" and 0 < call.deadline_ns < max(call.to_ns, call.ready_ns)
 
 
-def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
+def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> UpstreamClocks:
     seen = [call.to_ns - call.from_ns for call in calls]
     known = [call for call in calls if call.ready_ns]
     wire = sorted(call.wire_ns for call in known)
@@ -109,7 +112,7 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> Upstream:
     slow = neighbours(known, 0.99) if known else []
     after = [call for call in calls if late(call)]
     replied = sum(call.ready_ns > call.deadline_ns for call in after)
-    return Upstream(
+    return UpstreamClocks(
         *key,
         calls=calls,
         known=len(known),
@@ -148,3 +151,45 @@ def _clocks(route: str, jobs: Sequence[Job]) -> RouteClocks:
         handler_p50_ns=nearest(handler, 0.5),
         handler_p99_ns=nearest(handler, 0.99),
     )
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One upstream's calls in jobs that had a deadline, by one route."""
+
+    route: str
+    upstream: str
+    operation: str
+    calls: int
+    #: Calls whose data reached the code after the job's deadline.
+    missed: int
+    #: Of those, replies that were there before it: the process was late, not the upstream.
+    was_ready: int
+    #: Of those, replies whose moment is unknown.
+    unknown: int
+
+    @property
+    def missed_frac(self) -> float:
+        """Of the calls; 0 to 1."""
+        return self.missed / self.calls
+
+
+def branches_of(calls: Iterable[Call], jobs: Mapping[tuple[int, int], Job]) -> list[Branch]:
+    """Branches that missed a deadline, most misses first.
+
+    Args:
+        jobs: by process and number.
+    """
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for call in calls:
+        job = jobs.get((call.process, call.job))
+        if job is None or not job.deadline_ns:
+            continue
+        counts = found.setdefault((call.route, call.upstream, call.operation), [0, 0, 0, 0])
+        counts[0] += 1
+        if call.to_ns > job.deadline_ns:
+            counts[1] += 1
+            counts[2] += 0 < call.ready_ns <= job.deadline_ns
+            counts[3] += call.ready_ns == 0
+    rows = [Branch(*key, *counts) for key, counts in found.items() if counts[1]]
+    return sorted(rows, key=lambda each: (-each.missed, each.route, each.upstream))

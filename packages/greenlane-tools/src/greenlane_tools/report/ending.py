@@ -8,9 +8,9 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration
 from greenlane_tools.reader.rows import Process, Unfinished
-from greenlane_tools.report.places import Frame, own_frame
+from greenlane_tools.report.culprits import StackFrame, own_frame
 
-__all__ = ["Ending", "ending_sentence", "endings_of", "place_of"]
+__all__ = ["ProcessEnding", "ending_sentence", "endings_of", "place_of"]
 
 #: What the recorder marks when it ends in order, when it is switched off, and when a server aborts its worker.
 _END: Final = "end"
@@ -29,7 +29,7 @@ _ENDED: Final = {
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProcessEnding:
     """One process that ended with jobs in progress."""
 
     process: Process
@@ -53,7 +53,7 @@ class Ending:
 
 def endings_of(
     processes: Sequence[Process], unfinished: Iterable[Unfinished], marks: Iterable[tuple[int, int, str]]
-) -> list[Ending]:
+) -> list[ProcessEnding]:
     """Processes that had jobs in progress when they ended; those in which something ran first."""
     jobs: dict[int, list[Unfinished]] = {}
     for each in unfinished:
@@ -66,7 +66,7 @@ def endings_of(
     return sorted(found, key=lambda each: -(each.runner.running_ns if each.runner else 0))
 
 
-def ending_sentence(found: Ending) -> str:
+def ending_sentence(found: ProcessEnding) -> str:
     """In words: who ran, where, for how long, and who could not meanwhile."""
     begun, runner = _ENDED[found.how].format(pid=found.process.pid), found.runner
     others = len(found.jobs) - (runner is not None)
@@ -83,12 +83,12 @@ def ending_sentence(found: Ending) -> str:
     return f"{begun}: {runner.route} had been running for {duration(runner.running_ns)}{at}{kept}{waited}."
 
 
-def place_of(job: Unfinished) -> Frame | None:
+def place_of(job: Unfinished) -> StackFrame | None:
     """The line at which it was last seen; None = it was not looked at."""
     return own_frame(job.stack)
 
 
-def _ending(process: Process, jobs: list[Unfinished], marks: list[tuple[int, str]]) -> Ending:
+def _ending(process: Process, jobs: list[Unfinished], marks: list[tuple[int, str]]) -> ProcessEnding:
     aborted_ns = next((at_ns for at_ns, what in sorted(marks) if what == _ABORT), None)
     words = [what for _, what in sorted(marks)]
     if aborted_ns is not None:
@@ -97,4 +97,4 @@ def _ending(process: Process, jobs: list[Unfinished], marks: list[tuple[int, str
         how = "ended"
     else:
         how = "off" if words and words[-1] == _OFF else "cut"
-    return Ending(process, how, process.to_ns if aborted_ns is None else aborted_ns, jobs)
+    return ProcessEnding(process, how, process.to_ns if aborted_ns is None else aborted_ns, jobs)

@@ -8,17 +8,14 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Blame, Held, Process, Stack
-from greenlane_tools.report.arrivals import Load
-from greenlane_tools.report.balance import Balance
-from greenlane_tools.report.clocks import RouteClocks, Upstream
-from greenlane_tools.report.ending import Ending, ending_sentence
-from greenlane_tools.report.fanout import Branch
-from greenlane_tools.report.native import Uncut
-from greenlane_tools.report.places import Frame, own_coroutine
+from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks
+from greenlane_tools.report.contention import Uncut
+from greenlane_tools.report.culprits import StackFrame, called, own_coroutine
+from greenlane_tools.report.ending import ProcessEnding, ending_sentence
 from greenlane_tools.report.split import RouteSplit
-from greenlane_tools.report.words import called
+from greenlane_tools.report.workers import Balance, Load
 
-__all__ = ["Finding", "findings_of"]
+__all__ = ["ReportFinding", "findings_of"]
 
 #: A difference of clocks, a factor, an imbalance below these is nothing to act on. Arbitrary.
 _CLOCKS_FACTOR: Final = 1.2
@@ -44,7 +41,7 @@ _LEAST_JOBS: Final = 20
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportFinding:
     """One thing found."""
 
     #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
@@ -56,7 +53,7 @@ class Finding:
 def findings_of(
     *,
     routes: Sequence[RouteSplit],
-    upstreams: Sequence[Upstream],
+    upstreams: Sequence[UpstreamClocks],
     clocks: Sequence[RouteClocks],
     balance: Balance,
     held: Sequence[Held],
@@ -66,8 +63,8 @@ def findings_of(
     processes: Sequence[Process],
     load: Load,
     branches: Sequence[Branch],
-    endings: Sequence[Ending],
-) -> list[Finding]:
+    endings: Sequence[ProcessEnding],
+) -> list[ReportFinding]:
     """Those that the recording gives cause for."""
     return [
         *_end(endings),
@@ -86,20 +83,20 @@ def findings_of(
     ]
 
 
-def _end(endings: Sequence[Ending]) -> Iterator[Finding]:
+def _end(endings: Sequence[ProcessEnding]) -> Iterator[ReportFinding]:
     # Jobs that were in progress when somebody switched it off, or that a server in order gave up, are no news.
     for each in endings:
         if each.how == "aborted" or (each.how == "cut" and each.runner is not None):
-            yield Finding("end", ending_sentence(each))
+            yield ReportFinding("end", ending_sentence(each))
 
 
-def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+def _late_replies(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
     resumed, replied = sum(each.late_resumed for each in upstreams), sum(each.late_replied for each in upstreams)
     limited = sum(each.with_deadline for each in upstreams)
     if not resumed + replied:
         return
     worst = max(upstreams, key=lambda each: each.late_resumed + each.late_replied)
-    yield Finding(
+    yield ReportFinding(
         "late-replies",
         f"{count(resumed + replied)} of {count(limited)} calls with a timeout gave their data after it, without an "
         f"error: {count(resumed)} replies were there in time and the process was late, {count(replied)} came late "
@@ -107,10 +104,10 @@ def _late_replies(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
     )
 
 
-def _branches(branches: Sequence[Branch]) -> Iterator[Finding]:
+def _branches(branches: Sequence[Branch]) -> Iterator[ReportFinding]:
     for each in branches[:1]:
         if each.missed_frac >= _MISSED_FRAC:
-            yield Finding(
+            yield ReportFinding(
                 "branch",
                 f"Of the branches of {each.route}, {each.upstream} {each.operation} misses the job's deadline most "
                 f"often: {count(each.missed)} of {count(each.calls)} calls. In {count(each.was_ready)} of them "
@@ -118,13 +115,13 @@ def _branches(branches: Sequence[Branch]) -> Iterator[Finding]:
             )
 
 
-def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Finding]:
+def _clock(clocks: Sequence[RouteClocks]) -> Iterator[ReportFinding]:
     for each in clocks[:1]:
         if (
             each.arrival_p99_ns > _CLOCKS_FACTOR * each.handler_p99_ns
             and each.arrival_p99_ns - each.handler_p99_ns > _LEAST_NS
         ):
-            yield Finding(
+            yield ReportFinding(
                 "clock",
                 f"A clock that starts in the handler says p99 {duration(each.handler_p99_ns)} for {each.route}; from "
                 f"arrival it is {duration(each.arrival_p99_ns)}. What waits before the first instruction is on no "
@@ -132,10 +129,10 @@ def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Finding]:
             )
 
 
-def _workers(balance: Balance) -> Iterator[Finding]:
+def _workers(balance: Balance) -> Iterator[ReportFinding]:
     hottest, mean = balance.hottest, balance.mean_busy_frac
     if hottest and hottest.busy_frac and mean is not None and hottest.busy_frac >= _HOT_FRAC and mean <= _COOL_FRAC:
-        yield Finding(
+        yield ReportFinding(
             "hot-worker",
             f"Worker {hottest.pid} uses {share(hottest.busy_frac)} of a core, the mean of all is {share(mean)}: an "
             "average over the host hides it.",
@@ -144,14 +141,14 @@ def _workers(balance: Balance) -> Iterator[Finding]:
     if workers > 1 and jobs >= _LEAST_JOBS * workers and (balance.max_to_mean or 0) >= _UNEVEN:
         idle = sum(worker.jobs == 0 for worker in balance.workers)
         none = f", {idle} had none" if idle else ""
-        yield Finding(
+        yield ReportFinding(
             "uneven",
             f"The busiest of {workers} workers had {factor(balance.max_to_mean or 0)} its share of the jobs"
             f"{none} (Gini {balance.gini or 0:.2f}).",
         )
 
 
-def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+def _spans(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
     found = [
         each
         for each in upstreams
@@ -159,7 +156,7 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
     ]
     if found:
         worst = found[0]
-        yield Finding(
+        yield ReportFinding(
             "inflated-spans",
             f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
             f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
@@ -167,7 +164,7 @@ def _spans(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
         )
 
 
-def _own_clock(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
+def _own_clock(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
     """The upstream's clock against the wire: what neither of the two processes has on its dashboard."""
     found = [
         (each, each.wire_p99_ns, each.own_p99_ns)
@@ -179,7 +176,7 @@ def _own_clock(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
     ]
     if found:
         worst, wire_ns, own_ns = max(found, key=lambda one: one[1] - one[2])
-        yield Finding(
+        yield ReportFinding(
             "upstream-clock",
             f"{worst.upstream} {worst.operation} says p99 {duration(own_ns)} of itself, and its replies to "
             f"{worst.route} took {duration(wire_ns)} on the wire. In between are the network, proxies, and what waited "
@@ -187,11 +184,11 @@ def _own_clock(upstreams: Sequence[Upstream]) -> Iterator[Finding]:
         )
 
 
-def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
+def _blocked(held: Sequence[Held]) -> Iterator[ReportFinding]:
     worst = max(held, key=lambda row: row.ns, default=None)
     # Below that, each is a system call on a busy machine.
     if worst is not None and sum(row.ns for row in held) >= _HELD_NS and worst.longest_ns >= _HELD_ONCE_NS:
-        yield Finding(
+        yield ReportFinding(
             "blocked-loop",
             f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
             f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
@@ -199,9 +196,9 @@ def _blocked(held: Sequence[Held]) -> Iterator[Finding]:
         )
 
 
-def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[Finding]:
+def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[ReportFinding]:
     """CPU work in coroutines while others waited: the line to move, and how."""
-    kept: dict[tuple[str, Frame, str], int] = {}
+    kept: dict[tuple[str, StackFrame, str], int] = {}
     for row in stacks:
         found = own_coroutine(row.stack)
         if found is not None:
@@ -213,7 +210,7 @@ def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[Finding]:
             return
         remedy = f"await greenlane.run({called_there}, …)" if called_there else "put it into a function and await that"
         remedy += "" if called_there else " by greenlane.run"
-        yield Finding(
+        yield ReportFinding(
             "on-the-loop",
             f"{called(culprit)} computes on the event loop: others waited {duration(kept[key])} while it was at "
             f"{frame.place} in {frame.function}{', in ' + called_there if called_there else ''}. Move that line off "
@@ -221,12 +218,14 @@ def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[Finding]:
         )
 
 
-def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: Iterable[Process]) -> Iterator[Finding]:
+def _executor(
+    routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: Iterable[Process]
+) -> Iterator[ReportFinding]:
     whole = sum(split.latency_ns for split in routes) or 1
     pool_ns = sum(job.wait_ns.get("pool", 0) for split in routes for job in split.jobs)
     if pool_ns / whole >= _POOL_FRAC:
         worst = max(routes, key=lambda split: sum(job.wait_ns.get("pool", 0) for job in split.jobs))
-        yield Finding(
+        yield ReportFinding(
             "executor",
             f"{share(pool_ns / whole)} of all time is waiting for a place in a pool, most of it in {worst.route}: the "
             "executor moved the queue, it did not shorten it.",
@@ -235,7 +234,7 @@ def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: I
     by_threads = sum(row.ns for row in threads)
     if by_threads / whole >= _POOL_FRAC:
         name = max(threads, key=lambda row: row.ns).culprit
-        yield Finding(
+        yield ReportFinding(
             "executor",
             f"Jobs waited {duration(by_threads)} for threads of the process itself (most for {name}): work in a thread "
             "still takes the GIL from the loop; a process would not.",
@@ -243,14 +242,14 @@ def _executor(routes: Sequence[RouteSplit], blame: Sequence[Blame], processes: I
     yield from _green_pool(routes, processes)
 
 
-def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> Iterator[Finding]:
+def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> Iterator[ReportFinding]:
     green = {process.number for process in processes if process.about.get("threads_are_greenlets")}
     jobs = [job for split in routes for job in split.jobs if job.process in green]
     # A future's result is waited for by gevent's own locks there.
     waited = sum(job.wait_ns.get(kind, 0) for job in jobs for kind in ("pool", "lock"))
     whole = sum(job.latency_ns for job in jobs) or 1
     if waited / whole >= _POOL_FRAC:
-        yield Finding(
+        yield ReportFinding(
             "executor",
             f"{share(waited / whole)} of the time of {count(len(jobs))} jobs is waiting for pools and locks, and in "
             "their processes monkey patching made the thread pool's threads greenlets: what was moved to a pool runs "
@@ -258,10 +257,10 @@ def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> I
         )
 
 
-def _native(uncut: Uncut) -> Iterator[Finding]:
+def _native(uncut: Uncut) -> Iterator[ReportFinding]:
     if uncut.frac >= _UNCUT_FRAC and uncut.culprits:
         name, _, longest = uncut.culprits[0]
-        yield Finding(
+        yield ReportFinding(
             "uncut",
             f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
             f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and "
@@ -269,20 +268,20 @@ def _native(uncut: Uncut) -> Iterator[Finding]:
         )
 
 
-def _machine(routes: Sequence[RouteSplit]) -> Iterator[Finding]:
+def _machine(routes: Sequence[RouteSplit]) -> Iterator[ReportFinding]:
     whole = sum(split.latency_ns for split in routes) or 1
     os_ns = sum(job.wait_ns.get("os", 0) for split in routes for job in split.jobs)
     if os_ns / whole >= _MACHINE_FRAC:
-        yield Finding(
+        yield ReportFinding(
             "machine",
             f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had "
             "none free. Nothing inside the process changes that.",
         )
 
 
-def _load(load: Load) -> Iterator[Finding]:
+def _load(load: Load) -> Iterator[ReportFinding]:
     if load.closed:
-        yield Finding(
+        yield ReportFinding(
             "closed-loop",
             f"About {load.most_in_progress} jobs were in progress all the time (N = X·R: {load.per_s:.1f} a second × "
             f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): a load of clients that wait for "

@@ -26,9 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane_tools.reader.rows import Blame, Job
-from greenlane_tools.report.parts import wait_ns
-from greenlane_tools.report.percentiles import levels, nearest
-from greenlane_tools.report.split import RouteSplit
+from greenlane_tools.report.split import RouteSplit, levels, nearest, wait_ns
 
 __all__ = ["LANE", "PERMITS", "Gain", "Prediction", "gains_of"]
 

@@ -11,8 +11,11 @@ from greenlane_tools.page.document import document
 from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import count, duration, share
 from greenlane_tools.report.overhead import LEFT_OUT, overhead_sentence
-from greenlane_tools.report.study import Study
-from greenlane_tools.report.views import blame, calls, clocks, culprits, ending, gain, latency, slowest, tail, workers
+from greenlane_tools.report.study import ReportStudy
+from greenlane_tools.report.views.calls import calls_view, clocks_view, slowest_view
+from greenlane_tools.report.views.time import latency_view, tail_view
+from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view
+from greenlane_tools.report.views.workers import ending_view, workers_view
 
 __all__ = ["page"]
 
@@ -20,7 +23,7 @@ __all__ = ["page"]
 _LONG: Final = 190
 
 
-def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
+def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> str:
     """The whole page.
 
     Args:
@@ -28,16 +31,16 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
         environment: of the command that made the page; printed at the foot.
     """
     sections = {
-        "latency": ("where the time went", latency.view(study)),
-        "tail": ("the slow ones", tail.view(study)),
-        "blame": ("who made whom wait", blame.view(study)),
-        "upstreams": ("upstreams", calls.view(study)),
-        "slowest": ("slowest jobs", slowest.view(study)),
-        "end": ("running at the end", ending.view(study)),
-        "culprits": ("culprits' code", culprits.view(study)),
-        "workers": ("workers and time", workers.view(study)),
-        "clocks": ("clocks", clocks.view(study)),
-        "permits": (f"with {study.remedy}", gain.view(study)),
+        "latency": ("where the time went", latency_view(study)),
+        "tail": ("the slow ones", tail_view(study)),
+        "blame": ("who made whom wait", blame_view(study)),
+        "upstreams": ("upstreams", calls_view(study)),
+        "slowest": ("slowest jobs", slowest_view(study)),
+        "end": ("running at the end", ending_view(study)),
+        "culprits": ("culprits' code", culprits_view(study)),
+        "workers": ("workers and time", workers_view(study)),
+        "clocks": ("clocks", clocks_view(study)),
+        "permits": (f"with {study.remedy}", gain_view(study)),
         "about": ("about", _about(study, environment)),
     }
     header = [
@@ -52,7 +55,7 @@ def page(study: Study, name: str, environment: Mapping[str, object]) -> str:
     return document(f"greenlane report {name}", header, [body for _, body in sections.values()], links=links)
 
 
-def _cards(study: Study) -> list[Card]:
+def _cards(study: ReportStudy) -> list[Card]:
     jobs = sum(len(split.jobs) for split in study.routes)
     latency_ns = sum(split.latency_ns for split in study.routes) or 1
     waited = sum(split.wait_ns for split in study.routes) / latency_ns
@@ -75,13 +78,13 @@ def _cards(study: Study) -> list[Card]:
     return found
 
 
-def _findings(study: Study) -> Html:
+def _findings(study: ReportStudy) -> Html:
     if not study.findings:
         return Html("")
     return element("ul", *(element("li", finding.said) for finding in study.findings), class_="findings")
 
 
-def _warnings(study: Study) -> list[str]:
+def _warnings(study: ReportStudy) -> list[str]:
     lost = sum(process.lost_events for process in study.recording.processes)
     torn = sum(process.torn_bytes for process in study.recording.processes)
     found = []
@@ -92,7 +95,7 @@ def _warnings(study: Study) -> list[str]:
     return [*found, *study.recording.notes]
 
 
-def _about(study: Study, environment: Mapping[str, object]) -> Html:
+def _about(study: ReportStudy, environment: Mapping[str, object]) -> Html:
     processes = [
         {
             "pid": each.pid,

@@ -12,9 +12,8 @@ from typing import Final
 
 from greenlane_tools.page.quantities import duration, factor, share
 from greenlane_tools.reader.rows import Call, Job, Segment
-from greenlane_tools.report.places import Frame
-from greenlane_tools.report.subject import Recording
-from greenlane_tools.report.words import called
+from greenlane_tools.report.culprits import StackFrame, called
+from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["CallStory", "Story", "stories_of", "story_sentence"]
 
@@ -78,7 +77,7 @@ class Story:
         return max(known, key=lambda each: each.seen_ns - each.told_ns, default=None)
 
 
-def stories_of(recording: Recording, jobs: Iterable[Job]) -> list[Story]:
+def stories_of(recording: RecordedRows, jobs: Iterable[Job]) -> list[Story]:
     """The stories of these jobs, in their order."""
     wanted = {(job.process, job.job): job for job in jobs}
     calls: dict[tuple[int, int], list[Call]] = {key: [] for key in wanted}
@@ -88,7 +87,7 @@ def stories_of(recording: Recording, jobs: Iterable[Job]) -> list[Story]:
     return [_story(recording, job, calls[key]) for key, job in wanted.items()]
 
 
-def story_sentence(story: Story, places: Mapping[str, Frame]) -> str:
+def story_sentence(story: Story, places: Mapping[str, StackFrame]) -> str:
     """What was lost where, and for whom; "" = nothing is known of its calls."""
     worst = story.worst
     if worst is None:
@@ -115,7 +114,9 @@ def _told(call: Call) -> str:
     return f"says {duration(call.own_ns)}{', ' if wire else ''}{wire}"
 
 
-def _named(culprits: Sequence[tuple[str, int]], places: Mapping[str, Frame], lost_ns: int) -> Sequence[tuple[str, int]]:
+def _named(
+    culprits: Sequence[tuple[str, int]], places: Mapping[str, StackFrame], lost_ns: int
+) -> Sequence[tuple[str, int]]:
     """The first; where that is nobody's line of code, also the first that is somebody's."""
     first, others = culprits[:1], culprits[1:]
     if not first or first[0][0] in places:
@@ -123,11 +124,11 @@ def _named(culprits: Sequence[tuple[str, int]], places: Mapping[str, Frame], los
     return [*first, *[one for one in others if one[0] in places and one[1] >= _WORTH_FRAC * lost_ns][:1]]
 
 
-def _place(culprit: str, places: Mapping[str, Frame]) -> str:
+def _place(culprit: str, places: Mapping[str, StackFrame]) -> str:
     return f", {places[culprit].place}" if culprit in places else ""
 
 
-def _story(recording: Recording, job: Job, calls: Sequence[Call]) -> Story:
+def _story(recording: RecordedRows, job: Job, calls: Sequence[Call]) -> Story:
     told = []
     for call in sorted(calls, key=lambda call: call.from_ns):
         found = recording.culprits(job.process, job.job, call.from_ns, call.to_ns)

@@ -8,35 +8,30 @@ from typing import Final
 
 from greenlane.settings import Settings
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.arrivals import Load, load_of
-from greenlane_tools.report.balance import Balance, balance_of
-from greenlane_tools.report.clocks import RouteClocks, Upstream, route_clocks, upstreams
-from greenlane_tools.report.ending import Ending, endings_of
-from greenlane_tools.report.fanout import Branch, branches_of
-from greenlane_tools.report.findings import Finding, findings_of
+from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks, branches_of, route_clocks, upstreams
+from greenlane_tools.report.contention import Contention, Uncut, contention_of, uncut_of
+from greenlane_tools.report.culprits import Matrix, StackFrame, matrix_of, own_coroutine, places
+from greenlane_tools.report.ending import ProcessEnding, endings_of
+from greenlane_tools.report.findings import ReportFinding, findings_of
 from greenlane_tools.report.gain import LANE, PERMITS, Gain, gains_of
-from greenlane_tools.report.hog import Contention, contention_of
-from greenlane_tools.report.matrix import Matrix, matrix_of
-from greenlane_tools.report.native import Uncut, uncut_of
 from greenlane_tools.report.overhead import Overhead, overhead_of
-from greenlane_tools.report.places import Frame, own_coroutine, places
-from greenlane_tools.report.scaling import Scaling, scaling_of
 from greenlane_tools.report.split import RouteSplit, split_routes
 from greenlane_tools.report.story import Story, stories_of
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.tail import Excess, excesses
 from greenlane_tools.report.verdict import contention_sentence, verdict_of
+from greenlane_tools.report.workers import Balance, Load, Scaling, balance_of, load_of, scaling_of
 
-__all__ = ["Study", "study_of"]
+__all__ = ["ReportStudy", "study_of"]
 
 SLOWEST: Final = 10
 
 
 @dataclass(frozen=True)
-class Study:
+class ReportStudy:
     """Everything that is said of a recording."""
 
-    recording: Recording
+    recording: RecordedRows
     verdict: str
     #: Hog or overcommit, in words; "" = neither.
     contention_said: str
@@ -44,7 +39,7 @@ class Study:
     #: By route.
     excesses: Mapping[str, Sequence[Excess]]
     matrix: Matrix
-    upstreams: Sequence[Upstream]
+    upstreams: Sequence[UpstreamClocks]
     clocks: Sequence[RouteClocks]
     balance: Balance
     contention: Contention
@@ -56,10 +51,10 @@ class Study:
     load: Load
     #: Branches that missed their job's deadline.
     branches: Sequence[Branch]
-    places: Mapping[str, Frame]
-    findings: Sequence[Finding]
+    places: Mapping[str, StackFrame]
+    findings: Sequence[ReportFinding]
     #: Processes that ended with jobs in progress; that in which something ran for longest first.
-    endings: Sequence[Ending]
+    endings: Sequence[ProcessEnding]
     #: What the recording cost; None = it does not say.
     overhead: Overhead | None
     #: The longest jobs, longest first.
@@ -71,7 +66,7 @@ class Study:
     to_ns: int
 
 
-def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
+def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     """Looks at a recording. Cost: about 4 s for 100,000 jobs.
 
     Args:
@@ -101,7 +96,7 @@ def study_of(recording: Recording, slowest: int = SLOWEST) -> Study:
     endings = endings_of(recording.processes, recording.unfinished, recording.marks)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
-    return Study(
+    return ReportStudy(
         recording=recording,
         verdict=verdict_of(routes, called, jobs, gains, placed, remedy),
         contention_said=contention_sentence(contention),

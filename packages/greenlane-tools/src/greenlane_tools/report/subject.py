@@ -8,10 +8,10 @@ from typing import Protocol
 
 from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
 
-__all__ = ["Part", "Recording", "of_route"]
+__all__ = ["RoutePart", "RecordedRows", "of_route"]
 
 
-class Recording(Protocol):
+class RecordedRows(Protocol):
     """What `greenlane_tools.reader.recording.Recording` gives, and what a test can make of rows alone."""
 
     @property
@@ -70,10 +70,10 @@ class Recording(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class RoutePart:
     """A part of a recording: the rows that were chosen."""
 
-    whole: Recording
+    whole: RecordedRows
     processes: Sequence[Process]
     jobs: Sequence[Job]
     unfinished: Sequence[Unfinished]
@@ -96,9 +96,9 @@ class Part:
         return self.whole.culprits(process, job, from_ns, to_ns)
 
 
-def of_route(recording: Recording, route: str) -> Part:
+def of_route(recording: RecordedRows, route: str) -> RoutePart:
     """The part in which `route` is the victim; culprits' stacks, processes and samples stay whole."""
-    return Part(
+    return RoutePart(
         whole=recording,
         processes=recording.processes,
         jobs=[job for job in recording.jobs if job.route == route],

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.parts import mean_parts, told, wait_ns
-from greenlane_tools.report.percentiles import levels, nearest, neighbours
-from greenlane_tools.report.places import Frame
-from greenlane_tools.report.split import RouteSplit
-from greenlane_tools.report.words import called
+from greenlane_tools.report.culprits import StackFrame, called
+from greenlane_tools.report.split import RouteSplit, levels, mean_parts, nearest, neighbours, told, wait_ns
 
 __all__ = ["Excess", "culprits_of", "excesses", "sentence"]
 
@@ -58,7 +55,7 @@ def culprits_of(jobs: Sequence[Job]) -> list[tuple[str, float]]:
     return [(culprit, min(1.0, ns / whole)) for culprit, ns in found if ns > 0] if whole else []
 
 
-def sentence(each: Excess, places: Mapping[str, Frame]) -> str:
+def sentence(each: Excess, places: Mapping[str, StackFrame]) -> str:
     """The excess in words: "82 % of what p99 exceeds p50 by is waiting for the loop; 71 % of that was GET /report"."""
     at = each.at.replace("999", "99.9")
     gained = sum(ns for ns in each.parts.values() if ns > 0) or 1.0

@@ -7,9 +7,9 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.ending import place_of
-from greenlane_tools.report.parts import KINDS, named
+from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["Section", "plain", "sections"]
 
@@ -20,7 +20,7 @@ Line = Mapping[str, object]
 Section = tuple[str, Sequence[Line], Sequence[str]]
 
 
-def sections(study: Study) -> Iterator[Section]:
+def sections(study: ReportStudy) -> Iterator[Section]:
     """(heading, rows, columns) of each table that has something to say."""
     for heading, rows in (
         ("where the time went, mean a job", _routes(study)),
@@ -36,7 +36,7 @@ def sections(study: Study) -> Iterator[Section]:
             yield heading, rows, list(rows[0])
 
 
-def _routes(study: Study) -> Sequence[Line]:
+def _routes(study: ReportStudy) -> Sequence[Line]:
     shown = study.routes[:_MOST]
     kinds = [kind for kind in KINDS if any(split.levels["mean"].parts[kind] > 0 for split in shown)]
     return [
@@ -50,7 +50,7 @@ def _routes(study: Study) -> Sequence[Line]:
     ]
 
 
-def _tails(study: Study) -> Sequence[Line]:
+def _tails(study: ReportStudy) -> Sequence[Line]:
     found: list[Line] = []
     for split in study.routes[:_MOST]:
         for each in study.excesses[split.route]:
@@ -70,7 +70,7 @@ def _tails(study: Study) -> Sequence[Line]:
     return found
 
 
-def _blame(study: Study) -> Sequence[Line]:
+def _blame(study: ReportStudy) -> Sequence[Line]:
     cells = sorted(study.matrix.cells.items(), key=lambda item: -item[1])
     return [
         {
@@ -84,7 +84,7 @@ def _blame(study: Study) -> Sequence[Line]:
     ]
 
 
-def _upstreams(study: Study) -> Sequence[Line]:
+def _upstreams(study: ReportStudy) -> Sequence[Line]:
     shown = study.upstreams[:_MOST]
     # Most upstreams say nothing of themselves: no column then.
     told = any(each.own_p99_ns is not None for each in shown)
@@ -103,7 +103,7 @@ def _upstreams(study: Study) -> Sequence[Line]:
     ]
 
 
-def _slowest(study: Study) -> str:
+def _slowest(study: ReportStudy) -> str:
     """The heading above the slowest job's calls: the job, and the sentence about the worst of them."""
     if not study.stories:
         return ""
@@ -112,7 +112,7 @@ def _slowest(study: Study) -> str:
     return f"the slowest job{trace}, call by call: {story_sentence(story, study.places)}".rstrip(": ")
 
 
-def _slow_calls(study: Study) -> Sequence[Line]:
+def _slow_calls(study: ReportStudy) -> Sequence[Line]:
     if not study.stories:
         return []
     return [
@@ -129,7 +129,7 @@ def _slow_calls(study: Study) -> Sequence[Line]:
     ]
 
 
-def _endings(study: Study) -> Sequence[Line]:
+def _endings(study: ReportStudy) -> Sequence[Line]:
     found: list[Line] = []
     for ending in study.endings:
         for job in ending.jobs[:_MOST]:
@@ -148,7 +148,7 @@ def _endings(study: Study) -> Sequence[Line]:
     return found[:_MOST]
 
 
-def _workers(study: Study) -> Sequence[Line]:
+def _workers(study: ReportStudy) -> Sequence[Line]:
     return [
         {
             "worker": each.pid,
@@ -163,7 +163,7 @@ def _workers(study: Study) -> Sequence[Line]:
     ]
 
 
-def _gains(study: Study) -> Sequence[Line]:
+def _gains(study: ReportStudy) -> Sequence[Line]:
     found: list[Line] = []
     for gain in study.gains[:_MOST]:
         at = gain.levels["p99"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 
 from greenlane_tools.reader.rows import Job, Segment
-from greenlane_tools.report.subject import Recording
+from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["MOST_JOBS", "write_trace"]
 
@@ -19,7 +19,7 @@ __all__ = ["MOST_JOBS", "write_trace"]
 MOST_JOBS: Final = 5_000
 
 
-def write_trace(recording: Recording, out: TextIO) -> int:
+def write_trace(recording: RecordedRows, out: TextIO) -> int:
     """Writes the JSON object; gives how many jobs were left out."""
     chosen = sorted(recording.jobs, key=lambda job: -job.latency_ns)[:MOST_JOBS]
     chosen.sort(key=lambda job: (job.process, job.arrival_ns))
@@ -35,7 +35,7 @@ def write_trace(recording: Recording, out: TextIO) -> int:
 
 
 def _events(
-    recording: Recording, jobs: Sequence[Job], pids: dict[int, int], start_ns: int
+    recording: RecordedRows, jobs: Sequence[Job], pids: dict[int, int], start_ns: int
 ) -> Iterator[dict[str, object]]:
     for number, pid in pids.items():
         about = next(process.about for process in recording.processes if process.number == number)

@@ -7,15 +7,12 @@ from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.clocks import Upstream
+from greenlane_tools.report.clocks import UpstreamClocks
+from greenlane_tools.report.contention import WORTH_FRAC, Contention
+from greenlane_tools.report.culprits import StackFrame, called
 from greenlane_tools.report.gain import PERMITS, Gain
-from greenlane_tools.report.hog import WORTH_FRAC, Contention
-from greenlane_tools.report.parts import told
-from greenlane_tools.report.percentiles import neighbours
-from greenlane_tools.report.places import Frame
-from greenlane_tools.report.split import RouteSplit
+from greenlane_tools.report.split import RouteSplit, neighbours, told
 from greenlane_tools.report.tail import culprits_of, excesses
-from greenlane_tools.report.words import called
 
 __all__ = ["contention_sentence", "verdict_of"]
 
@@ -29,10 +26,10 @@ _WORTH_LATE_NS: Final = 2_000_000
 
 def verdict_of(
     routes: Sequence[RouteSplit],
-    upstreams: Sequence[Upstream],
+    upstreams: Sequence[UpstreamClocks],
     jobs: Mapping[tuple[int, int], Job],
     gains: Iterable[Gain],
-    places: Mapping[str, Frame],
+    places: Mapping[str, StackFrame],
     remedy: str = PERMITS,
 ) -> str:
     """The sentence about the worst that the recording holds.
@@ -79,7 +76,7 @@ def contention_sentence(found: Contention) -> str:
     return ""
 
 
-def _late(each: Upstream) -> bool:
+def _late(each: UpstreamClocks) -> bool:
     return each.slow_late_ns >= _WORTH_LATE_NS and each.slow_late_ns >= 0.2 * each.slow_wire_ns
 
 
@@ -92,7 +89,10 @@ def _victim_weight(split: RouteSplit) -> float:
 
 
 def _about_upstream(
-    worst: Upstream, jobs: Mapping[tuple[int, int], Job], gains: Mapping[str, str], places: Mapping[str, Frame]
+    worst: UpstreamClocks,
+    jobs: Mapping[tuple[int, int], Job],
+    gains: Mapping[str, str],
+    places: Mapping[str, StackFrame],
 ) -> str:
     slow = neighbours([call for call in worst.calls if call.ready_ns], 0.99)
     concerned = {
@@ -106,7 +106,7 @@ def _about_upstream(
     )
 
 
-def _about_route(split: RouteSplit, gains: Mapping[str, str], places: Mapping[str, Frame]) -> str:
+def _about_route(split: RouteSplit, gains: Mapping[str, str], places: Mapping[str, StackFrame]) -> str:
     level = split.levels.get("p99", split.levels["mean"])
     slow = neighbours(split.jobs, 0.99)
     waits = {kind: ns for kind, ns in level.parts.items() if kind not in ("cpu", "io", "residual")}
@@ -133,7 +133,7 @@ def _quiet(routes: Sequence[RouteSplit], latency_ns: int) -> str:
     )
 
 
-def _culprit(jobs: Sequence[Job], places: Mapping[str, Frame]) -> str:
+def _culprit(jobs: Sequence[Job], places: Mapping[str, StackFrame]) -> str:
     """The largest culprit; when that is no route, the largest that has a line of code as well."""
     found = culprits_of(jobs)
     if not found:
@@ -146,7 +146,7 @@ def _culprit(jobs: Sequence[Job], places: Mapping[str, Frame]) -> str:
     return f"; {first.replace(' %', ' % of that was', 1)}" + "".join(f", {each}" for each in rest)
 
 
-def _place(name: str, places: Mapping[str, Frame]) -> str:
+def _place(name: str, places: Mapping[str, StackFrame]) -> str:
     return f", {places[name].place}" if name in places else ""
 
 

@@ -14,13 +14,13 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, environment
 from greenlane.cli.progress import bar
 from greenlane.errors import PlanError
-from greenlane_tools.cli.plan.arguments import SOURCE, declare_looking
+from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
 
 if TYPE_CHECKING:
     from greenlane_tools.plan.advice import Advice
-    from greenlane_tools.plan.effects import Effect
     from greenlane_tools.plan.goal import Goal
     from greenlane_tools.plan.profile import Profile
+    from greenlane_tools.plan.sensitivity import WhatIfEffect
     from greenlane_tools.plan.set_up import SetUp
     from greenlane_tools.plan.verify.compared import Compared
 
@@ -63,7 +63,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add("--verify-out", type=Path, default=Path("out/plan"), metavar="FOLDER", help="what was measured (out/plan)")
     add("--jobs", type=_whole(_LEAST_JOBS, _MOST_JOBS), metavar="N", help="requests a simulated set-up (1,000,000)")
     add("--seed", type=_whole(0, 2**31), default=1, metavar="N", help="of the simulated requests (1)")
-    declare_looking(parser)
+    declare_skip(parser)
     add("--json", action="store_true", help="one JSON object: the advice, each way that was tried, each route")
 
 
@@ -101,12 +101,12 @@ class _Asked:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane_tools.plan.advice import advised
-    from greenlane_tools.plan.effects import effects
-    from greenlane_tools.plan.runs import JOBS
+    from greenlane_tools.plan.options import JOBS
+    from greenlane_tools.plan.sensitivity import effects
 
     jobs = arguments.jobs or JOBS
     asked = _asked(arguments)
-    found: list[Effect] = []
+    found: list[WhatIfEffect] = []
     with bar(output, "planning") as told:
         if asked.before is not None:
             after = (asked.profile, asked.base)
@@ -127,11 +127,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane_tools.plan import goal, what_if
     from greenlane_tools.plan.advice import open_loop
-    from greenlane_tools.plan.keyed import keyed
     from greenlane_tools.plan.set_up import SetUp, present
-    from greenlane_tools.plan.sources import opened
+    from greenlane_tools.plan.sources import keyed, opened
 
-    profile, notes = open_loop(keyed(opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)))
+    profile, notes = open_loop(keyed(opened(arguments.source, skip_s=arguments.skip)))
     base = present(profile)
     options = {name: getattr(arguments, name) for name in _WHAT_IFS}
     changes = what_if.asked(profile, **options, slots=arguments.slots)
@@ -167,18 +166,22 @@ def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tup
 
 
 def _show(
-    advice: Advice, found: Sequence[Effect], proof: Sequence[Compared], arguments: argparse.Namespace, output: Output
+    advice: Advice,
+    found: Sequence[WhatIfEffect],
+    proof: Sequence[Compared],
+    arguments: argparse.Namespace,
+    output: Output,
 ) -> None:
-    from greenlane_tools.plan import effects, stock, words, written
+    from greenlane_tools.plan import sensitivity, settings, words
     from greenlane_tools.plan.verify import compared
 
-    option, staying = written.writable(advice), stock.stock_of(advice)
+    option, staying = settings.writable(advice), settings.stock_of(advice)
     if arguments.json:
-        rows = [*words.rows_of(advice), *map(effects.row_of, found), *map(compared.row_of, proof)]
+        rows = [*words.rows_of(advice), *map(sensitivity.effect_row, found), *map(compared.row_of, proof)]
         if option is not None:
-            command = written.command_of(option.set_up)
+            command = settings.command_of(option.set_up)
             rows.append({"view": "settings", "contender": option.candidate.name,
-                         "toml": written.settings_of(advice, option),
+                         "toml": settings.settings_of(advice, option),
                          "command": command})  # fmt: skip
         if staying is not None:
             rows.append({"view": "stock", "contender": staying.option.candidate.name,
@@ -191,7 +194,7 @@ def _show(
             output.line(output.styled(line, "bold") if number == 0 else line)
     if found:
         output.line("\nas it is served now")
-        output.table(effects.table_of(found), effects.COLUMNS)
+        output.table(sensitivity.effects_table(found), sensitivity.EFFECT_COLUMNS)
     if advice.options:
         output.line()
         output.table(words.table_of(advice), words.COLUMNS)
@@ -202,14 +205,14 @@ def _show(
 
 
 def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output) -> None:
-    from greenlane_tools.plan import stock, written
-    from greenlane_tools.plan.advice import Verdict
+    from greenlane_tools.plan import settings
+    from greenlane_tools.plan.advice import AdviceVerdict
 
-    option, staying = written.writable(advice), stock.stock_of(advice)
-    if option is not None and advice.verdict is not Verdict.NOTHING and arguments.write is None:
+    option, staying = settings.writable(advice), settings.stock_of(advice)
+    if option is not None and advice.verdict is not AdviceVerdict.NOTHING and arguments.write is None:
         output.line("\ngreenlane.toml (--write FILE writes it)")
-        output.line(written.settings_of(advice, option).rstrip())
-    if staying is not None and advice.verdict is not Verdict.NOTHING:
+        output.line(settings.settings_of(advice, option).rstrip())
+    if staying is not None and advice.verdict is not AdviceVerdict.NOTHING:
         output.line("\nstaying on stock servers")
         for command in staying.commands:
             output.line(f"    {_plain(command)}")
@@ -219,21 +222,21 @@ def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output
 
 
 def _write(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespace, output: Output) -> None:
-    from greenlane_tools.plan import stock, written
+    from greenlane_tools.plan import settings
     from greenlane_tools.plan.page import page
 
-    option = written.writable(advice)
-    settings = written.settings_of(advice, option) if option is not None else ""
+    option = settings.writable(advice)
+    text = settings.settings_of(advice, option) if option is not None else ""
     # First what can always be written.
     if arguments.page is not None:
-        text = page(advice, environment(), settings=settings, stock=stock.stock_of(advice), proof=proof)
-        _written(arguments.page, text, "--page", output)
+        html = page(advice, environment(), settings=text, stock=settings.stock_of(advice), proof=proof)
+        _written(arguments.page, html, "--page", output)
     if arguments.write is not None:
-        if not settings:
+        if not text:
             rule = "a plan that recommends a set-up of Greenlane's"
             raise PlanError("write the settings", name="--write", value=str(arguments.write), rule=rule,
                             hint="leave it out: nothing is to be set")  # fmt: skip
-        _written(arguments.write, settings, "--write", output)
+        _written(arguments.write, text, "--write", output)
 
 
 def _written(path: Path, text: str, option: str, output: Output) -> None:

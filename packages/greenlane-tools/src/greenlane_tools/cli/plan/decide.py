@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.errors import PlanError
-from greenlane_tools.cli.plan.arguments import SOURCE, declare_looking
+from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
 
 if TYPE_CHECKING:
-    from greenlane_tools.plan.decision_case import Case
+    from greenlane_tools.plan.decision_ways import Case
 
 __all__ = ["COMMAND"]
 
@@ -44,14 +44,14 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, dest=field, type=kind, metavar=metavar, help=text)
     parser.add_argument("--buffers", action="store_true", help="bytes or arrays are moved, not Python objects")
     parser.add_argument("--orjson", action="store_true", help="a service of its own would speak orjson, not json")
-    declare_looking(parser)
+    declare_skip(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: a row for each way")
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane_tools.plan.costs import ORJSON
     from greenlane_tools.plan.decision import decided
-    from greenlane_tools.plan.decision_case import Case
+    from greenlane_tools.plan.decision_ways import Case
 
     given = {field: getattr(arguments, field) for field in _NUMBERS if getattr(arguments, field) is not None}
     if arguments.source is not None:
@@ -83,11 +83,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _case(arguments: argparse.Namespace, given: dict[str, Any], output: Output) -> Case:
     """The source's, with what was given instead. Says what the source does not know and was not given."""
-    from greenlane_tools.plan.decision_case import case_of
+    from greenlane_tools.plan.decision import case_of
     from greenlane_tools.plan.sources import opened
     from greenlane_tools.plan.what_if import route_named
 
-    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
+    profile = opened(arguments.source, skip_s=arguments.skip)
     named = arguments.route
     route = None if named is None else route_named(profile, "--route", named, _ATTEMPT)
     chosen = profile.routes if route is None else (route,)

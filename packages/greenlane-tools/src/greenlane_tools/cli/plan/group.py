@@ -6,7 +6,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.subcommands import group
-from greenlane_tools.cli.plan import advise, bounds, decide, diff, profile, selftest, show
+from greenlane_tools.cli.plan import advise, decide, diff, profile, selftest, show
 
 __all__ = ["COMMAND"]
 
@@ -19,7 +19,6 @@ COMMAND: Final[Command] = group(
         diff.COMMAND,
         profile.COMMAND,
         selftest.COMMAND,
-        bounds.COMMAND,
         decide.COMMAND,
     ),
     implied="advise",  # `greenlane plan SOURCE`

@@ -11,7 +11,7 @@ from greenlane.cli.progress import bar
 from greenlane.errors import SettingsError
 
 if TYPE_CHECKING:
-    from greenlane_tools.plan.selftest import Row
+    from greenlane_tools.plan.selftest import SelftestRow
 
 __all__ = ["COMMAND"]
 
@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     return 1 if wrong else 0
 
 
-def _shown(row: Row) -> dict[str, object]:
+def _shown(row: SelftestRow) -> dict[str, object]:
     return {
         "case": row.case,
         "unit": row.unit,

@@ -7,22 +7,22 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane_tools.cli.plan.arguments import SOURCE, declare_looking
+from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
 
 __all__ = ["COMMAND"]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE)
-    declare_looking(parser)
+    declare_skip(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object: the whole, routes, what is missing")
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.plan import missing, showing
+    from greenlane_tools.plan import showing
     from greenlane_tools.plan.sources import opened
 
-    profile = opened(arguments.source, seconds=arguments.seconds, skip_s=arguments.skip)
+    profile = opened(arguments.source, skip_s=arguments.skip)
     if arguments.json:
         output.document("plan-show", showing.rows_of(profile))
         return 0
@@ -32,7 +32,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.line(_plain(sentence))
     output.line()
     output.table(showing.table_of(profile), showing.COLUMNS)
-    lacks = [*missing.missing(profile), *profile.notes]
+    lacks = [*showing.missing(profile), *profile.notes]
     if lacks:
         output.line()
         output.line("what is missing")

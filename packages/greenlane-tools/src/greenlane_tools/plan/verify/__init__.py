@@ -1,11 +1,9 @@
 """The proof: the present and the recommended set-up under load, in the lab, beside what was predicted.
 
-played      a WSGI application that does what a profile says: a program of its own, served like any other
-twin        the scenario of a profile: that application, its routes at their rates
-named       a scenario of the lab with the profile's rates: the real service, where the lab has it
-contenders  a set-up as a contender: commands, arguments, settings
-replay      a prediction for the very requests that were sent
-compared    a prediction beside a measurement
-reasons     why a prediction missed
-proof       runs it and lays both beside each other
+proof      both set-ups as contenders of the lab, served and measured
+scenarios  what is asked: the profile's twin, or a scenario of the lab with the profile's rates
+played     the twin's application, which does what a profile says: a program of its own, served like any other
+replay     a prediction for the very requests that were sent
+compared   a prediction beside a measurement
+reasons    why a prediction missed
 """

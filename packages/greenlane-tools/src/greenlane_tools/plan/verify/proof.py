@@ -25,21 +25,31 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.advice import Advice
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
-from greenlane_tools.plan.option import Option
+from greenlane_tools.plan.options import Option
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp
+from greenlane_tools.plan.settings import settings_of
 from greenlane_tools.plan.verify.compared import P50_FRAC, P99_FRAC, Compared
-from greenlane_tools.plan.verify.contenders import contender_of
-from greenlane_tools.plan.verify.named import application_of, matched, named
 from greenlane_tools.plan.verify.reasons import UNEXPLAINED, Miss, around, reasons
-from greenlane_tools.plan.verify.replay import Came, by_work, came_of, replayed
-from greenlane_tools.plan.verify.twin import APPLICATION, asked_of, classes_of, twin
-from greenlane_tools.plan.written import settings_of
+from greenlane_tools.plan.verify.replay import SentRequest, by_work, came_of, replayed
+from greenlane_tools.plan.verify.scenarios import (
+    APPLICATION,
+    application_of,
+    asked_of,
+    classes_of,
+    matched,
+    named,
+    twin,
+)
 
-__all__ = ["SECONDS", "Proof", "proven"]
+__all__ = ["SECONDS", "Proof", "contender_of", "proven"]
 
 SECONDS: Final = 60.0
 _REPETITIONS: Final = 2
+_GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
+#: Of the twin: see `played`.
+SWITCHING: Final = "PLAYED_SWITCH_INTERVAL_MS"
+_WORKERS: Final = {"gevent": "gevent", "threads": "gthread", "permits": "greenlane.hosts.gunicorn.Worker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ class _Compared:
 
     def __init__(
         self, profile: Profile, goals: Sequence[Goal], name: str, set_up: SetUp, runs: Sequence[Run],
-        came: Sequence[Came],
+        came: Sequence[SentRequest],
     ) -> None:  # fmt: skip
         self._profile, self._goals, self._name, self._set_up = profile, goals, name, set_up
         self._came, self._runs = came, runs
@@ -193,3 +203,57 @@ def _notes(advice: Advice, options: dict[str, Option], result: Result) -> Sequen
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def contender_of(
+    name: str, set_up: SetUp, classes: Mapping[str, str], application: str, settings: Path | None
+) -> Contender:
+    """The contender.
+
+    Args:
+        classes: the load's classes by route.
+        application: `module:app`, as the service's command ends.
+        settings: the greenlane.toml of a set-up that has one.
+
+    Raises: PlanError when the lab cannot serve it so.
+    """
+    if set_up.host not in _WORKERS:
+        raise _no(
+            set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn"
+        )
+    env = {"GREENLANE_CONFIG": str(settings) if settings else "", **_switching(set_up)}
+    if set_up.queue == "central":
+        command = (
+            *_GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
+            *(("--config", str(settings)) if settings else ()),
+        )  # fmt: skip
+        return Contender(name=name, command=command, env=env)
+    own = {lane.processes for lane in set_up.hard}
+    shared = set_up.processes - sum(lane.processes for lane in set_up.hard)
+    apart = tuple(classes[route] for lane in set_up.hard for route in lane.routes if route in classes)
+    if own and (own != {shared} or len(set_up.hard) > 1):
+        rule = f"one lane with as many processes as the others have, {shared}"
+        raise _no(set_up, "lanes", [lane.name for lane in set_up.hard], rule, "try that split by hand")
+    return Contender(name=name, arguments=tuple(_arguments(set_up, shared)), apart=apart, env=env)
+
+
+def _arguments(set_up: SetUp, processes: int) -> Sequence[str]:
+    found = ["--worker-class", _WORKERS[set_up.host], "--workers", str(processes)]
+    if set_up.host == "gevent":
+        found += ["--worker-connections", str(set_up.limit or CONNECTIONS)]
+        # A connection that waits for its next request would hold a place: the simulation has none, the advice says so.
+        found += ["--keep-alive", "0"] if 0 < set_up.limit < CONNECTIONS else []
+    else:
+        found += ["--threads", str(set_up.limit or THREADS)]
+    return [*found, "--reuse-port"] if set_up.queue == "reuse-port" else found
+
+
+def _switching(set_up: SetUp) -> dict[str, str]:
+    """The twin sets it for plain threads; Greenlane's worker has it from its settings, a loop has no use for it."""
+    if set_up.host != "threads" or set_up.switch_interval_ms == SWITCH_MS:
+        return {}
+    return {SWITCHING: f"{set_up.switch_interval_ms:g}"}
+
+
+def _no(set_up: SetUp, name: str, value: object, rule: str, hint: str) -> PlanError:
+    return PlanError("verify the plan in the lab", name=name, value=value, rule=rule, hint=hint)

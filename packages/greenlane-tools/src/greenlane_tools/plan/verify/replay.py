@@ -21,12 +21,12 @@ from typing import Any, Final, NamedTuple
 
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.request_class import RequestClass
-from greenlane_tools.plan.option import cell_of
+from greenlane_tools.plan.options import cell_of
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import Estimate, Simulated, simulate
 
-__all__ = ["Asked", "Came", "Replay", "by_work", "came_of", "replayed"]
+__all__ = ["Asked", "SentRequest", "Replay", "by_work", "came_of", "replayed"]
 
 #: Between two runs: what one of them has left is done before the next begins.
 _PAUSE_MS: Final = 30_000.0
@@ -38,7 +38,7 @@ _CPU: Final = ("cpu", "free")
 Asked = Callable[[str, float], int | None]
 
 
-class Came(NamedTuple):
+class SentRequest(NamedTuple):
     """A request. `sequence`: None = nobody knows. `cpu`: so many times what the profile says."""
 
     at_ms: float
@@ -69,7 +69,7 @@ class Replay:
 
 def came_of(
     runs: Sequence[Samples], routes: Mapping[str, str], asked: Asked, cpu: Sequence[Sequence[float]] = ()
-) -> list[Came]:
+) -> list[SentRequest]:
     """The requests of one contender's runs, one run after the other.
 
     Args:
@@ -83,7 +83,7 @@ def came_of(
         for number, at_ns, work, each in zip(*columns, strict=True):
             route = routes.get(samples.streams[number])
             if route is not None:
-                found.append(Came(begins_ms + int(at_ns) / 1e6, route, asked(route, float(work)), float(each)))
+                found.append(SentRequest(begins_ms + int(at_ns) / 1e6, route, asked(route, float(work)), float(each)))
         ends_ns = int(samples.done_ns.max()) if len(samples) else 0
         begins_ms += ends_ns / 1e6 + _PAUSE_MS
     return found
@@ -107,7 +107,7 @@ def by_work(profile: Profile, classes: Mapping[str, RequestClass]) -> Asked:
 
 
 def replayed(
-    profile: Profile, set_up: SetUp, came: Sequence[Came], *, cpu: float = 1.0, seed: int = 1, rules: Any = None
+    profile: Profile, set_up: SetUp, came: Sequence[SentRequest], *, cpu: float = 1.0, seed: int = 1, rules: Any = None
 ) -> Replay:
     """The prediction.
 

@@ -1,19 +1,37 @@
-"""Workers against each other: jobs, busy share, lag; and the same second by second."""
+"""Workers and their load: against each other and second by second, how the load came, signals for an autoscaler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Sample
-from greenlane_tools.report.percentiles import nearest
+from greenlane_tools.report.split import nearest
 
-__all__ = ["Balance", "Worker", "balance_of", "busy_over_time", "lag_over_time"]
+__all__ = [
+    "Balance",
+    "Load",
+    "Scaling",
+    "RecordedWorker",
+    "balance_of",
+    "busy_over_time",
+    "lag_over_time",
+    "load_of",
+    "scaling_of",
+]
+
+#: Ends of a recording, where a load rises and falls, as shares of its time.
+_EDGE_FRAC: Final = 0.1
+#: A mean this near to the most says that somebody kept the number full. Open arrivals of N on average reach far above.
+_CLOSED_FRAC: Final = 0.9
+_LEAST_CLIENTS: Final = 4
+_LEAST_JOBS: Final = 100
 
 
 @dataclass(frozen=True)
-class Worker:
+class RecordedWorker:
     """One process that serves."""
 
     process: int
@@ -38,7 +56,7 @@ class Worker:
 class Balance:
     """All of them."""
 
-    workers: Sequence[Worker]
+    workers: Sequence[RecordedWorker]
     #: Largest count of jobs by the mean of all; 1 = even, None = no jobs.
     max_to_mean: float | None
     #: Gini coefficient of the jobs' counts; 0 = even, 1 - 1/n = one has them all.
@@ -47,7 +65,7 @@ class Balance:
     parents: Sequence[int]
 
     @property
-    def hottest(self) -> Worker | None:
+    def hottest(self) -> RecordedWorker | None:
         """The worker with the largest busy share."""
         known = [worker for worker in self.workers if worker.busy_frac is not None]
         return max(known, key=lambda worker: worker.busy_frac or 0.0, default=None)
@@ -133,14 +151,14 @@ def _cpu_steps(samples: Sequence[Sample]) -> list[tuple[Sample, int, int]]:
     ]
 
 
-def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], whole: int) -> Worker:
+def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], whole: int) -> RecordedWorker:
     ordered = sorted(samples, key=lambda each: each.at_ns)
     steps = [step for step in _cpu_steps(ordered) if step[2] > 0]
     wall_ns = sum(step[2] for step in steps)
     lags = sorted(each.lag_ns for each in ordered)
     latencies = sorted(job.latency_ns for job in jobs)
     length_ns = max(1, process.to_ns - process.from_ns)
-    return Worker(
+    return RecordedWorker(
         process=process.number,
         pid=process.pid,
         jobs=len(jobs),
@@ -162,3 +180,73 @@ def _gini(counts: Sequence[int]) -> float:
     ordered = sorted(counts)
     ranked = sum((2 * rank - len(ordered) - 1) * value for rank, value in enumerate(ordered, 1))
     return ranked / (len(ordered) * sum(ordered))
+
+
+@dataclass(frozen=True)
+class Load:
+    """Of the middle of the recording."""
+
+    #: X, R and N of Little's law, N = X·R: jobs that ended a second, their mean latency, jobs in progress.
+    per_s: float
+    latency_ns: float
+    in_progress: float
+    most_in_progress: int
+    #: The number in progress was kept full: a benchmark of waiting clients, not arrivals of a public.
+    closed: bool
+
+
+def load_of(jobs: Iterable[Job]) -> Load:
+    """Zeros without jobs."""
+    ended = list(jobs)
+    if not ended:
+        return Load(0, 0, 0, 0, False)
+    first, last = min(job.arrival_ns for job in ended), max(job.end_ns for job in ended)
+    edge = int((last - first) * _EDGE_FRAC)
+    begin, end = first + edge, max(last - edge, first + edge + 1)
+    steps = sorted([(job.arrival_ns, 1) for job in ended] + [(job.end_ns, -1) for job in ended])
+    now = most = area = 0
+    at_ns = begin
+    for moment, step in steps:
+        if moment > begin:
+            until = min(moment, end)
+            if until > at_ns:
+                area += now * (until - at_ns)
+                most = max(most, now)
+                at_ns = until
+        now += step
+    inside = [job for job in ended if begin <= job.end_ns <= end]
+    in_progress = area / (end - begin)
+    closed = len(ended) >= _LEAST_JOBS and most >= _LEAST_CLIENTS and in_progress >= _CLOSED_FRAC * most
+    latency_ns = sum(job.latency_ns for job in inside) / max(1, len(inside))
+    return Load(len(inside) / ((end - begin) / 1e9), latency_ns, in_progress, most, closed)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Over the whole recording; None = not sampled, or no jobs."""
+
+    #: Of the largest lateness in each second of each process.
+    lag_p99_ns: int | None
+    #: Of what jobs waited before anything ran for them: accept queue and pools.
+    queue_wait_p99_ns: int | None
+    #: Busy share of the hottest worker, of its busiest second, and the mean of all (what a CPU dashboard shows).
+    hottest_busy_frac: float | None
+    hottest_second_frac: float | None
+    mean_busy_frac: float | None
+    #: Largest number of connections that nobody had accepted.
+    backlog: int
+
+
+def scaling_of(jobs: Iterable[Job], samples: Sequence[Sample], balance: Balance) -> Scaling:
+    """The signals."""
+    lags = sorted(sample.lag_ns for sample in samples)
+    queued = sorted(job.wait_ns.get("accept", 0) + job.wait_ns.get("pool", 0) for job in jobs)
+    hottest = balance.hottest
+    return Scaling(
+        lag_p99_ns=nearest(lags, 0.99) if lags else None,
+        queue_wait_p99_ns=nearest(queued, 0.99) if queued else None,
+        hottest_busy_frac=hottest.busy_frac if hottest else None,
+        hottest_second_frac=hottest.busiest_second_frac if hottest else None,
+        mean_busy_frac=balance.mean_busy_frac,
+        backlog=max((sample.backlog for sample in samples), default=0),
+    )

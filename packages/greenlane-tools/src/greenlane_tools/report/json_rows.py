@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from greenlane_tools.report import costs
 from greenlane_tools.report.clocks import late
+from greenlane_tools.report.culprits import by_function, by_work
 from greenlane_tools.report.ending import place_of
 from greenlane_tools.report.overhead import LEFT_OUT
 from greenlane_tools.report.story import Story
-from greenlane_tools.report.study import Study
+from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["VIEWS", "rows_of"]
 
 Row = dict[str, object]
-
 #: Every `view` that can occur, in the order of the rows.
 VIEWS: Final = (
     *(
@@ -35,7 +34,7 @@ VIEWS: Final = (
 )
 
 
-def rows_of(study: Study) -> list[Row]:
+def rows_of(study: ReportStudy) -> list[Row]:
     """All rows; None = unknown or not applicable."""
     found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
     found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
@@ -50,7 +49,7 @@ def rows_of(study: Study) -> list[Row]:
     return found
 
 
-def _routes(study: Study) -> Iterator[Row]:
+def _routes(study: ReportStudy) -> Iterator[Row]:
     for split in study.routes:
         mean = split.levels["mean"]
         levels = {f"{name}_ms": ms(level.latency_ns) for name, level in split.levels.items()}
@@ -69,7 +68,7 @@ def _routes(study: Study) -> Iterator[Row]:
         }
 
 
-def _tails(study: Study) -> Iterator[Row]:
+def _tails(study: ReportStudy) -> Iterator[Row]:
     for route, found in study.excesses.items():
         for each in found:
             yield {
@@ -88,7 +87,7 @@ def _tails(study: Study) -> Iterator[Row]:
             }
 
 
-def _blame(study: Study) -> Iterator[Row]:
+def _blame(study: ReportStudy) -> Iterator[Row]:
     for row in sorted(study.recording.blame, key=lambda row: -row.ns):
         yield {
             "view": "blame",
@@ -105,7 +104,7 @@ def _blame(study: Study) -> Iterator[Row]:
         }
 
 
-def _upstreams(study: Study) -> Iterator[Row]:
+def _upstreams(study: ReportStudy) -> Iterator[Row]:
     for each in study.upstreams:
         yield {
             "view": "upstream",
@@ -133,7 +132,7 @@ def _upstreams(study: Study) -> Iterator[Row]:
         }
 
 
-def _clocks(study: Study) -> Iterator[Row]:
+def _clocks(study: ReportStudy) -> Iterator[Row]:
     for each in study.clocks:
         yield {
             "view": "clock",
@@ -149,7 +148,7 @@ def _clocks(study: Study) -> Iterator[Row]:
         }
 
 
-def _workers(study: Study) -> Iterator[Row]:
+def _workers(study: ReportStudy) -> Iterator[Row]:
     for each in study.balance.workers:
         yield {
             "view": "worker",
@@ -168,7 +167,7 @@ def _workers(study: Study) -> Iterator[Row]:
         }
 
 
-def _contention(study: Study) -> Iterator[Row]:
+def _contention(study: ReportStudy) -> Iterator[Row]:
     found, uncut, balance = study.contention, study.uncut, study.balance
     yield {
         "view": "contention",
@@ -201,7 +200,7 @@ def _contention(study: Study) -> Iterator[Row]:
     }
 
 
-def _branches(study: Study) -> Iterator[Row]:
+def _branches(study: ReportStudy) -> Iterator[Row]:
     for each in study.branches:
         yield {
             "view": "branch",
@@ -216,7 +215,7 @@ def _branches(study: Study) -> Iterator[Row]:
         }
 
 
-def _load(study: Study) -> Iterator[Row]:
+def _load(study: ReportStudy) -> Iterator[Row]:
     found = study.load
     yield {
         "view": "load",
@@ -228,8 +227,8 @@ def _load(study: Study) -> Iterator[Row]:
     }
 
 
-def _costs(study: Study) -> Iterator[Row]:
-    for by, found in (("function", costs.by_function), ("work", costs.by_work)):
+def _costs(study: ReportStudy) -> Iterator[Row]:
+    for by, found in (("function", by_function), ("work", by_work)):
         for each in found(study.recording.stacks):
             yield {
                 "view": "cost",
@@ -243,7 +242,7 @@ def _costs(study: Study) -> Iterator[Row]:
             }
 
 
-def _held(study: Study) -> Iterator[Row]:
+def _held(study: ReportStudy) -> Iterator[Row]:
     for row in sorted(study.recording.held, key=lambda row: -row.ns):
         yield {
             "view": "held",
@@ -256,7 +255,7 @@ def _held(study: Study) -> Iterator[Row]:
         }
 
 
-def _scaling(study: Study) -> Iterator[Row]:
+def _scaling(study: ReportStudy) -> Iterator[Row]:
     found = study.scaling
     yield {
         "view": "scaling",
@@ -269,7 +268,7 @@ def _scaling(study: Study) -> Iterator[Row]:
     }
 
 
-def _gains(study: Study) -> Iterator[Row]:
+def _gains(study: ReportStudy) -> Iterator[Row]:
     for gain in study.gains:
         row: Row = {"view": "gain", "route": gain.route, "heavy": gain.heavy}
         for name, each in gain.levels.items():
@@ -280,7 +279,7 @@ def _gains(study: Study) -> Iterator[Row]:
         yield row
 
 
-def _unfinished(study: Study) -> Iterator[Row]:
+def _unfinished(study: ReportStudy) -> Iterator[Row]:
     for ending in study.endings:
         for job in ending.jobs:
             frame = place_of(job)
@@ -304,7 +303,7 @@ def _unfinished(study: Study) -> Iterator[Row]:
             }
 
 
-def _overhead(study: Study) -> Iterator[Row]:
+def _overhead(study: ReportStudy) -> Iterator[Row]:
     found = study.overhead
     if found is not None:
         yield {
@@ -341,7 +340,7 @@ def _job(story: Story) -> Row:
     }
 
 
-def _job_calls(study: Study) -> Iterator[Row]:
+def _job_calls(study: ReportStudy) -> Iterator[Row]:
     for story in study.stories:
         for each in story.calls:
             call = each.call
@@ -364,7 +363,7 @@ def _job_calls(study: Study) -> Iterator[Row]:
             }
 
 
-def _processes(study: Study) -> Iterator[Row]:
+def _processes(study: ReportStudy) -> Iterator[Row]:
     for each in study.recording.processes:
         about: Mapping[str, object] = each.about
         yield {
@@ -377,7 +376,7 @@ def _processes(study: Study) -> Iterator[Row]:
         }
 
 
-def _place(study: Study, culprit: str) -> str | None:
+def _place(study: ReportStudy, culprit: str) -> str | None:
     return study.places[culprit].place if culprit in study.places else None
 
 

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
-from greenlane_tools.plan.simulation import Cell, Estimate, Simulated
+from greenlane_tools.plan.simulation import Estimate, Simulated, SimulationCell, simulate_cells
 
-__all__ = ["Candidate", "Judged", "Option", "Predicted", "Standing", "cell_of", "judged", "predicted"]
+__all__ = [
+    "JOBS",
+    "Candidate",
+    "Judged",
+    "Option",
+    "Predicted",
+    "CellRuns",
+    "GoalStanding",
+    "Told",
+    "cell_of",
+    "judged",
+    "predicted",
+]
 
 #: Requests in progress at the end of a run, for each process, from which on it was filling up and never settled.
 _FILLING: Final = 2_000
 _FULL_FRAC: Final = 0.995
+#: Of a cell that is shown; p99 at 0.9 of the capacity is good to about 5 % then.
+JOBS: Final = 1_000_000
+_MOST_JOBS: Final = 8_000_000
+#: Of a cell that only has to be told from others: they meet the same requests, so what differs is the set-up.
+_QUICK: Final = 8
+_LEAST_QUICK: Final = 20_000
+#: Requests beyond a goal's percentile that a cell should have.
+_BEYOND: Final = 30
+#: Part that is done of a stage, and the stage: "trying 24 ways".
+Told = Callable[[float, str], None]
 
 
-class Standing(enum.Enum):
+class GoalStanding(enum.Enum):
     """How sure it is that a goal is met."""
 
     MET = "met"
@@ -71,11 +93,11 @@ class Judged:
     latency_ms: float
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> GoalStanding:
         """By the interval of what was predicted."""
         if self.within.low >= self.goal.share:
-            return Standing.MET
-        return Standing.CLOSE if self.within.high >= self.goal.share else Standing.MISSED
+            return GoalStanding.MET
+        return GoalStanding.CLOSE if self.within.high >= self.goal.share else GoalStanding.MISSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +115,17 @@ class Predicted:
         return not many and max(self.run.process_cpu_frac, default=0.0) < _FULL_FRAC
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> GoalStanding:
         """The worst of the goals; what never settles misses them."""
-        return self.goals_standing if self.settled else Standing.MISSED
+        return self.goals_standing if self.settled else GoalStanding.MISSED
 
     @property
-    def goals_standing(self) -> Standing:
+    def goals_standing(self) -> GoalStanding:
         """The worst of the goals, whether or not the rest is served."""
         found = {each.standing for each in self.goals}
-        if Standing.MISSED in found:
-            return Standing.MISSED
-        return Standing.CLOSE if Standing.CLOSE in found else Standing.MET
+        if GoalStanding.MISSED in found:
+            return GoalStanding.MISSED
+        return GoalStanding.CLOSE if GoalStanding.CLOSE in found else GoalStanding.MET
 
     @property
     def reached(self) -> bool:
@@ -161,13 +183,15 @@ class Option:
         return self.candidate.set_up
 
 
-def cell_of(profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0) -> Cell:
+def cell_of(
+    profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, jobs: int, seed: int, load: float = 1.0
+) -> SimulationCell:
     """A run: the profile as the set-up's host meets it."""
     due = _due(profile, set_up, goals)
     routes = tuple(replace(route, deadline_ms=due[route.route]) for route in profile.routes)
     threaded = [route for route, place in set_up.placement.items() if place == "thread"]
     simulated = replace(profile, routes=routes, measured={}).simulated(set_up.host, threaded=threaded)
-    return Cell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
+    return SimulationCell(simulated.to_json(), set_up.to_json(), jobs=jobs, seed=seed, load=load)
 
 
 def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
@@ -218,3 +242,66 @@ def _due(profile: Profile, set_up: SetUp, goals: Sequence[Goal]) -> Mapping[str,
 
 def _number(ms: float) -> float:
     return ms if not math.isnan(ms) else math.inf
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """Cells of one profile and its goals.
+
+    Args:
+        jobs: requests of a cell that is shown.
+        seed: of all cells, so that all meet the same requests.
+        told: None = nobody listens.
+    """
+
+    profile: Profile
+    goals: Sequence[Goal]
+    jobs: int = JOBS
+    seed: int = 1
+    told: Told | None = None
+
+    def at(self, candidates: Sequence[Candidate], said: str, *, quick: bool) -> list[Predicted]:
+        """Each at the load of the profile."""
+        return self.cells([(each.set_up, self.profile, 1.0) for each in candidates], said, quick=quick)
+
+    def cells(self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True) -> list[Predicted]:
+        """Each of (set-up, profile, load); of runs at length those at another load are half as long.
+
+        Raises: PlanError for what cannot be simulated; KeyboardInterrupt within 0.1 s of Ctrl-C.
+        """
+        jobs = self.size(quick=quick)
+        found = simulate_cells(
+            [
+                cell_of(
+                    profile,
+                    set_up,
+                    self.goals,
+                    jobs=jobs if quick or load == 1 else jobs // 2,
+                    seed=self.seed,
+                    load=load,
+                )
+                for set_up, profile, load in cells
+            ],
+            progress=lambda part: self._tell(part, said),
+        )
+        return [
+            predicted(run, profile, set_up, self.goals, load)
+            for run, (set_up, profile, load) in zip(found, cells, strict=True)
+        ]
+
+    def size(self, *, quick: bool) -> int:
+        """Requests of a cell: enough of each goal's route beyond its percentile."""
+        whole = math.fsum(route.rate_per_s for route in self.profile.routes)
+        wanted = max(
+            (
+                _BEYOND / (1 - goal.share) / max(1e-6, self.profile.route(goal.route).rate_per_s / whole)
+                for goal in self.goals
+            ),
+            default=0.0,
+        )
+        jobs = max(self.jobs, min(math.ceil(wanted), 2 * self.jobs))
+        return min(_MOST_JOBS, max(min(_LEAST_QUICK, jobs), jobs // _QUICK) if quick else jobs)
+
+    def _tell(self, part: float, said: str) -> None:
+        if self.told is not None:
+            self.told(part, said)

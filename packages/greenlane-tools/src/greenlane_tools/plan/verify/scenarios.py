@@ -1,15 +1,18 @@
-"""The scenario of a profile: an application that does what the profile says, its routes at their rates."""
+"""What the lab serves for a proof: the profile's twin, or a scenario of the lab with the profile's rates."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.settings import Settings
+from greenlane_tools.lab.scenario import catalogue, file
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.scenario.service import Service
@@ -17,7 +20,7 @@ from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Route, simulated_route
 from greenlane_tools.plan.verify.played import Played
 
-__all__ = ["APPLICATION", "asked_of", "classes_of", "twin"]
+__all__ = ["APPLICATION", "application_of", "asked_of", "classes_of", "matched", "named", "twin"]
 
 APPLICATION: Final = "played:app"
 _PROGRAM: Final = "played.py"
@@ -29,6 +32,8 @@ _WARM_S: Final = 4.0
 #: The number that a request brings. Large, so that its three digits behind the point tell a million apart: with few
 #: numbers a rare sequence would be played three times too often, or never.
 _NUMBER: Final = 1000.0
+_ATTEMPT: Final = "verify the plan in the lab"
+_APPLICATION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(\))?")
 
 
 def classes_of(profile: Profile) -> dict[str, str]:
@@ -45,9 +50,6 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
 
     Raises: PlanError when the profile's work cannot be played.
     """
-    if profile.means_only:
-        rule, hint = "a profile that knows how requests differ", "record the service"
-        raise PlanError("verify the plan in the lab", name="profile", value=profile.source, rule=rule, hint=hint)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name(_PROGRAM), folder / _PROGRAM)
     played = [_played(route) for route in _exact(profile)]
@@ -103,3 +105,47 @@ def _played(route: Route) -> dict[str, object]:
         {"weight": each.weight, "steps": [(step.kind, step.ms) for step in each.steps]} for each in route.sequences
     ]
     return {"route": route.route, "sequences": sequences}
+
+
+def named(name: str, profile: Profile, limits_ms: dict[str, float], *, seconds: float, repetitions: int) -> Scenario:
+    """The scenario without its contenders, each class that is a route of the profile at that route's rate.
+
+    Raises: SettingsError: there is no such scenario. PlanError: its classes are not the profile's routes.
+    """
+    scenario = file.read(catalogue.found(name))
+    routes = matched(scenario, profile)
+    left = [route.route for route in profile.routes if route.route not in routes]
+    if left:
+        has = ", ".join(one.path for one in scenario.classes)
+        rule = f"a scenario that asks {', '.join(left[:3])} too; its classes are {has}"
+        hint = "without a name the profile's own twin is served"
+        raise PlanError(_ATTEMPT, name="--verify", value=name, rule=rule, hint=hint)
+    by_class = {class_: route for route, class_ in routes.items()}
+    rates = {route.route: route.rate_per_s for route in profile.routes}
+    classes = tuple(
+        replace(
+            one, rate_per_s=rates[by_class[one.name]], cpu_share_frac=0.0, request_share_frac=0.0, same_work_as="",
+            deadline_ms=limits_ms.get(by_class[one.name], one.deadline_ms),
+        )
+        for one in scenario.classes
+        if one.name in by_class
+    )  # fmt: skip
+    return replace(
+        scenario, classes=classes, contenders=(), bounds=(), expectations=(), utilisations_frac=(), rate_factors=(),
+        phases=(), faults=(), calibrated_on="", seconds=seconds, repetitions=repetitions,
+    )  # fmt: skip
+
+
+def matched(scenario: Scenario, profile: Profile) -> dict[str, str]:
+    """Class by route: `GET /bikes` is the class that asks /bikes with GET."""
+    asked = {f"{one.method} {one.path.partition('?')[0]}": one.name for one in scenario.classes}
+    return {route.route: asked[route.route] for route in profile.routes if route.route in asked}
+
+
+def application_of(scenario: Scenario) -> str:
+    """`module:app` of the service that is asked."""
+    for part in reversed(scenario.target().command):
+        if _APPLICATION.fullmatch(part):
+            return part
+    rule = "a command that ends with module:app"
+    raise PlanError(_ATTEMPT, name="command", value=" ".join(scenario.target().command), rule=rule)
