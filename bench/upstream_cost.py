@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from greenlane._native import Upstreams
-from greenlane.policy import Outcome, UpstreamRule
+from greenlane_work.limits import Outcome, UpstreamRule
 from greenlane_tools.lab.environment import about
 
 SCHEMA = "greenlane.upstream-cost/1"

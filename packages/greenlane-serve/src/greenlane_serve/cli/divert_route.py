@@ -18,7 +18,7 @@ from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.versions import group_of, version_of
 from greenlane_serve.whereabouts import folder_of
-from greenlane_work.tasks.diversion.share import parsed_share
+from greenlane_work.diversion.share import parsed_share
 
 __all__ = ["run"]
 

@@ -12,7 +12,7 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 
 if TYPE_CHECKING:
-    from greenlane_work.tasks.dead_queue import DeadLetter
+    from greenlane_work.dead_letters import DeadLetter
 
 __all__ = ["COMMAND"]
 
@@ -40,7 +40,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error("--most must be at least 1")
     with needed("celery", "look at dead letters"):
         import kombu  # noqa: F401
-    from greenlane_work.tasks import dead_queue
+    from greenlane_work import dead_queue
 
     def chosen(letter: DeadLetter) -> bool:
         reason = letter.death.reason if letter.death is not None else ""

@@ -18,8 +18,8 @@ from greenlane.cli.share_rows import COLUMNS, share_row, tables
 from greenlane.errors import SettingsError
 
 if TYPE_CHECKING:
-    from greenlane_work.tasks.diversion.place import Place, Sighting
-    from greenlane_work.tasks.diversion.share import Share
+    from greenlane_work.diversion.place import Place, Sighting
+    from greenlane_work.diversion.share import Share
 
 __all__ = ["COMMAND"]
 
@@ -47,8 +47,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_work.tasks.diversion.opening import open_place
-    from greenlane_work.tasks.diversion.share import checked_name
+    from greenlane_work.diversion.opening import open_place
+    from greenlane_work.diversion.share import checked_name
 
     if arguments.share is None and not arguments.status:
         arguments.parser.error("one of --share and --status is needed")
@@ -87,8 +87,8 @@ def _status(place: Place, arguments: argparse.Namespace) -> tuple[list[Row], int
 
 
 def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[list[Row], int]:
-    from greenlane_work.tasks.diversion.effect import set_share, wait_seen
-    from greenlane_work.tasks.diversion.share import parsed_share
+    from greenlane_work.diversion.effect import set_share, wait_seen
+    from greenlane_work.diversion.share import parsed_share
 
     share = set_share(place, arguments.flow, parsed_share(arguments.share), arguments.to)
     effect = wait_seen(place, share, arguments.wait_s)
@@ -125,7 +125,7 @@ def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
 
 
 def _queues(broker: str, share: Row) -> list[Row]:
-    from greenlane_work.tasks.diversion.depths import depths
+    from greenlane_work.diversion.depths import depths
 
     sides = {str(share["flow"]): "old", **({str(share["to"]): "new"} if share["to"] else {})}
     found = depths(broker, sides)
