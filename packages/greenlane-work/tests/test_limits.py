@@ -6,8 +6,8 @@ import pytest
 
 from greenlane import _native
 from greenlane.errors import SettingsError
-from greenlane_work.limits import Outcome, UpstreamRule
 from greenlane.settings import Settings, load
+from greenlane_work.limits import CallOutcome, UpstreamRule
 
 S = 1_000_000_000
 
@@ -21,7 +21,7 @@ def test_an_order_is_begun_once_and_its_key_can_be_seen():
     assert (start.order, start.key, start.probe, start.time_limit_ns) == (7, "kiosk-ü", False, 0)
     assert repr(start) == 'Start(order=7, key="kiosk-ü", probe=False, time_limit_ns=0)'
     assert upstreams.next(2 * S) is None
-    assert upstreams.ended(7, 3 * S, Outcome.FAILED)
+    assert upstreams.ended(7, 3 * S, CallOutcome.FAILED)
     (look,) = upstreams.look()
     assert (look.key, look.started, look.failed, look.ok, look.breaker) == ("kiosk-ü", 1, 1, 0, "closed")
     assert upstreams.totals().running == 0
@@ -43,12 +43,12 @@ def test_something_that_is_no_rule_is_refused():
 
 def test_outcomes_have_the_numbers_of_the_native_side():
     upstreams = _native.Upstreams(10, UpstreamRule())
-    for outcome in Outcome:
+    for outcome in CallOutcome:
         upstreams.arrive(int(outcome), "a", S)
         upstreams.next(S)
         upstreams.ended(int(outcome), S, outcome)
     (look,) = upstreams.look()
-    assert {outcome: getattr(look, outcome.name.lower()) for outcome in Outcome} == dict.fromkeys(Outcome, 1)
+    assert {outcome: getattr(look, outcome.name.lower()) for outcome in CallOutcome} == dict.fromkeys(CallOutcome, 1)
 
 
 def test_a_rule_of_its_own_holds_for_one_key_until_it_is_taken_back():
@@ -99,7 +99,7 @@ def test_without_a_key_there_is_neither_share_nor_breaker_and_all_slots_are_used
         upstreams.arrive(number, "", S)
     assert _begun(upstreams) == 16
     for number in range(16):
-        upstreams.ended(number, S, Outcome.FAILED)
+        upstreams.ended(number, S, CallOutcome.FAILED)
     assert _begun(upstreams) == 16
     assert upstreams.look()[0].breaker == "closed"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane import _native
-from greenlane_work.limits import Outcome, UpstreamRule
+from greenlane_work.limits import CallOutcome, UpstreamRule
 from tests.examples import examples
 from tests.reference.upstreams import Upstreams
 
@@ -48,7 +48,9 @@ STRETCH = st.fixed_dictionaries(
         "size": st.sampled_from([0, 10, 150]),
         "deadline": st.sampled_from([0, 0, 0, 500 * MS]),
         "took": st.dictionaries(KEYS, st.sampled_from([MS, 100 * MS, 300 * MS, SECOND, 3 * SECOND]), max_size=5),
-        "outcomes": st.lists(st.sampled_from([*Outcome, Outcome.OK, Outcome.OK, Outcome.OK]), min_size=1, max_size=6),
+        "outcomes": st.lists(
+            st.sampled_from([*CallOutcome, CallOutcome.OK, CallOutcome.OK, CallOutcome.OK]), min_size=1, max_size=6
+        ),
         "ends": st.integers(0, 60),
         "pause": st.sampled_from([0, MS, SECOND, 61 * SECOND]),
         "hand": st.sampled_from(["", "", "", "", "open", "close", "set", "unset", "slots", "withdraw", "drain"]),
@@ -187,5 +189,5 @@ def test_both_learn_the_same_limits_from_the_same_latencies(rule, weathers):
             running = {key: sum(of == key for of, _ in both.calls.values()) for key in took}
             now_take = {key: took[key] + load[key] * running[key] for key in took}
             times_out = weather["times_out"] and number % weather["times_out"] == 0
-            both.end_next(now_take, Outcome.TIMED_OUT if times_out else Outcome.OK)
+            both.end_next(now_take, CallOutcome.TIMED_OUT if times_out else CallOutcome.OK)
         both.compare()

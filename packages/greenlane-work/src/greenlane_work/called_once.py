@@ -16,10 +16,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane.errors import OrderWaits, StoreError
-from greenlane_work.order import NotSent
-from greenlane_work.store.results import packed, unpacked
+from greenlane_work.keys import fitted_key
+from greenlane_work.order import NotSent, packed, unpacked
 from greenlane_work.store import Answer, State, Store
-from greenlane_work.store.keys import fitted_key
 
 __all__ = ["once"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from greenlane_work.store.record import Record
+if TYPE_CHECKING:
+    from greenlane_work.store.record import Record
 
 __all__ = [
     "ATTEMPTS",

@@ -1,4 +1,4 @@
-"""Where an order's key is read: the upstream that it calls, or the business's name of the order.
+"""Keys: where an upstream's key or an order's name is read from a task, and which texts the store takes.
 
     kwargs.merchant         a keyword argument; further names go into mappings: kwargs.order.merchant
     args.0                  an argument by its place; args.0.merchant
@@ -12,6 +12,7 @@ beginning and a hash of all of it.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +20,16 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import TASK_KEY
-from greenlane_work.store.keys import fitted_key
 
-__all__ = ["KeyFunction", "key_function"]
+__all__ = ["KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function"]
 
 KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
 
-#: Each key is kept, and shown. Arbitrary.
+#: Of the key of an upstream, which is kept and shown. Arbitrary.
 _MOST_CHARACTERS: Final = 200
+#: A business id, not a payload. Fits every store's index.
+KEY_CHARACTERS: Final = 512
+_REASON_CHARACTERS: Final = 500
 
 
 def key_function(setting: str, spec: str) -> KeyFunction | None:
@@ -84,3 +87,38 @@ def _into(value: Any, path: Sequence[str]) -> Any:
 
 def _text(value: object) -> str:
     return fitted_key(str(value), _MOST_CHARACTERS) if value is not None else ""
+
+
+def checked_key(key: str) -> str:
+    """Give the key back. Raises ValueError."""
+    rule = f"a text of 1 to {KEY_CHARACTERS} characters without NUL and without halves of surrogate pairs"
+    if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS or "\0" in key or not _encodable(key):
+        raise ValueError(f"name an order: key={key!r:.200}, expected {rule}")
+    return key
+
+
+def fitted_key(text: str, most_characters: int = KEY_CHARACTERS) -> str:
+    """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it.
+
+    Two texts never give one key: where it names an order, the second one would be taken for done.
+    """
+    if len(text) <= most_characters and "\0" not in text and _encodable(text):
+        return text
+    raw = text.encode(errors="surrogatepass")
+    hashed = hashlib.blake2b(raw, digest_size=16).hexdigest()
+    head = raw.decode("ascii", "replace").replace("\0", "").replace("\ufffd", "?")
+    return f"{head[: most_characters - len(hashed) - 1]}~{hashed}"
+
+
+def checked_reason(reason: str) -> str:
+    """Give a reason that every store takes: shortened, and what cannot be written is escaped."""
+    text = str(reason)[:_REASON_CHARACTERS].replace("\0", "\\0")
+    return text if _encodable(text) else text.encode("ascii", "backslashreplace").decode()
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from greenlane.settings import Settings
 
-__all__ = ["Outcome", "UpstreamRule"]
+__all__ = ["CallOutcome", "UpstreamRule"]
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
 
 
-class Outcome(enum.IntEnum):
+class CallOutcome(enum.IntEnum):
     """How a call ended, for `_native.Upstreams.ended`."""
 
     # The upstream did it.

@@ -25,8 +25,11 @@ __all__ = [
     # an order
     "Identity",
     "Order",
-    "State",
+    "Stage",
     "running",
+    # its result
+    "packed",
+    "unpacked",
     # for tasks
     "Current",
     "NotSent",
@@ -55,7 +58,7 @@ class NotSent(Exception):
     """Raised by a task that knows: nothing of this attempt has reached the other side."""
 
 
-class State(enum.Enum):
+class Stage(enum.Enum):
     """Where an order is in this worker."""
 
     #: Waits for a place at its key, or for the time of its next attempt; holds no thread.
@@ -98,7 +101,7 @@ class Order:
         "returns",
         "runner",
         "size",
-        "state",
+        "stage",
         "timers",
         "token",
         "waits",
@@ -111,7 +114,7 @@ class Order:
         self.key = key
         self.name = name
         self.size = size
-        self.state = State.PARKED
+        self.stage = Stage.PARKED
         # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
         self.identity: Identity = (name, order_id, 0, 0)
         # The same and the counts that its headers had: a copy of the message has one more of something.
@@ -231,3 +234,19 @@ def _deadline(said: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         return 0.0
     return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
+
+
+def packed(result: object) -> bytes:
+    """Give an order's result as the store keeps it, JSON; b"" for one that is not JSON: it is done all the same."""
+    try:
+        return json.dumps(result, separators=(",", ":")).encode()
+    except Exception:  # the call is made, whatever its result says when it is written down
+        return b""
+
+
+def unpacked(kept: bytes) -> Any:
+    """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
+    try:
+        return json.loads(kept) if kept else None
+    except (ValueError, RecursionError):
+        return None

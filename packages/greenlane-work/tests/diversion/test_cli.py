@@ -14,13 +14,13 @@ import kombu
 import pytest
 
 from greenlane_work.diversion import Sighting, open_place
-from greenlane_work.diversion.watch import Watch
+from greenlane_work.diversion.watch import ShareWatch
 
 Run = Callable[..., Any]
 
 
 def test_a_share_is_set_seen_and_shown(run_cli: Run, url: str, flow: str) -> None:
-    watch = Watch(open_place(url), flow)
+    watch = ShareWatch(open_place(url), flow)
     assert watch.share.revision == 0
     said = run_cli("divert", flow, "--to", "new", "--share", "30%", "--diversion", url, "--wait-s", "20")
     assert said.code == 0

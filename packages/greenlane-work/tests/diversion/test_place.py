@@ -18,7 +18,7 @@ import redis as redis_py
 from greenlane.errors import DiversionError, DiversionUnreadable, SettingsError
 from greenlane_work.diversion import Share, Sighting, open_place
 from greenlane_work.diversion.effect import set_share, wait_seen
-from greenlane_work.diversion.watch import Watch
+from greenlane_work.diversion.watch import ShareWatch
 from tests.servers import Redis
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_share_is_said_and_can_be_set_anew(url: str, flow: str) -> No
 
 
 def test_a_producer_sees_each_change_and_says_so(url: str, flow: str) -> None:
-    place, watch = open_place(url), Watch(open_place(url), flow)
+    place, watch = open_place(url), ShareWatch(open_place(url), flow)
     assert watch.share.queue("any") == flow
     # Only who has said that it is there is waited for.
     until(lambda: bool(place.sightings(flow)))
@@ -115,7 +115,7 @@ def test_a_producer_that_has_not_seen_a_change_is_named_unless_it_is_gone(url: s
 def test_a_share_that_becomes_unreadable_means_the_old_side_and_one_warning(
     url: str, flow: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place, watch = open_place(url), Watch(open_place(url), flow)
+    place, watch = open_place(url), ShareWatch(open_place(url), flow)
     set_share(place, flow, 1.0, "new")
     assert watch.share.queue("any") == "new"
     spoil(url, flow, "nonsense")
@@ -132,7 +132,7 @@ def test_a_share_that_becomes_unreadable_means_the_old_side_and_one_warning(
 @pytest.mark.slow
 def test_a_redis_that_is_gone_leaves_the_last_share_in_force(flow: str, caplog: pytest.LogCaptureFixture) -> None:
     with Redis("--appendonly", "yes", "--appendfsync", "always") as server:
-        place, watch = open_place(server.url), Watch(open_place(server.url), flow)
+        place, watch = open_place(server.url), ShareWatch(open_place(server.url), flow)
         set_share(place, flow, 1.0, "new")
         assert watch.share.queue("any") == "new"
         server.stop()
@@ -141,7 +141,7 @@ def test_a_redis_that_is_gone_leaves_the_last_share_in_force(flow: str, caplog: 
         with pytest.raises(DiversionError, match=r"set the diversion: diversion='redis://127\.0\.0\.1"):
             set_share(place, flow, 0.0)
         # Who starts now has seen nothing: the old side.
-        fresh = Watch(open_place(server.url), flow)
+        fresh = ShareWatch(open_place(server.url), flow)
         assert fresh.share.queue("any") == flow
         server.start()
         until(lambda: fresh.share.queue("any") == "new")
@@ -186,7 +186,7 @@ def test_a_url_of_no_place_is_refused(url: str) -> None:
 
 
 def test_a_forked_producer_looks_for_itself(url: str, flow: str) -> None:
-    place, watch = open_place(url), Watch(open_place(url), flow)
+    place, watch = open_place(url), ShareWatch(open_place(url), flow)
     assert watch.share.revision == 0
     read, write = os.pipe()
     pid = os.fork()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from greenlane.errors import DiversionError
 from greenlane_work.diversion import Share, parsed_share
-from greenlane_work.diversion.share import Unreadable, decoded, encoded, point
+from greenlane_work.diversion.share import NotAShare, decoded, encoded, point
 
 SHARES = st.floats(0, 1)
 
@@ -76,5 +76,5 @@ def test_a_share_is_read_as_it_was_written(share: Share) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_share_is_not_read(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(NotAShare):
         decoded(text, "orders")

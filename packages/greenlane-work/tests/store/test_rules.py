@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from greenlane.errors import StoreRefused
 from greenlane_work.store import Answer, Kind, Operation, Outcome, Record, State
-from greenlane_work.store.record import MOST_ATTEMPTS, Unreadable, decoded, encoded
+from greenlane_work.store.record import MOST_ATTEMPTS, NotARecord, decoded, encoded
 from greenlane_work.store.rules import Found, decide
 
 
@@ -136,7 +136,7 @@ def test_a_record_does_not_grow_and_forgets_no_doubt() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"nonsense\n", b"{}\n", b'{"count": 1, "attempts": [[1]]}\n', b"\xff\n"])
 def test_bytes_that_are_no_record_are_refused(raw: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(NotARecord):
         decoded(raw)
 
 

@@ -18,9 +18,9 @@ from tests.store.places import Place
 
 from greenlane.errors import SettingsError, StoreRefused, StoreUnavailable
 from greenlane_tools.lab.processes import descendants
-from greenlane_work.store import Operation, Retention, State, Store, open_store
-from greenlane_work.store.backend import Owner
 from greenlane_work.drivers import without_password
+from greenlane_work.store import Operation, Retention, State, Store, open_store
+from greenlane_work.store.backend import Leaseholder
 from greenlane_work.store.rules import Outcomes
 from greenlane_work.store.sqlite import SQLite
 from tests.servers import Postgres, Redis
@@ -201,7 +201,7 @@ def test_rows_that_somebody_else_wrote_stop_neither_tidying_nor_other_orders(
 class _Renewless(SQLite):
     """A file in which a lease cannot be renewed, for a reason that nobody has thought of."""
 
-    def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         if not operations:
             raise LookupError("odd")
         return super().apply(operations, owner, renew)

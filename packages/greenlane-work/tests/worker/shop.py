@@ -10,9 +10,9 @@ import time
 import urllib.request
 
 import amqp
-
 from celery import Celery
 from celery.exceptions import Reject, SoftTimeLimitExceeded
+
 from greenlane_work import NotSent, current
 
 app = Celery("shop", broker=os.environ["BROKER"])

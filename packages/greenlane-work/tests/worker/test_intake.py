@@ -12,7 +12,7 @@ import pytest
 from amqp.transport import TCPTransport
 from kombu.asynchronous.hub import Hub
 
-from greenlane_work.worker.intake import read_ahead, read_many
+from greenlane_work.worker.receiving import read_ahead, read_many
 
 HEARTBEAT = 8
 FRAMES = [(1, 1, b"method"), (2, 1, b"header" * 9), (3, 1, b"body" * 1000), (HEARTBEAT, 0, b""), (1, 2, b"x")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from greenlane_work.worker.later import Strategies
+from greenlane_work.worker.consumer import Strategies
 
 
 class Consumer:

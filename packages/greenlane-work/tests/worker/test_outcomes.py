@@ -6,11 +6,11 @@ import socket
 
 import pytest
 import requests
-
 from celery.exceptions import Retry, SoftTimeLimitExceeded
-from greenlane_work.limits import Outcome
-from greenlane_work.worker.outcomes import nothing_sent, outcome_of
+
 from greenlane_work import NotSent
+from greenlane_work.limits import CallOutcome
+from greenlane_work.worker.outcomes import nothing_sent, outcome_of
 
 
 def answered(status: int) -> Exception:
@@ -33,22 +33,22 @@ def unreachable() -> Exception:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (answered(500), Outcome.FAILED),
-        (answered(503), Outcome.REFUSED),
-        (answered(429), Outcome.REFUSED),
-        (answered(404), Outcome.OK),
-        (TimeoutError(), Outcome.TIMED_OUT),
-        (requests.ReadTimeout(), Outcome.TIMED_OUT),
-        (requests.ConnectTimeout(), Outcome.FAILED),
-        (SoftTimeLimitExceeded(), Outcome.TIMED_OUT),
-        (Retry(exc=answered(503)), Outcome.REFUSED),
-        (ConnectionResetError(), Outcome.FAILED),
-        (ValueError("of the task's own"), Outcome.FAILED),
-        (NotSent("no room"), Outcome.CANCELLED),
-        (None, Outcome.FAILED),
+        (answered(500), CallOutcome.FAILED),
+        (answered(503), CallOutcome.REFUSED),
+        (answered(429), CallOutcome.REFUSED),
+        (answered(404), CallOutcome.OK),
+        (TimeoutError(), CallOutcome.TIMED_OUT),
+        (requests.ReadTimeout(), CallOutcome.TIMED_OUT),
+        (requests.ConnectTimeout(), CallOutcome.FAILED),
+        (SoftTimeLimitExceeded(), CallOutcome.TIMED_OUT),
+        (Retry(exc=answered(503)), CallOutcome.REFUSED),
+        (ConnectionResetError(), CallOutcome.FAILED),
+        (ValueError("of the task's own"), CallOutcome.FAILED),
+        (NotSent("no room"), CallOutcome.CANCELLED),
+        (None, CallOutcome.FAILED),
     ],
 )
-def test_an_error_is_read_for_what_it_says_of_the_upstream(error: Exception | None, outcome: Outcome) -> None:
+def test_an_error_is_read_for_what_it_says_of_the_upstream(error: Exception | None, outcome: CallOutcome) -> None:
     assert outcome_of(error) is outcome
 
 

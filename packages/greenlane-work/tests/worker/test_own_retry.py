@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 from amqp.exceptions import MessageNacked
-from kombu.exceptions import EncodeError, OperationalError
-
 from celery import Celery
 from celery.exceptions import Reject, Retry
-from greenlane_work.worker.own_retry import Unpublished, wait_for_the_broker
+from kombu.exceptions import EncodeError, OperationalError
+
 from greenlane_work.order import Order, running
+from greenlane_work.worker.own_retry import Unpublished, wait_for_the_broker
 
 
 class Task:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from greenlane_work.worker.alarm import Alarm
-from greenlane_work.worker.owner import ThreadOwner
+from greenlane_work.worker.owner import Alarm
+from greenlane_work.worker.threads import ThreadOwner
 from tests.fixtures import RunPython
 
 S = 1_000_000_000
@@ -66,8 +66,8 @@ monkey.patch_all()
 import time
 import gevent
 from greenlane.real import start_new_thread
-from greenlane_work.worker.alarm import Alarm
-from greenlane_work.worker.owner import GreenOwner
+from greenlane_work.worker.owner import Alarm
+from greenlane_work.worker.green import GreenOwner
 
 owner = GreenOwner()
 done = []

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from greenlane._native import Start, Upstreams
-from greenlane_work.limits import Outcome, UpstreamRule
-from greenlane_work.order import DEADLINE, Order, State
-from greenlane_work.worker.parking import Parked
+from greenlane_work.limits import CallOutcome, UpstreamRule
+from greenlane_work.order import DEADLINE, Order, Stage
+from greenlane_work.worker.parking import Parking
 
 S = 1_000_000_000
 
@@ -23,7 +23,7 @@ class Shop:
         self.gone: list[Order] = []
         self.late: list[Order] = []
         self.numbers = 0
-        self.parked = Parked(
+        self.parked = Parking(
             Upstreams(slots, UpstreamRule(**rule)),  # type: ignore[arg-type]
             start=self._start,
             give_back=self.gone.append,
@@ -49,7 +49,7 @@ def test_a_slow_key_never_holds_all_places() -> None:
     shop.parked.turn()
     assert set(shop.begun) == {*slow[:2], *healthy[:2]}
     assert (shop.parked.running, shop.parked.parked) == (4, 9)
-    shop.parked.ended(healthy[0], Outcome.OK)
+    shop.parked.ended(healthy[0], CallOutcome.OK)
     shop.parked.turn()
     assert shop.begun[-1] is healthy[2]
 
@@ -58,10 +58,10 @@ def test_a_retry_waits_for_its_time_without_a_place() -> None:
     shop = Shop()
     order = shop.arrive("m")
     shop.parked.turn()
-    shop.parked.ended(order, Outcome.FAILED)
+    shop.parked.ended(order, CallOutcome.FAILED)
     shop.parked.later(order, 5 * S)
     assert shop.parked.turn() == 5 * S
-    assert (shop.parked.running, shop.parked.parked, order.state) == (0, 1, State.PARKED)
+    assert (shop.parked.running, shop.parked.parked, order.stage) == (0, 1, Stage.PARKED)
     shop.now_ns = 5 * S
     shop.parked.turn()
     assert shop.begun == [order, order]
@@ -83,7 +83,7 @@ def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
     waiting = shop.arrive("m", deadline_s=time.time() + 1)
     shop.now_ns = 3 * S
     shop.parked.turn()
-    shop.parked.ended(running, Outcome.OK)
+    shop.parked.ended(running, CallOutcome.OK)
     shop.parked.turn()
     assert (shop.late, shop.begun) == ([waiting], [running])
 
@@ -103,7 +103,7 @@ def test_an_order_that_waits_can_be_taken_out_and_one_that_runs_cannot() -> None
     first, second = shop.arrive("m"), shop.arrive("m")
     shop.parked.turn()
     assert (shop.parked.withdraw(first), shop.parked.withdraw(second)) == (False, True)
-    shop.parked.ended(first, Outcome.OK)
+    shop.parked.ended(first, CallOutcome.OK)
     shop.parked.turn()
     assert shop.begun == [first]
     assert len(shop.parked) == 0

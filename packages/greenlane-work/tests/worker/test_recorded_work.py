@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.worker.site import Site, eventually, told
 from tests.record.command import recorded
+from tests.worker.site import Site, eventually, told
 
 from greenlane import enqueued
 from greenlane.control import ask, processes

@@ -10,12 +10,12 @@ import pytest
 from kombu import Queue
 from tests.worker.test_delivery import Message
 
+from greenlane_work.order import Order, Stage
 from greenlane_work.worker.delivery import Delivery, Line
-from greenlane_work.worker.owner import ThreadOwner
 from greenlane_work.worker.queues import Broker, Queues
 from greenlane_work.worker.settlement import Settlement
+from greenlane_work.worker.threads import ThreadOwner
 from greenlane_work.worker.totals import Totals
-from greenlane_work.order import Order, State
 
 
 @dataclass
@@ -80,13 +80,13 @@ def test_the_original_is_acknowledged_once_the_copy_is_confirmed_and_not_before(
     desk = Desk()
     order = desk.order()
     BY_A_COPY[way](desk.settlement, order)
-    assert (order.state, order.delivery.message.said) == (State.LEAVING, [])
+    assert (order.stage, order.delivery.message.said) == (Stage.LEAVING, [])
     (letter,) = desk.post.letters
     assert letter.queue.name == {"dead": "orders.dead", "returned": "orders.later.5s", "counted": "orders"}[way]
     assert isinstance(letter.queue, Queue)
     assert letter.queue.durable
     desk.confirm()
-    assert (order.state, order.delivery.message.said) == (State.ENDED, ["ack"])
+    assert (order.stage, order.delivery.message.said) == (Stage.ENDED, ["ack"])
 
 
 @pytest.mark.parametrize("way", BY_A_COPY)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from celery import Celery
 from kombu import Queue
 
-from celery import Celery
 from greenlane.errors import HostError
 from greenlane_work.worker.unsafe_settings import check
 

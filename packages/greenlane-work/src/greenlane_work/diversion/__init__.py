@@ -9,9 +9,8 @@
 
 from greenlane_work.diversion.effect import Effect, set_share, wait_seen
 from greenlane_work.diversion.opening import divert, open_place
-from greenlane_work.diversion.place import Sighting
 from greenlane_work.diversion.router import Router
-from greenlane_work.diversion.share import Share, parsed_share
+from greenlane_work.diversion.share import Share, Sighting, parsed_share
 
 __all__ = [
     # for producers

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from greenlane.errors import DiversionError
-from greenlane_work.diversion.place import Place, Sighting
-from greenlane_work.diversion.share import Share, checked_name
+from greenlane_work.diversion.share import Share, SharePlace, Sighting, checked_name
 
 __all__ = ["Effect", "set_share", "wait_seen"]
 
@@ -29,7 +28,7 @@ class Effect:
     unseen: Sequence[Sighting]
 
 
-def set_share(place: Place, flow: str, share_frac: float, to: str = "") -> Share:
+def set_share(place: SharePlace, flow: str, share_frac: float, to: str = "") -> Share:
     """Set a flow's share; it is there when this returns.
 
     Args:
@@ -59,7 +58,9 @@ def set_share(place: Place, flow: str, share_frac: float, to: str = "") -> Share
     return place.change(flow, change)
 
 
-def wait_seen(place: Place, share: Share, within_s: float, *, clock: Callable[[], float] = time.monotonic) -> Effect:
+def wait_seen(
+    place: SharePlace, share: Share, within_s: float, *, clock: Callable[[], float] = time.monotonic
+) -> Effect:
     """Wait until every producer that lives has seen a change. Blocks; a greenlet under `monkey.patch_all()` lets go."""
     began = clock()
     while True:

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from greenlane.errors import DiversionError, DiversionUnreadable
-from greenlane_work.diversion.place import KEEP_S, Change, Sighting
-from greenlane_work.diversion.share import Share, Unreadable, decoded, encoded
+from greenlane_work.diversion.share import KEEP_S, Change, NotAShare, Share, Sighting, decoded, encoded
 
 __all__ = ["Folder"]
 
@@ -26,7 +25,7 @@ Stamp = tuple[int, int, int]
 
 
 class Folder:
-    """A `Place` in a folder of this machine."""
+    """A `SharePlace` in a folder of this machine."""
 
     def __init__(self, folder: str) -> None:
         """Nothing is made before something is set or said."""
@@ -35,7 +34,7 @@ class Folder:
         self._known: dict[str, tuple[Stamp, Share]] = {}
 
     def read(self, flow: str) -> Share:
-        """Give a flow's share; see `Place`."""
+        """Give a flow's share; see `SharePlace`."""
         path = self._path(flow)
         with self._errors("read the diversion"):
             try:
@@ -49,7 +48,7 @@ class Folder:
                 text = file.read(_MOST_BYTES)
         try:
             share = decoded(text, flow)
-        except Unreadable as error:
+        except NotAShare as error:
             rule, hint = f"a share ({error})", "set it again: it is then written anew"
             attempted = "read the diversion"
             raise DiversionUnreadable(attempted, name="file", value=str(path), rule=rule, hint=hint) from None
@@ -57,7 +56,7 @@ class Folder:
         return share
 
     def change(self, flow: str, change: Change) -> Share:
-        """Replace a flow's share; see `Place`."""
+        """Replace a flow's share; see `SharePlace`."""
         with self._errors("set the diversion"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(self._folder / ".lock", "w") as lock:
@@ -71,7 +70,7 @@ class Folder:
         return share
 
     def say(self, flow: str, sighting: Sighting) -> None:
-        """Keep a producer's word; see `Place`."""
+        """Keep a producer's word; see `SharePlace`."""
         with self._errors("say what was seen of the diversion"):
             seen = self._seen(flow)
             seen.mkdir(parents=True, exist_ok=True)
@@ -79,7 +78,7 @@ class Folder:
             _replace(seen / name, sighting.text())
 
     def sightings(self, flow: str) -> list[Sighting]:
-        """Give the producers' last words; forgets those of an hour ago. See `Place`."""
+        """Give the producers' last words; forgets those of an hour ago. See `SharePlace`."""
         found, now_s = [], time.time()
         with self._errors("read who has seen the diversion"), contextlib.suppress(FileNotFoundError):
             for path in self._seen(flow).iterdir():

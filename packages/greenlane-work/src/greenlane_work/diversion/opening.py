@@ -7,18 +7,15 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import load
-from greenlane_work.diversion.folder import Folder
-from greenlane_work.diversion.place import Place
-from greenlane_work.diversion.redis import RedisKeys
-from greenlane_work.diversion.share import checked_name
-from greenlane_work.diversion.watch import Watch
+from greenlane_work.diversion.share import SharePlace, checked_name
+from greenlane_work.diversion.watch import ShareWatch
 from greenlane_work.drivers import without_password
 
 __all__ = ["divert", "open_place", "watch"]
 
 _RULE: Final = "file:///FOLDER (all producers on one machine) or redis://…"
 # None = nothing is diverted: no place is named.
-_watches: dict[tuple[str, str], Watch | None] = {}
+_watches: dict[tuple[str, str], ShareWatch | None] = {}
 
 
 def divert(flow: str, key: str, *, at: str = "") -> str:
@@ -39,21 +36,25 @@ def divert(flow: str, key: str, *, at: str = "") -> str:
     return flow if found is None else found.share.queue(key)
 
 
-def watch(flow: str, at: str = "") -> Watch | None:
+def watch(flow: str, at: str = "") -> ShareWatch | None:
     """Give this process's view of a flow; None = no place is named. Raises SettingsError."""
     if (flow, at) not in _watches:
         url = at or load().diversion
         # Who comes second throws its own away: nothing has been read by it yet.
-        _watches.setdefault((flow, at), Watch(open_place(url), checked_name("flow", flow)) if url else None)
+        _watches.setdefault((flow, at), ShareWatch(open_place(url), checked_name("flow", flow)) if url else None)
     return _watches[flow, at]
 
 
-def open_place(url: str) -> Place:
+def open_place(url: str) -> SharePlace:
     """Give the place of a URL. Raises SettingsError."""
     scheme, _, path = url.partition("://")
     if scheme == "file" and path.startswith("/") and not {"?", "#"} & set(path) and "%00" not in path:
+        from greenlane_work.diversion.folder import Folder
+
         return Folder(urllib.parse.unquote(path))
     if scheme in ("redis", "rediss", "unix"):
+        from greenlane_work.diversion.redis import RedisKeys
+
         return RedisKeys(url)
     hint = 'write diversion = "file:///run/greenlane/diversion"'
     raise SettingsError("diversion", without_password(url), _RULE, hint)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from greenlane.errors import DiversionError, DiversionUnreadable
-from greenlane_work.diversion.place import KEEP_S, Change, Sighting
-from greenlane_work.diversion.share import Share, Unreadable, decoded, encoded
+from greenlane_work.diversion.share import KEEP_S, Change, NotAShare, Share, Sighting, decoded, encoded
 from greenlane_work.drivers import redis_for, without_password
 
 __all__ = ["RedisKeys"]
@@ -17,7 +16,7 @@ _TIMEOUT_S: Final = 1.0
 
 
 class RedisKeys:
-    """A `Place` in a Redis."""
+    """A `SharePlace` in a Redis."""
 
     def __init__(self, url: str, prefix: str = "greenlane:diversion:") -> None:
         """Nothing is opened yet. Raises SettingsError where redis-py is not installed, or cannot read the URL."""
@@ -28,13 +27,13 @@ class RedisKeys:
         self._opened: Any = None
 
     def read(self, flow: str) -> Share:
-        """Give a flow's share; see `Place`. Cost: one round trip."""
+        """Give a flow's share; see `SharePlace`. Cost: one round trip."""
         with self._client("read the diversion") as client:
             text = client.get(self._prefix + flow)
         return self._share(flow, text)
 
     def change(self, flow: str, change: Change) -> Share:
-        """Replace a flow's share; see `Place`."""
+        """Replace a flow's share; see `SharePlace`."""
 
         def exchange(pipeline: Any) -> Share:
             try:
@@ -51,12 +50,12 @@ class RedisKeys:
         return share
 
     def say(self, flow: str, sighting: Sighting) -> None:
-        """Keep a producer's word; see `Place`."""
+        """Keep a producer's word; see `SharePlace`."""
         with self._client("say what was seen of the diversion") as client:
             client.set(f"{self._prefix}{flow}:seen:{sighting.producer}", sighting.text(), px=int(KEEP_S * 1000))
 
     def sightings(self, flow: str) -> list[Sighting]:
-        """Give the producers' last words; see `Place`."""
+        """Give the producers' last words; see `SharePlace`."""
         with self._client("read who has seen the diversion") as client:
             keys = list(client.scan_iter(match=f"{self._prefix}{flow}:seen:*", count=1000))
             texts = client.mget(keys) if keys else []
@@ -68,7 +67,7 @@ class RedisKeys:
             return Share(flow)
         try:
             return decoded(text, flow)
-        except Unreadable as error:
+        except NotAShare as error:
             rule, hint = f"a share ({error})", "set it again: it is then written anew"
             key = self._prefix + flow
             raise DiversionUnreadable("read the diversion", name="key", value=key, rule=rule, hint=hint) from None

@@ -1,7 +1,8 @@
-"""Which orders are diverted: those whose point lies under the share. An order's point never changes.
+"""Which orders are diverted: those whose point lies under the share. Where a share lies, and who has seen it.
 
-A point is a hash of the flow and the order's key (or its merchant's), evenly between 0 and 1. Raising the share
-therefore only adds orders, lowering it only takes some back, and every producer decides alike without asking anybody.
+An order's point is a hash of the flow and the order's key (or its merchant's), evenly between 0 and 1, and never
+changes. Raising the share therefore only adds orders, lowering it only takes some back, and every producer decides
+alike without asking anybody.
 """
 
 from __future__ import annotations
@@ -9,22 +10,47 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from greenlane.diverted import Diverted
 from greenlane.errors import DiversionError
 
-__all__ = ["Share", "Unreadable", "checked_name", "decoded", "encoded", "parsed_share", "point"]
+__all__ = [
+    "KEEP_S",
+    "Change",
+    "NotAShare",
+    "Share",
+    "SharePlace",
+    "Sighting",
+    "checked_name",
+    "decoded",
+    "encoded",
+    "parsed_share",
+    "point",
+]
 
 #: A queue's name in every broker, and a file's.
 _NAME: Final = r"[A-Za-z0-9_.:-]{1,100}"
 _POINTS: Final = 2**64
+#: A producer that has said nothing for so long is gone. Three times what is between two words of it.
+KEEP_S: Final = 15.0
 
 
 @dataclass(frozen=True)
-class Share(Diverted):
-    """How much of a queue's orders is diverted: `flow` is the queue that they came to so far, `to` the other one."""
+class Share:
+    """How much of a queue's orders is diverted."""
+
+    #: The queue that they came to so far.
+    flow: str
+    #: The other queue; "" = none was ever named.
+    to: str = ""
+    #: 0 to 1.
+    share_frac: float = 0.0
+    #: user@host; "" = nobody has set it.
+    set_by: str = ""
+    #: Seconds since the epoch, by the clock of who set it.
+    set_s: float = 0.0
 
     #: Grows with each change: milliseconds since the epoch, or more; 0 = nobody has set it.
     revision: int = 0
@@ -32,6 +58,59 @@ class Share(Diverted):
     def queue(self, key: str) -> str:
         """The queue of an order with this key."""
         return self.to if self.to and point(self.flow, key) < self.share_frac else self.flow
+
+
+Change = Callable[[Share], Share]
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What a producer has seen."""
+
+    #: host:pid of the process.
+    producer: str
+    revision: int
+    share_frac: float
+    #: When it saw this revision first; seconds since the epoch, by its clock.
+    seen_s: float
+    #: When it said so last.
+    said_s: float
+    #: Why it does not see the share now; "" = it does.
+    trouble: str = ""
+
+    def text(self) -> str:
+        """As it is stored."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str | bytes) -> Sighting | None:
+        """From what is stored; None = something else."""
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError, RecursionError):
+            return None
+
+
+class SharePlace(Protocol):
+    """A file for one machine (`folder`), Redis for many (`redis`).
+
+    Methods raise DiversionUnreadable (what is there is none of ours) and DiversionError (it cannot be reached).
+    """
+
+    #: For messages: without a password.
+    url: str
+
+    def read(self, flow: str) -> Share:
+        """The share of a flow; one of revision 0 where nobody has set any."""
+
+    def change(self, flow: str, change: Change) -> Share:
+        """Replace a flow's share by what `change` makes of it, alone; gives the new one."""
+
+    def say(self, flow: str, sighting: Sighting) -> None:
+        """A producer's word on what it has seen."""
+
+    def sightings(self, flow: str) -> list[Sighting]:
+        """The last word of each producer that has said something within 15 s."""
 
 
 def point(flow: str, key: str) -> float:
@@ -64,7 +143,7 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
-class Unreadable(ValueError):
+class NotAShare(ValueError):
     """A text that is no share."""
 
 
@@ -74,7 +153,7 @@ def encoded(share: Share) -> str:
 
 
 def decoded(text: str | bytes, flow: str) -> Share:
-    """Give the share of a text, of this flow. Raises Unreadable."""
+    """Give the share of a text, of this flow. Raises NotAShare."""
     try:
         share = Share(**json.loads(text))
         if share.flow != flow:
@@ -87,7 +166,7 @@ def decoded(text: str | bytes, flow: str) -> Share:
         if not isinstance(share.set_by, str) or not (share.to == "" or re.fullmatch(_NAME, share.to)):
             raise ValueError(f"to={share.to!r}, set_by={share.set_by!r}")
     except (TypeError, ValueError, RecursionError) as error:
-        raise Unreadable(str(error)) from None
+        raise NotAShare(str(error)) from None
     return share
 
 

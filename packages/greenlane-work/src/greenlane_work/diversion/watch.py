@@ -15,10 +15,9 @@ from typing import Final
 
 from greenlane.errors import DiversionError, DiversionUnreadable
 from greenlane.real import in_forked_child
-from greenlane_work.diversion.place import Place, Sighting
-from greenlane_work.diversion.share import Share
+from greenlane_work.diversion.share import Share, SharePlace, Sighting
 
-__all__ = ["LOOK_S", "Watch"]
+__all__ = ["LOOK_S", "ShareWatch"]
 
 #: Two looks and a slow round trip make less than a second.
 LOOK_S: Final = 0.2
@@ -28,10 +27,10 @@ _SAY_S: Final = 5.0
 _log = logging.getLogger("greenlane.diversion")
 
 
-class Watch:
+class ShareWatch:
     """One flow as this process sees it. Its thread starts with the first question, also anew in a forked child."""
 
-    def __init__(self, place: Place, flow: str) -> None:
+    def __init__(self, place: SharePlace, flow: str) -> None:
         """Nothing is read yet."""
         self._place = place
         self._flow = flow

@@ -18,12 +18,11 @@ from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused
 from greenlane.real import RLock
-from greenlane_work.store.backend import Backend, Owner, Tidied
-from greenlane_work.store.clock import NS, now_ns
+from greenlane_work.store.backend import Backend, Leaseholder, Tidied
 from greenlane_work.store.item import Item, withdrawal
 from greenlane_work.store.record import State
 from greenlane_work.store.rules import Answer, Kind, Outcomes
-from greenlane_work.store.waiting import Bell, RealBell
+from greenlane_work.store.waiting import NS, Bell, RealBell, now_ns
 
 __all__ = ["Committer", "Counts", "closed"]
 
@@ -57,7 +56,7 @@ class Counts:
 class Committer:
     """Applies operations in batches on one thread. `submit` and `visit` from any thread; `run` is the thread."""
 
-    def __init__(self, backend: Backend, owner: Owner) -> None:
+    def __init__(self, backend: Backend, owner: Leaseholder) -> None:
         """Make it; nothing runs before `run`."""
         #: Set before `run` where the thread is a greenlet.
         self.bell: Bell = RealBell()

@@ -1,4 +1,4 @@
-"""A store by its URL."""
+"""A store by its URL. A backend is imported when a URL names it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import Settings
-from greenlane_work.store.backend import Backend, Retention
 from greenlane_work.drivers import without_password
-from greenlane_work.store.postgres import Postgres
-from greenlane_work.store.redis import Redis
-from greenlane_work.store.sqlite import SQLite
+from greenlane_work.store.backend import Backend, Retention
 from greenlane_work.store.store import LEASE_S, PATIENCE_S, Store
 
 __all__ = ["open_store", "store_of"]
@@ -47,10 +44,8 @@ def open_store(
     return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
 
 
-def store_of(settings: Settings) -> Store | None:
-    """Give the store that the settings name; None = none. Raises SettingsError."""
-    if not settings.task_store:
-        return None
+def store_of(settings: Settings) -> Store:
+    """Give the store that the setting `task_store` names. Raises SettingsError."""
     retention = Retention(settings.task_store_keep_s, settings.task_store_keep_unknown_s)
     return open_store(settings.task_store, lease_s=settings.task_store_lease_s, retention=retention)
 
@@ -73,10 +68,14 @@ def _sqlite(url: str, retention: Retention) -> Make:
         raise _wrong(url, "no option but max_mb", f"leave {min(others)} out")
     if not re.fullmatch(r"[0-9]{1,9}", options.get("max_mb", "0")):
         raise _wrong(url, "max_mb as a whole number of MB", "leave it out: as the disk allows")
+    from greenlane_work.store.sqlite import SQLite
+
     return lambda: SQLite(path, retention, max_mb=int(options.get("max_mb", "0")))
 
 
 def _postgres(url: str, retention: Retention) -> Make:
+    from greenlane_work.store.postgres import Postgres
+
     return lambda: Postgres(url, retention)
 
 
@@ -84,6 +83,8 @@ def _redis(url: str, retention: Retention) -> Make:
     address, ours, theirs = _split(url, ("prefix", "may_forget"))
     if ours.get("may_forget", "0") not in ("0", "1"):
         raise _wrong(url, "may_forget=1 or nothing", "leave it out: orders must not be forgotten")
+    from greenlane_work.store.redis import Redis
+
     may_forget = ours.get("may_forget") == "1"
     server = f"{address}?{urllib.parse.urlencode(theirs)}" if theirs else address
     return lambda: Redis(server, retention, prefix=ours.get("prefix", "greenlane:"), may_forget=may_forget)

@@ -18,9 +18,8 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane_work.store.backend import Owner, Retention, Tidied
 from greenlane_work.drivers import psycopg_for, without_password
-from greenlane_work.store.reading import changed, found, owners, readable
+from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
 
@@ -78,7 +77,7 @@ _REFUSALS: Final = (
 )
 
 
-class Postgres:
+class Postgres(OneConnection):
     """A `Backend` in a PostgreSQL database, by psycopg 3."""
 
     def __init__(self, url: str, retention: Retention) -> None:
@@ -94,9 +93,8 @@ class Postgres:
         self.blocks = self._psycopg.waiting.wait is getattr(self._psycopg.waiting, "wait_c", None)
         self._url = _with_defaults(url)
         self._retention = retention
-        self._opened: Any = None
 
-    def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
         keys = sorted({operation.key for operation in operations})
         with self._transaction("write to the store", pipelined=True) as connection:
@@ -122,7 +120,7 @@ class Postgres:
                 connection.execute(_EMPTY, (keys,))
         return outcomes
 
-    def leave(self, owner: Owner) -> None:
+    def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
         with self._transaction("leave the store") as connection:
             connection.execute("DELETE FROM greenlane_owners WHERE name = %s", (owner.name,))
@@ -135,15 +133,6 @@ class Postgres:
             rows = connection.execute(query, (states, most)).fetchall()
         yield from readable(rows)
 
-    def read(self, key: str) -> Record | None:
-        """Give one record; see `Backend`."""
-        with self._transaction("read the store") as connection:
-            row = connection.execute("SELECT record FROM greenlane_orders WHERE key = %s", (key,)).fetchone()
-        record = None if row is None else found(key, row[0], self.place)
-        if isinstance(record, StoreRefused):
-            raise record
-        return record
-
     def tidy(self) -> Tidied:
         """Forget what is over its time; see `Backend`."""
         gone = 0
@@ -154,12 +143,10 @@ class Postgres:
             connection.execute("DELETE FROM greenlane_owners WHERE until < clock_timestamp() - interval '1 hour'")
         return Tidied(gone, gone >= _MOST_FORGOTTEN)
 
-    def close(self) -> None:
-        """Close the connection; see `Backend`."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            with contextlib.suppress(Exception):
-                opened.close()
+    def _raw(self, key: str) -> bytes | None:
+        with self._transaction("read the store") as connection:
+            row = connection.execute("SELECT record FROM greenlane_orders WHERE key = %s", (key,)).fetchone()
+        return None if row is None else row[0]
 
     def _left_s(self, connection: Any, names: list[str]) -> dict[str, float]:
         """Seconds that these owners' leases have left."""

@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["MOST_ATTEMPTS", "Attempt", "Outcome", "Record", "State", "Unreadable", "decoded", "encoded"]
+__all__ = ["MOST_ATTEMPTS", "Attempt", "Outcome", "Record", "State", "NotARecord", "decoded", "encoded"]
 
 #: Attempts of which a record knows more than their number. Arbitrary: an order that fails so often is poison, and a
 #: record that grows with each attempt would be too.
@@ -126,7 +126,7 @@ class Record:
         return replace(self, attempts=self.attempts[:_FIRST] + self.attempts[_FIRST + over :], doubts=doubts)
 
 
-class Unreadable(ValueError):
+class NotARecord(ValueError):
     """Bytes that are no record."""
 
 
@@ -141,7 +141,7 @@ def encoded(record: Record) -> bytes:
 
 
 def decoded(raw: bytes) -> Record:
-    """Give the record of these bytes. Raises Unreadable."""
+    """Give the record of these bytes. Raises NotARecord."""
     head, newline, result = bytes(raw).partition(b"\n")
     try:
         if not newline:
@@ -153,4 +153,4 @@ def decoded(raw: bytes) -> Record:
         )
         return Record(attempts, int(said["count"]), int(said["doubts"]), bool(said["done"]), result)
     except (ValueError, KeyError, TypeError) as error:
-        raise Unreadable(str(error)) from None
+        raise NotARecord(str(error)) from None

@@ -21,9 +21,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane_work.store.backend import Owner, Retention, Tidied
 from greenlane_work.drivers import redis_for, without_password
-from greenlane_work.store.reading import changed, found, owners, readable
+from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
 
@@ -42,7 +41,7 @@ return 1
 _LATER: Final = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN")
 
 
-class Redis:
+class Redis(OneConnection):
     """A `Backend` in a Redis, by redis-py."""
 
     #: Its sockets are Python's, so they are green where those are.
@@ -63,9 +62,8 @@ class Redis:
         self._retention = retention
         self._prefix = prefix
         self._may_forget = may_forget
-        self._opened: Any = None
 
-    def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: two round trips, whatever the batch holds."""
         with self._client("write to the store") as client:
             if renew:
@@ -80,7 +78,7 @@ class Redis:
             "write to the store", name="store", value=self.place, rule="orders that others leave alone"
         )
 
-    def leave(self, owner: Owner) -> None:
+    def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
         with self._client("leave the store") as client:
             client.delete(self._owner(owner.name))
@@ -101,27 +99,17 @@ class Redis:
                         most -= 1
                         yield key, record
 
-    def read(self, key: str) -> Record | None:
-        """Give one record; see `Backend`."""
-        with self._client("read the store") as client:
-            record = found(key, client.get(self._order(key)), self.place)
-        if isinstance(record, StoreRefused):
-            raise record
-        return record
-
     def tidy(self) -> Tidied:
         """Nothing is to do: keys expire by themselves."""
         return Tidied(0, False)
 
-    def close(self) -> None:
-        """Close the connection; see `Backend`."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            with contextlib.suppress(Exception):
-                opened.close()
+    def _raw(self, key: str) -> bytes | None:
+        with self._client("read the store") as client:
+            raw: bytes | None = client.get(self._order(key))
+        return raw
 
     def _round(
-        self, client: Any, asked: list[tuple[int, Operation]], owner: Owner, outcomes: dict[int, Any]
+        self, client: Any, asked: list[tuple[int, Operation]], owner: Leaseholder, outcomes: dict[int, Any]
     ) -> list[tuple[int, Operation]]:
         """Read, decide and replace; gives the operations on orders that somebody else changed meanwhile."""
         keys = list(dict.fromkeys(operation.key for _, operation in asked))

@@ -2,7 +2,7 @@
 
 Write-ahead log, `synchronous = FULL`: what `apply` has written survives a kill at any instant and a loss of power. The
 processes of a machine may share the file (never over a network file system, where SQLite's locks do not hold); they
-take turns, see `turns`.
+take turns, see `Turns`.
 
 Owners are known by their process as well as by their lease: one that was killed is seen to be gone at once. Leases run
 on the clock of the boot, so a clock that is set does not end them, and a restart of the machine ends all of them.
@@ -11,20 +11,20 @@ on the clock of the boot, so a clock that is set does not end them, and a restar
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane_work.store.backend import Owner, Retention, Tidied
-from greenlane_work.store.process import Process
-from greenlane_work.store.reading import changed, found, readable
+from greenlane.real import in_forked_child
+from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
-from greenlane_work.store.turns import Turns
 
 __all__ = ["SQLite"]
 
@@ -50,6 +50,8 @@ _RENEW: Final = (
     "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
     "SET process = excluded.process, until_s = excluded.until_s"
 )
+#: Place of a process's start time in /proc/PID/stat, after the name in parentheses (proc(5): field 22).
+_START: Final = 19
 _LATER: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -73,7 +75,7 @@ _HINTS: Final = {
 }
 
 
-class SQLite:
+class SQLite(OneConnection):
     """A `Backend` in a file."""
 
     blocks = True
@@ -89,7 +91,7 @@ class SQLite:
         self.place = str(path)
         self._retention = retention
         self._max_mb = max_mb
-        self._process = Process.this()
+        self._process = ProcessName.this()
         self._turns = Turns(f"{path}-turn")
         # Tidying goes on behind this key.
         self._swept = ""
@@ -97,7 +99,7 @@ class SQLite:
         # Which file is open, as the kernel knows it.
         self._file: tuple[int, int] | None = None
 
-    def apply(self, operations: Sequence[Operation], owner: Owner, renew: bool) -> Outcomes:
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: one transaction, one fsync, whatever the batch holds."""
         now_s = time.time()
         with self._transaction("write to the store") as connection:
@@ -111,7 +113,7 @@ class SQLite:
             connection.executemany(_WRITE, written)
         return outcomes
 
-    def leave(self, owner: Owner) -> None:
+    def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
         with self._transaction("leave the store") as connection:
             connection.execute("DELETE FROM owners WHERE name = ?", (owner.name,))
@@ -123,15 +125,6 @@ class SQLite:
         with self._transaction("read the store") as connection:
             rows = connection.execute(query, (*values, most)).fetchall()
         yield from readable(rows)
-
-    def read(self, key: str) -> Record | None:
-        """Give one record; see `Backend`."""
-        with self._transaction("read the store") as connection:
-            row = connection.execute("SELECT record FROM orders WHERE key = ?", (key,)).fetchone()
-        record = None if row is None else found(key, row[0], self.place)
-        if isinstance(record, StoreRefused):
-            raise record
-        return record
 
     def tidy(self) -> Tidied:
         """Forget what is over its time among the next thousand orders; see `Backend`. Starts anew after the last."""
@@ -151,14 +144,16 @@ class SQLite:
     def close(self) -> None:
         """Close the file; see `Backend`."""
         self._turns.close()
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            with contextlib.suppress(sqlite3.Error):
-                opened.close()
+        super().close()
+
+    def _raw(self, key: str) -> bytes | None:
+        with self._transaction("read the store") as connection:
+            row = connection.execute("SELECT record FROM orders WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
 
     def _left_s(self, connection: sqlite3.Connection, name: str) -> float:
         row = connection.execute("SELECT process, until_s FROM owners WHERE name = ?", (name,)).fetchone()
-        if row is None or not Process(row[0]).may_live(self._process):
+        if row is None or not ProcessName(row[0]).may_live(self._process):
             return 0.0
         return max(float(row[1]) - _boot_s(), 0.0)
 
@@ -221,6 +216,105 @@ class SQLite:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
             connection.execute("COMMIT")
+
+
+class Turns:
+    """Turns of the processes that write to one file: a lock file, whose next process the kernel wakes. For one thread.
+
+    SQLite itself looks again after up to 100 ms whether a lock is free, and whoever happens to look gets it: four busy
+    processes then wait up to a second for each other, and some fail. Here they wait in the kernel, without the GIL.
+
+    It is advice: where the lock file cannot be made, SQLite's own locks still hold. A process that dies gives its turn
+    up; one that is stopped in the middle of its own keeps it, as it keeps SQLite's lock.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Nothing is made before the first turn."""
+        self._path = path
+        self._fd = -1
+        # A lock belongs to what was opened, which a fork shares: a child must not keep its parent's turn.
+        in_forked_child(self.close)
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[None]:
+        """Wait for a turn, and end it with the block. Blocks without the GIL."""
+        locked = self._lock()
+        try:
+            yield
+        finally:
+            if locked and self._fd >= 0:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the lock file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _lock(self) -> bool:
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class ProcessName:
+    """`boot/namespace/pid/start` of a process, as others of its machine recognise it: no two ever have the same."""
+
+    text: str
+
+    @classmethod
+    def this(cls) -> ProcessName:
+        """The process that asks."""
+        pid = os.getpid()
+        return cls(f"{_boot()}/{_namespace()}/{pid}/{_start(pid)}")
+
+    def may_live(self, asker: ProcessName) -> bool:
+        """False where it is certainly gone: another boot, or `asker` sees its process table without it.
+
+        A process in another container may live, whatever this one's table says.
+        """
+        boot, namespace, pid, start = self._parts()
+        its_boot, its_namespace, _, _ = asker._parts()
+        if boot != its_boot:
+            return False
+        return namespace != its_namespace or _start(int(pid)) == start or _is_hidden(int(pid))
+
+    def _parts(self) -> tuple[str, str, str, str]:
+        boot, namespace, pid, start = self.text.split("/")
+        return boot, namespace, pid, start
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process, of another user, whose folder in /proc is kept from us (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return not os.path.exists(f"/proc/{pid}")
+    return False
+
+
+def _start(pid: int) -> str:
+    """Its start in clock ticks since boot; "" = there is none, or it is dead and not yet reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[_START]
 
 
 def _file(path: str) -> tuple[int, int] | None:

@@ -22,14 +22,13 @@ from typing import Any, Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
 from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
-from greenlane_work.store.backend import Backend, Owner
-from greenlane_work.store.clock import NS, now_ns
+from greenlane_work.keys import checked_key, checked_reason
+from greenlane_work.store.backend import Backend, Leaseholder
 from greenlane_work.store.committer import Committer, Counts, closed
 from greenlane_work.store.item import Item, Told, withdrawal
-from greenlane_work.store.keys import checked_key, checked_reason
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Answer, Kind, Operation
-from greenlane_work.store.waiting import GreenBell, home, waiter
+from greenlane_work.store.waiting import NS, GreenBell, home, now_ns, waiter
 
 __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
 
@@ -80,7 +79,7 @@ class Store:
         self._tokens: dict[str, str] = {}
         self._ended: list[Callable[[], object]] = []
         name = self._name or f"{socket.gethostname()}:{os.getpid()}"
-        self._owner = Owner(f"{name}:{secrets.token_hex(4)}", self._lease_s)
+        self._owner = Leaseholder(f"{name}:{secrets.token_hex(4)}", self._lease_s)
         backend = self._make()
         self._place = backend.place
         self._blocks = backend.blocks

@@ -1,4 +1,4 @@
-"""Waiting for the store's thread, and waking it, from threads and from greenlets.
+"""Waiting for the store's thread, waking it, from threads and from greenlets, and the clock of its leases.
 
 A greenlet's wait lets its hub go on; a thread waits on a lock of the operating system. Which of the two a caller is, is
 seen at the call: a program under `monkey.patch_all()` has both (gevent's thread pool, placed functions).
@@ -9,14 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Any, Protocol
+import time
+from typing import Any, Final, Protocol
 
 from greenlane.errors import StoreRefused
 from greenlane.lanes.placed.here import hub, in_hub
 from greenlane.lanes.placed.on_hub import Waker
 from greenlane.real import allocate_lock, get_native_id, sleep, threads_are_green
 
-__all__ = ["Bell", "GreenBell", "RealBell", "Waiter", "home", "waiter"]
+__all__ = ["NS", "Bell", "GreenBell", "RealBell", "Waiter", "home", "now_ns", "waiter"]
+
+NS: Final = 1_000_000_000
+
+
+def now_ns() -> int:
+    """Nanoseconds since the machine's start. Runs on while the machine sleeps, as it does for others who wait."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Waiter(Protocol):

@@ -15,18 +15,18 @@ import inspect
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject, Retry
 
+from greenlane_work.headers import tried_of
+from greenlane_work.keys import fitted_key
+from greenlane_work.order import Order, packed, running, unpacked
 from greenlane_work.worker.outcomes import nothing_sent
 from greenlane_work.worker.own_retry import wait_for_the_broker
-from greenlane_work.headers import tried_of
-from greenlane_work.order import Order, running
-from greenlane_work.store.results import packed, unpacked
-from greenlane_work.store.keys import fitted_key
+from greenlane_work.worker.retries import Retrying
 
-__all__ = ["Again", "Counts", "Dead", "Execution", "expected"]
+__all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -55,7 +55,7 @@ class Dead(Exception):
     """The order is not to be run any more."""
 
 
-class Counts:
+class CallCounts:
     """What is counted of calls."""
 
     def __init__(self) -> None:
@@ -67,21 +67,14 @@ class Counts:
         self.store_waits = 0
 
 
-class Plan(Protocol):
-    """Says when a failed order is tried again."""
-
-    def again_ns(self, order: Order) -> int | None:
-        """Give when, monotonic ns; None: no more attempts."""
-
-
 class Execution:
     """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
 
-    def __init__(self, store: Any, plan: Plan, *, most_attempts: int) -> None:
+    def __init__(self, store: Any, retrying: Retrying, *, most_attempts: int) -> None:
         self._store = store
-        self._plan = plan
+        self._retrying = retrying
         self._most = most_attempts
-        self.counts = Counts()
+        self.counts = CallCounts()
 
     def wrap(self, task: Any) -> None:
         """Let this task's function run as an order when it is one. Idempotent."""
@@ -243,7 +236,7 @@ class Execution:
             error, (Ignore, Reject, Retry, Dead, *expected(task))
         ):
             return
-        at_ns = self._plan.again_ns(order)
+        at_ns = self._retrying.again_ns(order)
         if at_ns is not None:
             raise Again(at_ns, error, why=repr(error)) from error
 

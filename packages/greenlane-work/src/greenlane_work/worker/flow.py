@@ -1,7 +1,7 @@
-"""Greenlane in one Celery worker: what is received is parked, run when its key may, and settled with the broker.
+"""An order's way through the worker: it is received, parked, run when its key allows it, and settled with the broker.
 
-Everything here runs on the owner of the channel. What `reading` made an order of goes to `tasks/parked`, from there to
-`runs`, and when its run has ended to `settlement`, or back to be tried again.
+Everything here runs on the owner of the channel. An order that `messages` has read goes to `parking`, from there to
+`runs`, and when its run has ended to `settlement`, or back to `parking` to be tried again.
 """
 
 from __future__ import annotations
@@ -16,27 +16,25 @@ from celery.exceptions import Ignore, Reject, Retry
 from celery.worker.state import task_ready
 
 from greenlane._native import Start, Upstreams
-from greenlane_work.limits import Outcome
 from greenlane.settings import Settings
-from greenlane_work.worker.alarm import Alarm, Entry
-from greenlane_work.worker.delivery import Line
-from greenlane_work.worker.execution import Again, Dead, Execution, expected
-from greenlane_work.worker.jobs import Jobs
-from greenlane_work.worker.outcomes import outcome_of
-from greenlane_work.worker.own_retry import away
-from greenlane_work.worker.owner import Owner
-from greenlane_work.worker.messages import Reading
-from greenlane_work.worker.retrying import Retrying
-from greenlane_work.worker.runners import Runner
-from greenlane_work.worker.runs import Result, Runs
-from greenlane_work.worker.settlement import Settlement
-from greenlane_work.worker.totals import Totals
 from greenlane_work.headers import RETURNS
 from greenlane_work.keys import KeyFunction
+from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Order
-from greenlane_work.worker.parking import Parked
+from greenlane_work.worker.delivery import Line
+from greenlane_work.worker.execution import Again, Dead, Execution, expected
+from greenlane_work.worker.jobs import RecordedJobs
+from greenlane_work.worker.messages import OrderReader
+from greenlane_work.worker.outcomes import outcome_of
+from greenlane_work.worker.own_retry import away
+from greenlane_work.worker.owner import Alarm, Entry, Owner
+from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.runs import Result, Runner, Runs, Serve
+from greenlane_work.worker.settlement import Settlement
+from greenlane_work.worker.totals import Totals
 
-__all__ = ["Host"]
+__all__ = ["OrderFlow"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -45,7 +43,7 @@ _DELIVERY_COUNT: Final = "x-delivery-count"
 _STORE_S: Final = 3.0
 
 
-class Host:
+class OrderFlow:
     """See the module. Made by the pool; the consumer's step tells it of connections."""
 
     def __init__(
@@ -56,18 +54,18 @@ class Host:
         key_of: KeyFunction | None,
         order_of: KeyFunction | None,
         upstreams: Upstreams,
-        make_runner: Callable[[Callable[[Order, int], None]], Runner],
+        make_runner: Callable[[Serve], Runner],
         store: Any = None,
-        jobs: Jobs,
+        jobs: RecordedJobs,
     ) -> None:
         self.settings = settings
         self.owner = owner
         self.line = Line()
         self.totals = Totals()
         self.store = store
-        self.parked = Parked(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
         self.settlement = Settlement(owner, self.totals, self._admit)
-        self._reading = Reading(self.line, self.totals, key_of=key_of, order_of=order_of)
+        self._reading = OrderReader(self.line, self.totals, key_of=key_of, order_of=order_of)
         self._retrying = Retrying(settings, self.totals)
         self.execution = Execution(store, self._retrying, most_attempts=settings.task_attempts)
         self._alarm = Alarm(owner)
@@ -170,12 +168,12 @@ class Host:
         try:
             revoked = order.request.revoked()
         except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
-            self.parked.ended(order, Outcome.CANCELLED)
+            self.parked.ended(order, CallOutcome.CANCELLED)
             self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
             return
         if revoked:
             self.totals.revoked += 1
-            self.parked.ended(order, Outcome.CANCELLED)
+            self.parked.ended(order, CallOutcome.CANCELLED)
             self.settlement.settle(order)
             return
         if not order.attempts:
@@ -196,14 +194,14 @@ class Host:
             self._unsuccessful(order, value)
         else:
             self.totals.done += 1
-            self.parked.ended(order, Outcome.OK)
+            self.parked.ended(order, CallOutcome.OK)
             task_ready(order.request, successful=True)
             self.settlement.settle(order)
             _tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
-        self.parked.ended(order, Outcome.TIMED_OUT)
+        self.parked.ended(order, CallOutcome.TIMED_OUT)
         task_ready(order.request)
         if self.store is not None:
             self.execution.in_doubt(order, reason)
@@ -362,14 +360,14 @@ def _tell(request: Any, event: str, **fields: object) -> None:
         _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
-def _outcome(order: Order, error: BaseException) -> Outcome:
+def _outcome(order: Order, error: BaseException) -> CallOutcome:
     """What a failed run says of its upstream."""
     if order.kept is not None:
-        return Outcome.OK
+        return CallOutcome.OK
     if isinstance(error, Again) and not error.counted:
-        return Outcome.CANCELLED
+        return CallOutcome.CANCELLED
     if isinstance(error, Reject | Dead):
-        return Outcome.CANCELLED
+        return CallOutcome.CANCELLED
     if isinstance(error, (Ignore, *expected(order.request.task))):
-        return Outcome.OK
-    return Outcome.TIMED_OUT if order.late else outcome_of(error)
+        return CallOutcome.OK
+    return CallOutcome.TIMED_OUT if order.late else outcome_of(error)

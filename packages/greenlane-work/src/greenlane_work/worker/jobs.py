@@ -10,30 +10,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from greenlane import bootstrap, enqueued
 from greenlane._native import Recorder
 from greenlane.settings import Settings
 from greenlane_work.order import Order
 
-__all__ = ["Jobs", "PermittedJobs", "RecordedJobs"]
+__all__ = ["PermittedJobs", "RecordedJobs"]
 
 #: A phase of a task is heavy from here on, unless the settings say otherwise. Not the 4 ms of requests: a task with one
 #: HTTP call is a phase of about 4 ms, and orders do not race for those. See docs/design/0015.
 _HEAVY_MS: Final = 10.0
 #: What a run that permits know nothing of is closed with.
 _NOTHING: Final = (0, False)
-
-
-class Jobs(Protocol):
-    """Opens and closes a job around a run, on the run's own thread or greenlet."""
-
-    def open(self, order: Order) -> Any:
-        """Begin; what it gives is for `close`."""
-
-    def close(self, opened: Any, failed: bool) -> None:
-        """End it."""
 
 
 class RecordedJobs:
@@ -52,11 +42,11 @@ class RecordedJobs:
         bootstrap.send_deadlines(settings)
 
     def open(self, order: Order) -> Any:
-        """See Jobs."""
+        """Begin a job on the run's own thread or greenlet. The result is for `close`."""
         return (self._record(order), False) if self._recorder.recording() else _NOTHING
 
     def close(self, opened: Any, failed: bool) -> None:
-        """See Jobs."""
+        """End it."""
         if opened[0]:
             self._recorder.close(opened[0], int(failed))
 
@@ -97,12 +87,12 @@ class PermittedJobs(RecordedJobs):
         self._close: Callable[[], object] = running.close
 
     def open(self, order: Order) -> Any:
-        """See Jobs."""
+        """See RecordedJobs."""
         job, _ = super().open(order)
         return job, self._open(order.name, order.arrival_ns or time.monotonic_ns(), order.due_ns)
 
     def close(self, opened: Any, failed: bool) -> None:
-        """See Jobs."""
+        """See RecordedJobs."""
         if opened[1]:
             self._close()
         super().close(opened, failed)

@@ -7,13 +7,13 @@ import time
 from typing import Any, Final
 
 from greenlane import enqueued
-from greenlane_work.worker.delivery import Delivery, Line
-from greenlane_work.worker.totals import Totals
 from greenlane_work.headers import ORDER, count_of
 from greenlane_work.keys import KeyFunction
 from greenlane_work.order import Order
+from greenlane_work.worker.delivery import Delivery, Line
+from greenlane_work.worker.totals import Totals
 
-__all__ = ["Reading"]
+__all__ = ["OrderReader"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -24,7 +24,7 @@ _TOLD_MOST: Final = 16
 _NESTING: Final = "replaced_task_nesting"
 
 
-class Reading:
+class OrderReader:
     """Makes orders, each with a number of its own in this process.
 
     Args:

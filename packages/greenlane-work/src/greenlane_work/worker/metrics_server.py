@@ -17,14 +17,14 @@ from greenlane.export.prometheus import CONTENT_TYPE
 from greenlane.fork_warning import mark_thread
 from greenlane.real import poll, start_new_thread
 
-__all__ = ["Scrape"]
+__all__ = ["MetricsServer"]
 
 #: How long a client may take, and how much it may say.
 _PATIENCE_S: Final = 2.0
 _HEAD_BYTES: Final = 8192
 
 
-class Scrape:
+class MetricsServer:
     """Listens at `address`, "host:port", and answers whatever is asked with the text.
 
     Raises:

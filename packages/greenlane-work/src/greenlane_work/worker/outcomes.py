@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from greenlane_work.limits import Outcome
+from greenlane_work.limits import CallOutcome
 from greenlane_work.order import NotSent
 
 __all__ = ["nothing_sent", "outcome_of"]
@@ -16,12 +16,12 @@ __all__ = ["nothing_sent", "outcome_of"]
 _REFUSALS: Final = frozenset({429, 503})
 #: grpc.StatusCode names.
 _GRPC: Final = {
-    "RESOURCE_EXHAUSTED": Outcome.REFUSED,
-    "DEADLINE_EXCEEDED": Outcome.TIMED_OUT,
-    "UNAVAILABLE": Outcome.FAILED,
-    "INTERNAL": Outcome.FAILED,
-    "UNKNOWN": Outcome.FAILED,
-    "CANCELLED": Outcome.CANCELLED,
+    "RESOURCE_EXHAUSTED": CallOutcome.REFUSED,
+    "DEADLINE_EXCEEDED": CallOutcome.TIMED_OUT,
+    "UNAVAILABLE": CallOutcome.FAILED,
+    "INTERNAL": CallOutcome.FAILED,
+    "UNKNOWN": CallOutcome.FAILED,
+    "CANCELLED": CallOutcome.CANCELLED,
 }
 #: Errors of urllib3, requests and httpx: no connection was made.
 _NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeout", "ConnectTimeoutError"})
@@ -29,7 +29,7 @@ _NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "Connec
 _DEPTH: Final = 8
 
 
-def outcome_of(error: BaseException | None) -> Outcome:
+def outcome_of(error: BaseException | None) -> CallOutcome:
     """Give what a failed run says of its upstream.
 
     HTTP 429 and 503 are refusals, other answers below 500 are answers (it works); time-outs are slow calls; whatever
@@ -37,20 +37,20 @@ def outcome_of(error: BaseException | None) -> Outcome:
     """
     for cause in _causes(error):
         if isinstance(cause, NotSent):
-            return Outcome.CANCELLED
+            return CallOutcome.CANCELLED
         if "ConnectTimeout" in type(cause).__name__:
-            return Outcome.FAILED  # nobody listens: not a slow call
+            return CallOutcome.FAILED  # nobody listens: not a slow call
         if isinstance(cause, SoftTimeLimitExceeded | TimeoutError) or "Timeout" in type(cause).__name__:
-            return Outcome.TIMED_OUT
+            return CallOutcome.TIMED_OUT
         status = _status(cause)
         if status is not None:
             if status in _REFUSALS:
-                return Outcome.REFUSED
-            return Outcome.FAILED if status >= 500 else Outcome.OK
+                return CallOutcome.REFUSED
+            return CallOutcome.FAILED if status >= 500 else CallOutcome.OK
         code = _grpc(cause)
         if code is not None:
-            return _GRPC.get(code, Outcome.OK)
-    return Outcome.FAILED
+            return _GRPC.get(code, CallOutcome.OK)
+    return CallOutcome.FAILED
 
 
 def nothing_sent(error: BaseException | None) -> bool:

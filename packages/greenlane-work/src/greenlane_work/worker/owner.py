@@ -1,31 +1,24 @@
-"""Whoever owns the channel to the broker: the one thread that receives and acknowledges.
+"""The owner of the channel to the broker: the one thread that receives and acknowledges, and what it does when.
 
-What other threads have to tell the broker they post; the owner is woken at once, it does not look around now and then.
-With green threads it is a greenlet of its own.
+Other threads post what they have to tell the broker, and the owner wakes up. `ThreadOwner` is in `threads`, and
+`GreenOwner`, a greenlet of its own, in `green`.
 """
 
 from __future__ import annotations
 
-import contextlib
+import heapq
+import itertools
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Callable
-from select import POLLIN
-from typing import Any, Final, Protocol
+from typing import Protocol
 
-from greenlane.fork_warning import mark_thread
-from greenlane.real import allocate_lock, get_ident, poll, start_new_thread
-
-__all__ = ["GreenOwner", "Owner", "ThreadOwner"]
+__all__ = ["Alarm", "Call", "Entry", "Owner", "do_all"]
 
 Call = Callable[[], object]
 
 _log = logging.getLogger("greenlane.work")
-
-#: A wait for nothing in particular.
-_LONG_S: Final = 3600.0
 
 
 class Owner(Protocol):
@@ -44,129 +37,57 @@ class Owner(Protocol):
         """Of the owner alone: do what is posted, for at most so long, or until something was."""
 
 
-class ThreadOwner:
-    """The main thread, in Celery's loop or in our own. Its loop reads `fileno()` and then calls `run`."""
-
-    def __init__(self) -> None:
-        self._posted: deque[Call] = deque()
-        self._event: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._told = False
-        self._guard = allocate_lock()
-        self._rings = allocate_lock()
-        self._rings.acquire()
-        self._ring: tuple[int, Call] | None = None
-        self._ringing = False
-
-    def fileno(self) -> int:
-        """Give what is readable when something was posted."""
-        return self._event
-
-    def post(self, call: Call) -> None:
-        """See Owner."""
-        self._posted.append(call)
-        if not self._told:
-            self._told = True
-            self.wake()
-
-    def wake(self) -> None:
-        """See Owner."""
-        os.eventfd_write(self._event, 1)
-
-    def run(self) -> None:
-        """Do what was posted."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._event)
-        # Before the calls: what is posted from here on writes to the event again.
-        self._told = False
-        _do_all(self._posted)
-
-    def ring(self, at_ns: int, call: Call) -> None:
-        """See Owner. A thread of ours waits: the loop's own timers stand still while the broker is away."""
-        with self._guard:
-            self._ring = (at_ns, call)
-            if not self._ringing:
-                self._ringing = True
-                start_new_thread(self._watch, ())
-            elif self._rings.locked():
-                self._rings.release()
-
-    def _watch(self) -> None:
-        mark_thread()
-        while True:
-            with self._guard:
-                at_ns, call = self._ring or (0, None)
-                left_s = (at_ns - time.monotonic_ns()) / 1e9 if call is not None else _LONG_S
-                if call is not None and left_s <= 0:
-                    self._ring = None
-            if call is not None and left_s <= 0:
-                self.post(call)
-                continue
-            self._rings.acquire(True, min(left_s, _LONG_S))
-
-    def wait(self, seconds: float) -> None:
-        """See Owner."""
-        waiting = poll()
-        waiting.register(self._event, POLLIN)
-        waiting.poll(max(0, int(seconds * 1000)))
-        self.run()
-
-
-class GreenOwner:
-    """One greenlet of its own, so that what it says to the broker is never cut off by an order's time limit."""
-
-    def __init__(self) -> None:
-        import gevent
-        from gevent.event import Event
-
-        self._gevent: Any = gevent
-        self._thread = get_ident()
-        self._posted: deque[Call] = deque()
-        self._work = Event()
-        self._turned = Event()
-        self._watcher = gevent.get_hub().loop.async_()
-        self._watcher.start(self._work.set)
-        self._timer: Any = None
-        gevent.spawn(self._run)
-
-    def post(self, call: Call) -> None:
-        """See Owner."""
-        self._posted.append(call)
-        if get_ident() == self._thread:
-            self._work.set()
-        else:
-            self._watcher.send()
-
-    def wake(self) -> None:
-        """See Owner."""
-        self._watcher.send()
-
-    def ring(self, at_ns: int, call: Call) -> None:
-        """See Owner."""
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer.close()
-        left_s = max(0.0, (at_ns - time.monotonic_ns()) / 1e9)
-        self._timer = self._gevent.get_hub().loop.timer(left_s)
-        self._timer.start(self.post, call)
-
-    def wait(self, seconds: float) -> None:
-        """See Owner."""
-        self._turned.wait(seconds)
-        self._turned.clear()
-
-    def _run(self) -> None:
-        while True:
-            self._work.wait()
-            self._work.clear()
-            _do_all(self._posted)
-            self._turned.set()
-
-
-def _do_all(posted: deque[Call]) -> None:
-    """Do what was posted; what fails keeps nobody else."""
+def do_all(posted: deque[Call]) -> None:
+    """Do what was posted. A call that fails does not stop the others."""
     while posted:
         call = posted.popleft()
         try:
             call()
         except Exception:
             _log.exception("a bug of Greenlane: %r failed", call)
+
+
+class Entry:
+    """Something to be done at a time."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def cancel(self) -> None:
+        """Let it not be done. It stays in the heap until its time: some hundred bytes."""
+        self.call = None
+
+
+class Alarm:
+    """What the owner does at a time: limits, due retries, half-open breakers. One timer for all; for the owner only."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._heap: list[tuple[int, int, Entry]] = []
+        self._numbers = itertools.count()
+        self._set_ns = 0
+
+    def at(self, at_ns: int, call: Callable[[], object]) -> Entry:
+        """Call it at this time of the monotonic clock, or soon if that has passed."""
+        entry = Entry(call)
+        heapq.heappush(self._heap, (at_ns, next(self._numbers), entry))
+        self._set()
+        return entry
+
+    def _set(self) -> None:
+        if self._heap:
+            at_ns = self._heap[0][0]
+            if not self._set_ns or at_ns < self._set_ns:
+                self._set_ns = at_ns
+                self._owner.ring(at_ns, self._rung)
+
+    def _rung(self) -> None:
+        self._set_ns = 0
+        now_ns = time.monotonic_ns()
+        while self._heap and self._heap[0][0] <= now_ns:
+            entry = heapq.heappop(self._heap)[2]
+            if entry.call is not None:
+                entry.call()
+        self._set()

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from greenlane._native import Start, Upstreams
-from greenlane_work.limits import Outcome
-from greenlane_work.order import Identity, Order, State
+from greenlane_work.limits import CallOutcome
+from greenlane_work.order import Identity, Order, Stage
 
-__all__ = ["Parked"]
+__all__ = ["Parking"]
 
 #: Orders that one turn starts; then the owner reads its channel again. Arbitrary.
 _MOST_A_TURN: Final = 64
 
 
-class Parked:
+class Parking:
     """The parked and running orders of this process.
 
     Args:
@@ -75,7 +75,7 @@ class Parked:
 
     def arrive(self, order: Order) -> None:
         """Park an order that was received. Call `turn` after one or more of these."""
-        order.state = State.PARKED
+        order.stage = Stage.PARKED
         self._orders[order.number] = order
         self._by_identity[order.identity] = order
         self.most_parked = max(self.most_parked, self.parked)
@@ -83,23 +83,23 @@ class Parked:
 
     def later(self, order: Order, at_ns: int) -> None:
         """Park an order that ran until `at_ns`; call it after `ended`."""
-        order.state = State.PARKED
+        order.stage = Stage.PARKED
         order.not_before_ns = at_ns
         self._orders[order.number] = order
         self._by_identity[order.identity] = order
         self.most_parked = max(self.most_parked, self.parked)
         heapq.heappush(self._later, (at_ns, order.number))
 
-    def ended(self, order: Order, outcome: Outcome) -> None:
+    def ended(self, order: Order, outcome: CallOutcome) -> None:
         """Tell how a run ended, and forget the order."""
-        if order.state is State.RUNNING:
+        if order.stage is Stage.RUNNING:
             self.running -= 1
             self.upstreams.ended(order.number, self._clock_ns(), outcome)
         self._forget(order)
 
     def withdraw(self, order: Order) -> bool:
         """Take out a parked order, which goes elsewhere; False when it is none."""
-        if order.state is not State.PARKED or order.number not in self._orders:
+        if order.stage is not Stage.PARKED or order.number not in self._orders:
             return False
         self.upstreams.withdraw(order.number, self._clock_ns())
         self._forget(order)
@@ -127,15 +127,15 @@ class Parked:
 
     def waiting(self) -> Iterator[Order]:
         """Give the orders that have not been started."""
-        return iter([order for order in self._orders.values() if order.state is State.PARKED])
+        return iter([order for order in self._orders.values() if order.stage is Stage.PARKED])
 
     def in_progress(self) -> Iterator[Order]:
         """Give the orders that run."""
-        return iter([order for order in self._orders.values() if order.state is State.RUNNING])
+        return iter([order for order in self._orders.values() if order.stage is Stage.RUNNING])
 
     def _begin(self, start: Start) -> None:
         order = self._orders[start.order]
-        order.state = State.RUNNING
+        order.stage = Stage.RUNNING
         self.running += 1
         self._start(order, start)
 

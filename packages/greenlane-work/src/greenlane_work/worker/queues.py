@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from kombu import Queue
 
-from greenlane_work.worker.publisher import Letter, Publisher
 from greenlane_work.headers import dead_queue
+from greenlane_work.worker.publisher import Letter, Publisher
 
 __all__ = ["QUEUE", "Broker", "Queues", "major_version"]
 

@@ -1,7 +1,5 @@
 """When an order is tried again: full jitter, a deadline over all attempts, and a budget for retries altogether.
 
-Pure: time and chance come in.
-
 Full jitter (Marc Brooker, "Exponential backoff and jitter", 2015): a uniform share of a bound that doubles. Orders that
 failed together come back spread over the whole bound, not in a wave at its end.
 
@@ -13,16 +11,23 @@ waits; it is never given up for that.
 from __future__ import annotations
 
 import math
+import random
+import time
+from _thread import allocate_lock
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Backoff", "RetryBudget"]
+from greenlane.settings import Settings
+from greenlane_work.order import Order
+from greenlane_work.worker.totals import Totals
+
+__all__ = ["RetryBudget", "RetryDelay", "Retrying"]
 
 _NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Backoff:
+class RetryDelay:
     """How long an order waits between two attempts."""
 
     #: Bound of the first wait. Half a second: longer than a connection's hiccup.
@@ -95,3 +100,37 @@ class RetryBudget:
             gained = max(now_ns - self._since_ns, 0) / _NS * self._least_per_s
             self._left = min(self._left + gained, self._most)
         self._since_ns = max(now_ns, self._since_ns, 1)
+
+
+class Retrying:
+    """Asked by the thread that an order failed on, told of first attempts by the owner of the channel."""
+
+    def __init__(self, settings: Settings, totals: Totals) -> None:
+        self._totals = totals
+        self._random = random.Random()
+        self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s, settings.task_attempts)
+        self._budget = RetryBudget(settings.task_retry_budget_frac)
+        self._guard = allocate_lock()
+
+    def attempted(self) -> None:
+        """Count a first attempt."""
+        with self._guard:
+            self._budget.attempted(time.monotonic_ns())
+
+    def again_ns(self, order: Order) -> int | None:
+        """Give when a failed order is run again; None: attempts or deadline do not allow it. From any thread.
+
+        A retry for which the budget has none left waits until it has.
+        """
+        if self._delay.spent(order.attempts, time.time(), order.deadline_at):
+            return None
+        now_ns = time.monotonic_ns()
+        remaining_s = order.remaining_s()
+        most_s = math.inf if remaining_s is None else remaining_s
+        at_ns = now_ns + int(self._delay.delay_s(order.attempts, self._random.random(), most_s) * 1e9)
+        with self._guard:
+            if not self._budget.take(now_ns):
+                self._totals.retries_held += 1
+                at_ns = max(at_ns, self._budget.ready_ns(now_ns) + int(self._random.uniform(0, 1e9)))
+        # The budget may ask for more patience than there is left.
+        return None if at_ns - now_ns >= most_s * 1e9 else at_ns

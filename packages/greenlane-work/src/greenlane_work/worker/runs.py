@@ -9,7 +9,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from billiard.einfo import ExceptionInfo
 from celery.app.trace import fast_trace_task, trace_task_ret
@@ -18,14 +18,12 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane import deadline
 from greenlane._native import Start
 from greenlane.settings import Settings
-from greenlane_work.worker.alarm import Alarm
-from greenlane_work.worker.jobs import Jobs
-from greenlane_work.worker.owner import Owner
-from greenlane_work.worker.runners import HardTimeLimitExceeded, Runner
+from greenlane_work.order import Order, Stage, running
+from greenlane_work.worker.jobs import RecordedJobs
+from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.totals import Totals
-from greenlane_work.order import Order, State, running
 
-__all__ = ["Result", "Runs"]
+__all__ = ["HardTimeLimitExceeded", "Result", "Runner", "Runs", "Serve"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -34,6 +32,32 @@ _LEAST_S: Final = 0.001
 
 #: What Celery's tracer gives: (failed, value or error, seconds).
 Result = tuple[Any, Any, Any]
+
+#: Runs an order, of which this is the run with that number: `Runs.serve`.
+Serve = Callable[[Order, int], None]
+
+
+class HardTimeLimitExceeded(BaseException):
+    """Ends the greenlet of an order that was given up at its hard limit. Not an Exception: tasks catch those."""
+
+
+class Runner(Protocol):
+    """Runs orders, each apart from the others."""
+
+    def run(self, order: Order) -> None:
+        """Start it; returns at once."""
+
+    def soften(self, order: Order) -> None:
+        """Raise SoftTimeLimitExceeded in it."""
+
+    def abandon(self, order: Order, generation: int) -> None:
+        """Free the place of this run; the order was given up."""
+
+    def abandoned(self) -> int:
+        """Give how many that were given up have not ended yet."""
+
+    def close(self) -> None:
+        """Run no more."""
 
 
 class Runs:
@@ -51,8 +75,8 @@ class Runs:
         alarm: Alarm,
         totals: Totals,
         *,
-        make_runner: Callable[[Callable[[Order, int], None]], Runner],
-        jobs: Jobs,
+        make_runner: Callable[[Serve], Runner],
+        jobs: RecordedJobs,
         ended: Callable[[Order, Result], None],
         given_up: Callable[[Order, str], None],
     ) -> None:
@@ -119,7 +143,7 @@ class Runs:
         return failed, value, seconds
 
     def _finished(self, order: Order, generation: int, result: Result) -> None:
-        if order.generation != generation or order.state is not State.RUNNING:
+        if order.generation != generation or order.stage is not Stage.RUNNING:
             return  # it was given up
         _cancel(order)
         self._ended(order, result)
@@ -149,7 +173,7 @@ class Runs:
 
     def soften(self, order: Order, generation: int, seconds: float) -> None:
         """The soft limit: an exception in the run, at its next chance."""
-        if order.generation == generation and order.state is State.RUNNING:
+        if order.generation == generation and order.stage is Stage.RUNNING:
             self._totals.soft_limits += 1
             order.late = f"soft time limit of {seconds:g} s"
             _log.warning("%s: order %s at %r is stopped at its next chance", order.late, order.id, order.key)
@@ -157,7 +181,7 @@ class Runs:
 
     def _give_up(self, order: Order, generation: int, seconds: float) -> None:
         """The hard limit: its place is free; whether the call went through, nobody knows."""
-        if order.generation != generation or order.state is not State.RUNNING:
+        if order.generation != generation or order.stage is not Stage.RUNNING:
             return
         self._totals.hard_limits += 1
         reason = f"hard time limit of {seconds:g} s"

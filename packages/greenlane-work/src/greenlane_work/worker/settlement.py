@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from celery.worker.state import task_ready
 
+from greenlane_work.headers import Death
+from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Owner
 from greenlane_work.worker.queues import Queues
 from greenlane_work.worker.totals import Totals
-from greenlane_work.headers import Death
-from greenlane_work.order import Identity, Order, State
 
 __all__ = ["Settlement"]
 
@@ -87,7 +87,7 @@ class Settlement:
         self._acknowledge(order)
 
     def _acknowledge(self, order: Order) -> None:
-        order.state = State.ENDED
+        order.stage = Stage.ENDED
         order.delivery.ack()
         copies, order.copies = order.copies, []
         for copy in copies:
@@ -99,7 +99,7 @@ class Settlement:
 
     def requeue(self, order: Order) -> None:
         """Give a message that was not begun back to its queue, with all deliveries of it."""
-        order.state = State.ENDED
+        order.stage = Stage.ENDED
         order.delivery.requeue()
         for copy in order.copies:
             copy.delivery.requeue()
@@ -130,7 +130,7 @@ class Settlement:
 
     def _publish(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
         """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
-        order.state = State.LEAVING
+        order.stage = Stage.LEAVING
         self._leaving.setdefault(order.identity, [])
         delivery = order.delivery
 

@@ -22,10 +22,10 @@ from typing import Any, Final
 from celery import signals
 from celery.worker import state
 
-from greenlane_work.worker.flow import Host
+from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.owner import Owner
 
-__all__ = ["Ending"]
+__all__ = ["Shutdown"]
 
 _log = logging.getLogger("greenlane.work")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -35,7 +35,7 @@ _LETTERS_S: Final = 5.0
 _CUT_OFF: Final = 1
 
 
-class Ending:
+class Shutdown:
     """How long the end may take, and how it went."""
 
     def __init__(self, owner: Owner, grace_s: float) -> None:
@@ -66,11 +66,11 @@ class Ending:
             state.should_stop = _INTERRUPTED if number == signal.SIGINT else 0
         self._owner.wake()
 
-    def wait(self, host: Host, connection: Any) -> None:
+    def wait(self, flow: OrderFlow, connection: Any) -> None:
         """Let what runs end, for so long as it may; the owner goes on acknowledging."""
         self._began = self._began or time.monotonic()
         until = self._began + self._grace_s
-        running = host.parked.running
+        running = flow.parked.running
         _log.warning(
             "ending: %d orders that were not begun went back, %d running have up to %g s",
             *(self.given_back, running, self._grace_s),
@@ -78,14 +78,14 @@ class Ending:
         beat = time.monotonic()
         letters_until = min(until, time.monotonic() + _LETTERS_S)
         while self._signals < 2 and time.monotonic() < until:
-            if not host.parked.running and (not host.leaving() or time.monotonic() > letters_until):
+            if not flow.parked.running and (not flow.leaving() or time.monotonic() > letters_until):
                 break
             self._owner.wait(min(0.2, max(0.0, until - time.monotonic())))
             if time.monotonic() - beat > 1:
                 beat = time.monotonic()
                 _keep_alive(connection)
-        self.cut_off = host.parked.running
-        self.stuck = bool(self.cut_off or host.runner.abandoned())
+        self.cut_off = flow.parked.running
+        self.stuck = bool(self.cut_off or flow.runner.abandoned())
         if self.cut_off:
             _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
             if self.controller is not None:

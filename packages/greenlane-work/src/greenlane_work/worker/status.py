@@ -9,7 +9,7 @@ from typing import Any
 from greenlane import bootstrap
 from greenlane._native import Recorder
 from greenlane.export.prometheus import render
-from greenlane_work.worker.flow import Host
+from greenlane_work.worker.flow import OrderFlow
 
 __all__ = ["Status"]
 
@@ -17,33 +17,33 @@ __all__ = ["Status"]
 class Status:
     """The worker's part of a control socket. Asked on the socket's thread, while the owner works."""
 
-    def __init__(self, host: Host, mode: str) -> None:
-        self._host = host
+    def __init__(self, flow: OrderFlow, mode: str) -> None:
+        self._flow = flow
         self._mode = mode
 
     def shown(self) -> dict[str, object]:
         """Give the field `tasks` of an answer; see `greenlane.control`."""
-        host = self._host
+        flow = self._flow
         return {
             "mode": self._mode,
-            "slots": host.settings.task_slots,
-            "running": host.parked.running,
-            "parked": host.parked.parked,
-            "most_parked": host.parked.most_parked,
-            "abandoned": host.runner.abandoned(),
+            "slots": flow.settings.task_slots,
+            "running": flow.parked.running,
+            "parked": flow.parked.parked,
+            "most_parked": flow.parked.most_parked,
+            "abandoned": flow.runner.abandoned(),
             "totals": self.counters(),
-            "keys": [_row(look, time.monotonic_ns()) for look in host.parked.upstreams.look()],
+            "keys": [_row(look, time.monotonic_ns()) for look in flow.parked.upstreams.look()],
         }
 
     def breaker(self, key: str, wanted_open: bool) -> None:
         """Open or close a key's breaker by hand."""
-        upstreams = self._host.parked.upstreams
+        upstreams = self._flow.parked.upstreams
 
         def switch() -> None:
             (upstreams.open if wanted_open else upstreams.close)(key, time.monotonic_ns())
-            self._host.turn()
+            self._flow.turn()
 
-        self._host.owner.post(switch)
+        self._flow.owner.post(switch)
 
     def text(self) -> str:
         """Give one scrape's answer."""
@@ -53,15 +53,15 @@ class Status:
             counters,
             () if running is None else running.learned(),
             recorder=Recorder(),
-            upstreams=[_row(look, time.monotonic_ns()) for look in self._host.parked.upstreams.look()],
+            upstreams=[_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],
             labels={"pid": str(os.getpid())},
         )
 
     def counters(self) -> dict[str, int]:
         """Give what is counted since the worker's start."""
-        host = self._host
-        line, calls = host.line, host.execution.counts
-        counted = {f"orders_{name}": count for name, count in vars(host.totals).items()}
+        flow = self._flow
+        line, calls = flow.line, flow.execution.counts
+        counted = {f"orders_{name}": count for name, count in vars(flow.totals).items()}
         return counted | {
             "orders_acked": line.acked,
             "orders_stale": line.stale,
