@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from greenlane_work.keys import KEY_CHARACTERS, checked_key, fitted_key
 
 from greenlane.errors import OrderWaits
 from greenlane_work import NotSent, once
+from greenlane_work.keys import KEY_CHARACTERS, checked_key, fitted_key
 from greenlane_work.store import Store, open_store
 
 

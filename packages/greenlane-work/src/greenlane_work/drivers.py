@@ -9,21 +9,12 @@ from typing import Any
 
 from greenlane.errors import SettingsError
 
-__all__ = ["driver", "psycopg_for", "redis_for", "without_password"]
-
-
-def driver(setting: str, module: str, extra: str) -> Any:
-    """Import it for a setting. Raises SettingsError that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        hint = f"pip install 'greenlane[{extra}]'"
-        raise SettingsError(setting, extra, f"a server whose driver is installed ({error})", hint) from None
+__all__ = ["psycopg_for", "redis_client", "redis_for", "without_password"]
 
 
 def redis_for(setting: str, url: str) -> Any:
     """Give redis-py for a URL that it can read. Raises SettingsError; connects to nothing."""
-    redis = driver(setting, "redis", "redis")
+    redis = _driver(setting, "redis", "redis")
     try:
         parts = urllib.parse.urlsplit(url)
         readable = parts.scheme == "unix" or re.fullmatch("/?[0-9]*", parts.path)
@@ -36,9 +27,25 @@ def redis_for(setting: str, url: str) -> Any:
     return redis
 
 
+def redis_client(url: str, timeout_s: float, **options: Any) -> Any:
+    """Give a client that answers or fails within its time: it tries nothing again by itself. Connects to nothing."""
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Redis.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        **options,
+    )
+
+
 def psycopg_for(setting: str, url: str) -> Any:
     """Give psycopg for a URL that it can read. Raises SettingsError; connects to nothing."""
-    psycopg = driver(setting, "psycopg", "postgres")
+    psycopg = _driver(setting, "psycopg", "postgres")
     try:
         said = psycopg.conninfo.conninfo_to_dict(url)
         readable = re.fullmatch("[0-9,]*", str(said.get("port") or ""))
@@ -64,3 +71,12 @@ def _unreadable(setting: str, url: str, rule: str) -> SettingsError:
     # What the driver says may hold a piece of the password.
     hint = "write % and two digits for odd characters of a password"
     return SettingsError(setting, without_password(url), rule, hint)
+
+
+def _driver(setting: str, module: str, extra: str) -> Any:
+    """Import it for a setting. Raises SettingsError that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        hint = f"pip install 'greenlane[{extra}]'"
+        raise SettingsError(setting, extra, f"a server whose driver is installed ({error})", hint) from None

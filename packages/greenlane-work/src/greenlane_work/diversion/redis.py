@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from greenlane.errors import DiversionError, DiversionUnreadable
 from greenlane_work.diversion.share import KEEP_S, Change, NotAShare, Share, Sighting, decoded, encoded
-from greenlane_work.drivers import redis_for, without_password
+from greenlane_work.drivers import redis_client, redis_for, without_password
 
 __all__ = ["RedisKeys"]
 
@@ -76,7 +76,7 @@ class RedisKeys:
     def _client(self, attempted: str) -> Iterator[Any]:
         try:
             if self._opened is None:
-                self._opened = self._connected()
+                self._opened = redis_client(self._connect_url, _TIMEOUT_S)
             yield self._opened
         except self._redis.RedisError as error:
             opened, self._opened = self._opened, None
@@ -86,15 +86,3 @@ class RedisKeys:
             rule = f"a Redis that serves ({' '.join(str(error).split())})"
             hint = "see whether it runs, and look at user and password"
             raise DiversionError(attempted, name="diversion", value=self.url, rule=rule, hint=hint) from error
-
-    def _connected(self) -> Any:
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-
-        return self._redis.Redis.from_url(
-            self._connect_url,
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )

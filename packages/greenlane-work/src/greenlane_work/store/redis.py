@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane_work.drivers import redis_for, without_password
+from greenlane_work.drivers import redis_client, redis_for, without_password
 from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
@@ -162,17 +162,7 @@ class Redis(OneConnection):
             raise _error(attempted, self.place, error) from error
 
     def _connected(self) -> Any:
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-
-        client = self._redis.Redis.from_url(
-            self._url,
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-            single_connection_client=True,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-        )
+        client = redis_client(self._url, _TIMEOUT_S, single_connection_client=True)
         try:
             client.ping()
             if not self._may_forget:
