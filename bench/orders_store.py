@@ -97,7 +97,7 @@ def cell(url: str, how: str, load: str, seconds: float) -> dict[str, Any]:
         from gevent import monkey
 
         monkey.patch_all()
-    from greenlane_work.tasks.store import open_store
+    from greenlane_work.store import open_store
 
     store = open_store(url, patience_s=60) if url else None
     run = f"{time.time_ns():x}"

@@ -22,15 +22,15 @@ from collections import deque
 from collections.abc import Sequence
 
 from greenlane._native import Upstreams
-from greenlane.policy import Outcome, UpstreamRule
 from greenlane_tools.lab.environment import about
+from greenlane_work.limits import CallOutcome, UpstreamRule
 
 SCHEMA = "greenlane.upstream-cost/1"
 _SLOTS = 200
 _STEP_NS = 1_500_000
 # Of which the memory is measured.
 _KEYS = 100_000
-_OK = int(Outcome.OK)
+_OK = int(CallOutcome.OK)
 
 
 class Cell:

@@ -1,4 +1,4 @@
-//! Which order goes to its upstream next, for Python: the shell is `greenlane/tasks`.
+//! Which order goes to its upstream next, for Python: the shell is `greenlane_work`.
 
 use greenlane_policy::upstream::{
     KeyLook as CoreLook, Outcome, Rule as CoreRule, Upstreams as CoreUpstreams,
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The attributes of `greenlane.policy.UpstreamRule`, one for one.
+/// The attributes of `greenlane_work.limits.UpstreamRule`, one for one.
 #[derive(FromPyObject)]
 pub struct Rule {
     limit: u32,

@@ -72,7 +72,7 @@ def _sent_once(task: Any, order: str, merchant: str) -> None:
     """Where a stock worker shares a store with Greenlane's: an order that both are given is called by one."""
     # Only here: what is measured of a stock worker has nothing of ours in it.
     from greenlane.errors import OrderWaits
-    from greenlane_work.tasks import current, once
+    from greenlane_work import current, once
 
     if current() is not None:
         # Greenlane's worker has asked the store.
@@ -106,7 +106,7 @@ def _sent(task: Any, order: str, merchant: str) -> None:
 @cache
 def _store() -> Any:
     """This process's store."""
-    from greenlane_work.tasks.store import open_store
+    from greenlane_work.store import open_store
 
     return open_store(around.store)
 

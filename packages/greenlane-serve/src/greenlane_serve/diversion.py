@@ -12,16 +12,15 @@ import json
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from greenlane.diverted import Diverted
 from greenlane.errors import FleetError, SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.match import parse
 
-__all__ = ["MAP", "WHOLE", "change", "keep", "lay", "read"]
+__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
 
 #: The front's file.
 MAP: Final = "diverted.map"
@@ -29,6 +28,22 @@ MAP: Final = "diverted.map"
 WHOLE: Final = 10_000
 _FILE: Final = "diverted.json"
 _ATTEMPT: Final = "divert a route"
+
+
+@dataclass(frozen=True)
+class Diverted:
+    """How much of a route's requests goes to another version of the application, and who said so."""
+
+    #: As a lane's `match`: "/bikes/*", "GET /bikes/<id>".
+    flow: str
+    #: The other version; "" = none was ever named.
+    to: str = ""
+    #: 0 to 1.
+    share_frac: float = 0.0
+    #: user@host; "" = nobody has set it.
+    set_by: str = ""
+    #: Seconds since the epoch, by the clock of who set it.
+    set_s: float = 0.0
 
 
 def lay(folder: Path) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.diverted import Diverted
 from greenlane.errors import ControlError, FleetError, SettingsError
 from greenlane.settings import Settings
 from greenlane_serve import diversion, whereabouts
-from greenlane_serve.diversion import change, keep, read
+from greenlane_serve.diversion import Diverted, change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.layout import layout_of
 

@@ -956,7 +956,7 @@ def die_with_parent(parent: int) -> bool:
     """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""
 
 class _UpstreamRule(Protocol):
-    """What `greenlane.policy.UpstreamRule` is; that says what each value means."""
+    """What `greenlane_work.limits.UpstreamRule` is; that says what each value means."""
 
     @property
     def limit(self) -> int: ...

@@ -11,7 +11,7 @@ from typing import Final
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from greenlane_work.tasks.diversion import divert
+from greenlane_work.diversion import divert
 from pos.journal import Entry, Event, Journal
 from pos.queueing import QUEUE, application, publish
 from pos.surroundings import Surroundings

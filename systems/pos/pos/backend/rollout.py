@@ -7,7 +7,7 @@ import contextlib
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane_work.tasks.diversion import open_place, set_share
+from greenlane_work.diversion import open_place, set_share
 from pos.queueing import DIVERTED, QUEUE
 
 _EVERY_S: Final = 0.5

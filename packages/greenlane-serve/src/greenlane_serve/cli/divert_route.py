@@ -1,4 +1,7 @@
-"""`greenlane divert route`: a share of a route for another version of the application, set while it serves."""
+"""`greenlane divert route`: a share of a route for another version of the application, set while it serves.
+
+The command itself is greenlane-work's `greenlane divert`, which calls this one and prints what it gives.
+"""
 
 from __future__ import annotations
 
@@ -6,53 +9,52 @@ import argparse
 import getpass
 import socket
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import settings_of
-from greenlane.cli.share_rows import COLUMNS, share_row, tables
-from greenlane.diverted import Diverted
 from greenlane.errors import FleetError
-from greenlane_serve.diversion import change, read
+from greenlane_serve.diversion import Diverted, change, read
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.versions import group_of, version_of
 from greenlane_serve.whereabouts import folder_of
-from greenlane_work.tasks.diversion.share import parsed_share
 
-__all__ = ["run"]
+__all__ = ["COLUMNS", "run"]
 
 Row = dict[str, object]
 _ATTEMPT: Final = "divert a route"
 _GROUPS: Final = ("shared", "lane-", "version-")
-_COLUMNS: Final = {
-    "share": COLUMNS,
-    "group": ("group", "side", "workers", "current", "queued", "requests", "errors"),
-}
+#: Of a group's row.
+COLUMNS: Final = ("group", "side", "workers", "current", "queued", "requests", "errors")
 
 
-def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Set or show it.
+def run(
+    arguments: argparse.Namespace, share_frac: float | None
+) -> tuple[Sequence[tuple[Diverted, float | None]], list[Row]]:
+    """Set or read the share of a route.
 
     Args:
-        arguments: `route`, `to`, `share`, `status`, `json`, and the settings' flags.
-        output: for rows and talk.
+        arguments: `route`, `to`, and the settings' flags.
+        share_frac: 0 to 1; None = change nothing.
+
+    Returns:
+        Shares, each with the seconds that setting it took (None = it was not set now), and one row for each group.
     """
     folder = folder_of(settings_of(arguments).bind[0], _ATTEMPT)
     runtime = Runtime(folder / "runtime")
     groups = [row for row in runtime.rows(server="BACKEND") if row.backend.startswith(_GROUPS)]
-    if arguments.status:
+    shares: list[tuple[Diverted, float | None]]
+    if share_frac is None:
         found = [one for one in read(folder) if arguments.route in ("", one.flow)]
-        rows = [share_row(one, None) for one in found or [Diverted(arguments.route)]]
+        shares = [(one, None) for one in found or [Diverted(arguments.route)]]
     else:
-        wanted = Diverted(arguments.route, arguments.to, parsed_share(arguments.share), _who(), time.time())
+        wanted = Diverted(arguments.route, arguments.to, share_frac, _who(), time.time())
         _refuse_idle(wanted, runtime)
         began_s = time.monotonic()
         set_now = change(folder, runtime, wanted)
-        rows = [share_row(set_now, time.monotonic() - began_s)]
-    rows += [_group_row(row, runtime) for row in groups]
-    tables(rows, _COLUMNS, output, json=arguments.json)
-    return 0
+        shares = [(set_now, time.monotonic() - began_s)]
+    return shares, [_group_row(row, runtime) for row in groups]
 
 
 def _refuse_idle(wanted: Diverted, runtime: Runtime) -> None:

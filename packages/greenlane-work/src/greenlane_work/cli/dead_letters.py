@@ -12,7 +12,7 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 
 if TYPE_CHECKING:
-    from greenlane_work.tasks.dead_queue import DeadLetter
+    from greenlane_work.dead_letters import DeadLetter
 
 __all__ = ["COMMAND"]
 
@@ -40,19 +40,17 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error("--most must be at least 1")
     with needed("celery", "look at dead letters"):
         import kombu  # noqa: F401
-    from greenlane_work.tasks import dead_queue
+    from greenlane_work.dead_letters import dead_letters, send_again
 
     def chosen(letter: DeadLetter) -> bool:
         reason = letter.death.reason if letter.death is not None else ""
         return (not arguments.order or letter.order in arguments.order) and arguments.reason in ("", reason)
 
     if arguments.send_again:
-        found = dead_queue.send_again(arguments.broker, arguments.queue, chosen, arguments.most)
+        found = send_again(arguments.broker, arguments.queue, chosen, arguments.most)
         output.say(f"sent again: {len(found)}")
     else:
-        found = [
-            each for each in dead_queue.dead_letters(arguments.broker, arguments.queue, arguments.most) if chosen(each)
-        ]
+        found = [each for each in dead_letters(arguments.broker, arguments.queue, arguments.most) if chosen(each)]
     rows = [_row(letter) for letter in found]
     if arguments.json:
         output.document("dead-letters", rows)

@@ -7,29 +7,42 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
-from greenlane.cli.output import Output
+from greenlane.cli.output import Output, Row
 from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.cli.share_rows import COLUMNS, share_row, tables
-from greenlane.errors import SettingsError
+from greenlane.errors import DiversionError, SettingsError
 
 if TYPE_CHECKING:
-    from greenlane_work.tasks.diversion.place import Place, Sighting
-    from greenlane_work.tasks.diversion.share import Share
+    from greenlane_work.diversion.share import Share, SharePlace, Sighting
 
 __all__ = ["COMMAND"]
 
-Row = dict[str, object]
 _MOST_WAIT_S: Final = 3600
+_BROKER_TIMEOUT_S: Final = 5.0
 _COLUMNS: Final = {
-    "share": COLUMNS,
+    "share": ("flow", "to", "share_frac", "set_by", "set_at", "effect_s"),
     "producer": ("producer", "seen", "share_frac", "seen_after_s", "said_ago_s", "trouble"),
     "queue": ("queue", "side", "ready", "consumers"),
 }
+
+
+class _Shown(Protocol):
+    """A share of a queue's orders, or of a route's requests."""
+
+    @property
+    def flow(self) -> str: ...
+    @property
+    def to(self) -> str: ...
+    @property
+    def share_frac(self) -> float: ...
+    @property
+    def set_by(self) -> str: ...
+    @property
+    def set_s(self) -> float: ...
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +60,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_work.tasks.diversion.opening import open_place
-    from greenlane_work.tasks.diversion.share import checked_name
+    from greenlane_work.diversion.opening import open_place
+    from greenlane_work.diversion.share import checked_name
 
     if arguments.share is None and not arguments.status:
         arguments.parser.error("one of --share and --status is needed")
@@ -59,9 +72,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.flow == "route":
         if arguments.share is not None and not arguments.route:
             arguments.parser.error("--share needs a ROUTE")
-        with needed("serve", "divert a route"):
-            from greenlane_serve.cli import divert_route
-        return divert_route.run(arguments, output)
+        return _route(arguments, output)
     if arguments.route:
         arguments.parser.error(f"unrecognized arguments: {arguments.route}")
     if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
@@ -77,18 +88,30 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         with needed("celery", "count waiting orders"):
             import kombu  # noqa: F401
         rows += _queues(arguments.broker, rows[0])
-    tables(rows, _COLUMNS, output, json=arguments.json)
+    _show(rows, _COLUMNS, output, json=arguments.json)
     return code
 
 
-def _status(place: Place, arguments: argparse.Namespace) -> tuple[list[Row], int]:
+def _route(arguments: argparse.Namespace, output: Output) -> int:
+    from greenlane_work.diversion.share import parsed_share
+
+    with needed("serve", "divert a route"):
+        from greenlane_serve.cli import divert_route
+    shares, groups = divert_route.run(arguments, None if arguments.status else parsed_share(arguments.share))
+    rows = [*(_share_row(*each) for each in shares), *groups]
+    columns = {"share": _COLUMNS["share"], "group": divert_route.COLUMNS}
+    _show(rows, columns, output, json=arguments.json)
+    return 0
+
+
+def _status(place: SharePlace, arguments: argparse.Namespace) -> tuple[list[Row], int]:
     share = place.read(arguments.flow)
-    return [_share_row(share, None), *_producer_rows(share, place.sightings(arguments.flow))], 0
+    return [_queue_share_row(share, None), *_producer_rows(share, place.sightings(arguments.flow))], 0
 
 
-def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[list[Row], int]:
-    from greenlane_work.tasks.diversion.effect import set_share, wait_seen
-    from greenlane_work.tasks.diversion.share import parsed_share
+def _set(place: SharePlace, arguments: argparse.Namespace, output: Output) -> tuple[list[Row], int]:
+    from greenlane_work.diversion.effect import set_share, wait_seen
+    from greenlane_work.diversion.share import parsed_share
 
     share = set_share(place, arguments.flow, parsed_share(arguments.share), arguments.to)
     effect = wait_seen(place, share, arguments.wait_s)
@@ -100,11 +123,26 @@ def _set(place: Place, arguments: argparse.Namespace, output: Output) -> tuple[l
     else:
         output.say("no producer has said anything within 15 s: those that start see it at once")
     rows = _producer_rows(share, [*effect.seen, *effect.unseen])
-    return [_share_row(share, effect.seconds if effect.seen else None), *rows], 1 if effect.unseen else 0
+    return [_queue_share_row(share, effect.seconds if effect.seen else None), *rows], 1 if effect.unseen else 0
 
 
-def _share_row(share: Share, effect_s: float | None) -> Row:
-    return {**share_row(share, effect_s), "revision": share.revision}
+def _share_row(share: _Shown, effect_s: float | None) -> Row:
+    """The row of a share: what is set, by whom, and how long it took to take effect; None = nothing was changed now."""
+    set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(share.set_s)) if share.set_s else None
+    return {
+        "row": "share",
+        "flow": share.flow,
+        "to": share.to or None,
+        "share_frac": share.share_frac,
+        "set_by": share.set_by or None,
+        "set_at": set_at,
+        "set_s": share.set_s or None,
+        "effect_s": None if effect_s is None else round(effect_s, 4),
+    }
+
+
+def _queue_share_row(share: Share, effect_s: float | None) -> Row:
+    return {**_share_row(share, effect_s), "revision": share.revision}
 
 
 def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
@@ -125,14 +163,35 @@ def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
 
 
 def _queues(broker: str, share: Row) -> list[Row]:
-    from greenlane_work.tasks.diversion.depths import depths
+    """How many orders wait on both sides, as the broker counts them. Changes nothing, and makes no queue."""
+    from greenlane_work.broker import connected, declared
 
     sides = {str(share["flow"]): "old", **({str(share["to"]): "new"} if share["to"] else {})}
-    found = depths(broker, sides)
+    with connected(broker, "count waiting orders", DiversionError, _BROKER_TIMEOUT_S) as connection:
+        is_amqp = connection.transport.driver_type == "amqp"
+        found = {queue: declared(connection, queue) for queue in sides}
+    # Redis counts no consumers, and knows of no queue that is empty; on others None = there is no such queue.
+    none = (None if is_amqp else 0, None)
     return [
-        {"row": "queue", "queue": one.queue, "side": sides[one.queue], "ready": one.ready, "consumers": one.consumers}
-        for one in found
+        {
+            "row": "queue",
+            "queue": queue,
+            "side": side,
+            "ready": (found[queue] or none)[0],
+            "consumers": (found[queue] or none)[1] if is_amqp else None,
+        }
+        for queue, side in sides.items()
     ]
+
+
+def _show(rows: Sequence[Row], columns: Mapping[str, Sequence[str]], output: Output, *, json: bool) -> None:
+    """One JSON object, or a table for each kind of row (its field "row") that there is."""
+    if json:
+        output.document("divert", rows)
+        return
+    for kind, names in columns.items():
+        if of_kind := [row for row in rows if row["row"] == kind]:
+            output.table(of_kind, names)
 
 
 COMMAND: Final = Command("divert", "send a share of orders or requests elsewhere, or show it", _declare, _run)

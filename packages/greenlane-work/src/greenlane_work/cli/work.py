@@ -37,7 +37,7 @@ def _run(arguments: argparse.Namespace, _output: Output) -> int:
             import gevent  # noqa: F401 - it has patched the process before this module was imported, see cli/main.py
     with needed("celery", "start a Celery worker"):
         from celery.bin.celery import celery
-    from greenlane_work.celery import pool
+    from greenlane_work.worker import pool
 
     pool.use(settings)
     kind = "GreenPool" if arguments.green else "Pool"

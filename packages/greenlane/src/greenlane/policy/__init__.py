@@ -3,7 +3,6 @@
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule, workers_of
 from greenlane.policy.rule import WAIT_MIN_MS, PermitRule, permits_of
 from greenlane.policy.serving import ApartRule, AtOnceRule, ShedRule
-from greenlane.policy.upstreams import Outcome, UpstreamRule
 
 __all__ = [
     "WAIT_MIN_MS",
@@ -11,11 +10,9 @@ __all__ = [
     "AtOnceRule",
     "CallRule",
     "ChoiceRule",
-    "Outcome",
     "PermitRule",
     "QueueRule",
     "ShedRule",
-    "UpstreamRule",
     "permits_of",
     "workers_of",
 ]

@@ -1,8 +1,31 @@
-"""Functions that run beside the loop: a call, and what runs it."""
+"""Functions that run beside the loop: a call, and what runs it. Each name is imported when it is first used.
 
-from greenlane.lanes.placed.call import Call, State
-from greenlane.lanes.placed.executor import Executor, ExecutorStats
-from greenlane.lanes.placed.native_threads import NativeThreads
-from greenlane.lanes.placed.placement import Placement
+A process that only waits in greenlets (`on_hub`) loads no placement.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from greenlane.lanes.placed.call import Call, State
+    from greenlane.lanes.placed.executor import Executor, ExecutorStats
+    from greenlane.lanes.placed.native_threads import NativeThreads
+    from greenlane.lanes.placed.placement import Placement
 
 __all__ = ["Call", "Executor", "ExecutorStats", "NativeThreads", "Placement", "State"]
+
+_LAZY = {
+    "Call": "call",
+    "Executor": "executor",
+    "ExecutorStats": "executor",
+    "NativeThreads": "native_threads",
+    "Placement": "placement",
+    "State": "call",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value

@@ -1,0 +1,124 @@
+"""Keys: where an upstream's key or an order's name is read from a task, and which texts the store takes.
+
+    kwargs.merchant         a keyword argument; further names go into mappings: kwargs.order.merchant
+    args.0                  an argument by its place; args.0.merchant
+    header.x-merchant       a header of the message
+    module:function         function(task_name, args, kwargs, headers) -> text
+
+An order in which the key is not found has the key `""`: it shares one place with all the others of that kind, and is
+counted. A key is a text; what is no text is written as one. A text that is long, or cannot be written down, becomes its
+beginning and a hash of all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from greenlane.errors import SettingsError
+from greenlane.settings import TASK_KEY
+
+__all__ = ["KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function"]
+
+KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
+
+#: Of the key of an upstream, which is kept and shown. Arbitrary.
+_MOST_CHARACTERS: Final = 200
+#: A business id, not a payload. Fits every store's index.
+KEY_CHARACTERS: Final = 512
+_REASON_CHARACTERS: Final = 500
+
+
+def key_function(setting: str, spec: str) -> KeyFunction | None:
+    """Give the function that a setting's text stands for; None = "".
+
+    Args:
+        setting: its name, for messages.
+        spec: as above.
+
+    Raises:
+        SettingsError: it is none of these, or the function cannot be imported.
+    """
+    if not spec:
+        return None
+    if re.fullmatch(TASK_KEY[0], spec) is None:
+        raise SettingsError(setting, spec, TASK_KEY[1], "kwargs.merchant reads the keyword argument `merchant`")
+    if ":" in spec:
+        return _imported(setting, spec)
+    kind, _, rest = spec.partition(".")
+    if kind == "header":
+        return lambda _name, _args, _kwargs, headers: _text(headers.get(rest))
+    if kind == "args":
+        place, *path = rest.split(".")
+        number = int(place)
+        return lambda _name, args, _kwargs, _headers: _text(_into(args[number], path)) if number < len(args) else ""
+    first, *path = rest.split(".")
+    return lambda _name, _args, kwargs, _headers: _text(_into(kwargs.get(first), path))
+
+
+def _imported(setting: str, spec: str) -> KeyFunction:
+    module, _, name = spec.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        rule = f"a function that can be imported ({error})"
+        raise SettingsError(setting, spec, rule, "put its module on PYTHONPATH, or correct the name") from None
+    if not callable(found):
+        raise SettingsError(setting, spec, "a function", f"{name} of {module} is a {type(found).__name__}")
+
+    def key(task_name: str, args: Sequence[Any], kwargs: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
+        return _text(found(task_name, args, kwargs, headers))
+
+    return key
+
+
+def _into(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _text(value: object) -> str:
+    return fitted_key(str(value), _MOST_CHARACTERS) if value is not None else ""
+
+
+def checked_key(key: str) -> str:
+    """Give the key back. Raises ValueError."""
+    rule = f"a text of 1 to {KEY_CHARACTERS} characters without NUL and without halves of surrogate pairs"
+    if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS or "\0" in key or not _encodable(key):
+        raise ValueError(f"name an order: key={key!r:.200}, expected {rule}")
+    return key
+
+
+def fitted_key(text: str, most_characters: int = KEY_CHARACTERS) -> str:
+    """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it.
+
+    Two texts never give one key: where it names an order, the second one would be taken for done.
+    """
+    if len(text) <= most_characters and "\0" not in text and _encodable(text):
+        return text
+    raw = text.encode(errors="surrogatepass")
+    hashed = hashlib.blake2b(raw, digest_size=16).hexdigest()
+    head = raw.decode("ascii", "replace").replace("\0", "").replace("\ufffd", "?")
+    return f"{head[: most_characters - len(hashed) - 1]}~{hashed}"
+
+
+def checked_reason(reason: str) -> str:
+    """Give a reason that every store takes: shortened, and what cannot be written is escaped."""
+    text = str(reason)[:_REASON_CHARACTERS].replace("\0", "\\0")
+    return text if _encodable(text) else text.encode("ascii", "backslashreplace").decode()
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

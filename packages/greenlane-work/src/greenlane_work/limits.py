@@ -1,0 +1,123 @@
+"""The rule of upstream keys, in the units and under the names of greenlane-policy's `upstream`."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, Final
+
+from greenlane.settings import Settings
+
+__all__ = ["CallOutcome", "UpstreamRule"]
+
+_NS_PER_S: Final = 1_000_000_000
+_NS_PER_MS: Final = 1_000_000
+_BYTES_PER_MB: Final = 1_000_000
+
+
+class CallOutcome(enum.IntEnum):
+    """How a call ended, for `_native.Upstreams.ended`."""
+
+    # The upstream did it.
+    OK = 0
+    # The upstream said no or broke off.
+    FAILED = 1
+    # It did not answer in time.
+    TIMED_OUT = 2
+    # It said that it has too much to do: 429, 503, RESOURCE_EXHAUSTED.
+    REFUSED = 3
+    # Says nothing about the upstream: the call was given up on this side, or never left.
+    CANCELLED = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class UpstreamRule:
+    """What one key may do: second argument of `_native.Upstreams`, third of its `set`.
+
+    A rule of a single key is `dataclasses.replace(rule, limit=5)`; what is said below to be of the general rule is not
+    read from it.
+    """
+
+    # Calls in progress at once; 0 = adaptive.
+    limit: int = 0
+    # Where the adaptive limit begins. Netflix's limiters begin there too; it doubles while latency bears it.
+    first_limit: int = 20
+    # Calls that the key may have in progress as long as one slot is free; the adaptive limit never falls below.
+    least: int = 1
+    # Largest share of the slots that one key alone can hold; two such keys have a third each, and so on. 1 = no bound.
+    most_frac: float = 0.5
+    # Share of slot time beside other keys where slots are scarce.
+    weight: int = 1
+
+    # Parked orders and bytes of a key, and how long one may be parked (0 = for ever). Below RabbitMQ's consumer timeout
+    # of 30 minutes.
+    parked_most: int = 1_000
+    parked_most_bytes: int = 16 << 20
+    parked_most_ns: int = 600 * _NS_PER_S
+    # Of all keys together; only of the general rule.
+    all_parked_most: int = 4_000
+    all_parked_most_bytes: int = 64 << 20
+
+    # Shares of the window that open the breaker; 0 = never.
+    failure_rate: float = 0.5
+    slow_call_rate: float = 0.8
+    # A call is slow from this many times the key's usual latency on, or from this time on where it is not 0.
+    slow_call_x: float = 5.0
+    slow_call_ns: int = 0
+    # Last calls that are judged (at most 64), and how many of them there must be.
+    window: int = 20
+    least_calls: int = 10
+    # Calls that an open breaker lets through when its time is over, and their time limit (0 = none).
+    probes: int = 3
+    probe_limit_ns: int = 5 * _NS_PER_S
+    # How long it is open the first time, what each further time is multiplied by, and the longest.
+    open_ns: int = 5 * _NS_PER_S
+    open_growth: float = 2.0
+    open_most_ns: int = 60 * _NS_PER_S
+
+    # A key without orders is forgotten after this time, or when there are more of them; only of the general rule.
+    forget_ns: int = 600 * _NS_PER_S
+    keys_most: int = 10_000
+
+    @classmethod
+    def of(cls, settings: Settings) -> UpstreamRule:
+        """Translate settings.
+
+        Without `task_key` all orders have one key: there is nobody to protect from another, so the limit is that of the
+        slots unless one is set, and no breaker stops all upstreams for the sake of one.
+        """
+        keyed = bool(settings.task_key)
+        key_frac = settings.task_key_parked_frac if keyed else 1.0
+        parked_bytes = settings.task_parked_most_mb * _BYTES_PER_MB
+        return cls(
+            limit=settings.task_limit or (0 if keyed else settings.task_slots),
+            least=settings.task_least,
+            most_frac=settings.task_most_frac if keyed else 1.0,
+            parked_most=max(round(settings.task_parked_most * key_frac), 1),
+            parked_most_bytes=round(parked_bytes * key_frac),
+            parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
+            all_parked_most=settings.task_parked_most,
+            all_parked_most_bytes=round(parked_bytes),
+            failure_rate=settings.task_failure_frac if keyed else 0.0,
+            slow_call_rate=settings.task_slow_frac if keyed else 0.0,
+            slow_call_x=settings.task_slow_factor,
+            slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
+            window=settings.task_breaker_calls,
+            least_calls=max(settings.task_breaker_calls // 2, 1),
+            probes=settings.task_probes,
+            probe_limit_ns=round(settings.task_probe_s * _NS_PER_S),
+            open_ns=round(settings.task_open_s * _NS_PER_S),
+            open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
+            keys_most=settings.task_keys,
+        )
+
+    @classmethod
+    def of_keys(cls, settings: Settings) -> dict[str, UpstreamRule]:
+        """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
+        general = cls.of(settings)
+        return {key: dataclasses.replace(general, **_words(words)) for key, words in settings.task_rules.items()}
+
+
+def _words(words: str) -> dict[str, Any]:
+    pairs = (word.split(":") for word in words.split())
+    return {name: float(value) if name == "most_frac" else int(value) for name, value in pairs}

@@ -1,0 +1,252 @@
+"""One order in a worker: what the message says of it, and how far it has come here."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from greenlane_work.headers import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of, history_of
+
+__all__ = [
+    # headers of a message
+    "ATTEMPTS",
+    "DEADLINE",
+    "DELIVERIES",
+    "HISTORY",
+    "ORDER",
+    "RETURNS",
+    # an order
+    "Identity",
+    "Order",
+    "Stage",
+    "running",
+    # its result
+    "packed",
+    "unpacked",
+    # for tasks
+    "Current",
+    "NotSent",
+    "current",
+]
+
+#: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
+#: often it was begun, how often it was handed back for want of room, and what happened to it.
+DEADLINE: Final = "greenlane-deadline"
+#: Header: deliveries of which no broker and no store keeps count.
+DELIVERIES: Final = "greenlane-deliveries"
+
+#: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
+_HISTORY_MOST: Final = 16
+_REASON_CHARACTERS: Final = 500
+
+
+#: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
+_NO_TIME_S: Final = 1e10
+
+#: Task, task id, number of Celery's own retries, and of its replacements.
+Identity = tuple[str, str, int, int]
+
+
+class NotSent(Exception):
+    """Raised by a task that knows: nothing of this attempt has reached the other side."""
+
+
+class Stage(enum.Enum):
+    """Where an order is in this worker."""
+
+    #: Waits for a place at its key, or for the time of its next attempt; holds no thread.
+    PARKED = "parked"
+    RUNNING = "running"
+    #: A copy is on its way to the broker; the original is acknowledged once the broker has confirmed it.
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class Order:
+    """One order. Written by the owner of the channel only, but for what is marked."""
+
+    __slots__ = (
+        "arrival_ns",
+        "attempts",
+        "began_s",
+        "begun_ns",
+        "came",
+        "copies",
+        "deadline_at",
+        "deliveries",
+        "delivery",
+        "due_ns",
+        "earlier",
+        "generation",
+        "guard",
+        "held",
+        "history",
+        "id",
+        "identity",
+        "kept",
+        "key",
+        "late",
+        "name",
+        "not_before_ns",
+        "number",
+        "redelivered",
+        "request",
+        "returns",
+        "runner",
+        "size",
+        "stage",
+        "timers",
+        "token",
+        "waits",
+    )
+
+    def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
+        """Args: `number` unique in the process; `size` in bytes of the message's body."""
+        self.number = number
+        self.id = order_id
+        self.key = key
+        self.name = name
+        self.size = size
+        self.stage = Stage.PARKED
+        # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
+        self.identity: Identity = (name, order_id, 0, 0)
+        # The same and the counts that its headers had: a copy of the message has one more of something.
+        self.came: tuple[object, ...] = ()
+        # The broker says that somebody had this message before.
+        self.redelivered = False
+        # The host's: what it runs, and how the broker is told.
+        self.request: Any = None
+        self.delivery: Any = None
+        # Further deliveries of the same message.
+        self.copies: list[Any] = []
+        # Begun so far, here and elsewhere.
+        self.attempts = 0
+        self.returns = 0
+        self.deliveries = 0
+        # Begun before it was a dead letter and sent again: the store counts on, the bound does not.
+        self.earlier = 0
+        self.history: tuple[Tried, ...] = ()
+        # When the latest attempt began, seconds since 1970; 0 = not begun here.
+        self.began_s = 0.0
+        # Of the store, for the latest attempt; "" = there is none.
+        self.token = ""
+        # How often in a row the store said that it runs elsewhere.
+        self.waits = 0
+        # Seconds since 1970; 0 = none.
+        self.deadline_at = 0.0
+        # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
+        self.arrival_ns = 0
+        self.due_ns = 0
+        self.not_before_ns = 0
+        # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
+        self.begun_ns = 0
+        self.held: tuple[tuple[str, int], ...] = ()
+        # Counts this order's runs in this process: what an abandoned one says later is not heard.
+        self.generation = 0
+        # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
+        self.runner: Any = None
+        self.guard: Any = None
+        self.timers: list[Any] = []
+        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any] | None = None
+        # Why the run was cut off; "" = it was not.
+        self.late = ""
+
+    def read(self, headers: Mapping[str, Any]) -> None:
+        """Take over what the message's headers say; what they say wrongly counts as not said."""
+        self.attempts = count_of(headers.get(ATTEMPTS))
+        self.earlier = count_of(headers.get(EARLIER))
+        self.returns = count_of(headers.get(RETURNS))
+        self.deliveries = count_of(headers.get(DELIVERIES))
+        self.deadline_at = _deadline(headers.get(DEADLINE))
+        self.history = history_of(headers.get(HISTORY))
+
+    def note(self, outcome: str, reason: str = "") -> None:
+        """Add to the history what became of the latest attempt, or of the order between two of them."""
+        owner = f"{platform.node()}:{os.getpid()}"
+        tried = Tried(self.attempts, outcome, reason[:_REASON_CHARACTERS], self.began_s, round(time.time(), 3), owner)
+        self.history = (*self.history[1 - _HISTORY_MOST :], tried)
+
+    def headers(self) -> dict[str, object]:
+        """Give what a copy of the message must say."""
+        return {
+            ORDER: self.id,
+            ATTEMPTS: self.attempts,
+            **({EARLIER: self.earlier} if self.earlier else {}),
+            RETURNS: self.returns,
+            DELIVERIES: self.deliveries,
+            HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
+        }
+
+    def remaining_s(self) -> float | None:
+        """Seconds to the deadline, negative after it; None = it has none."""
+        return self.deadline_at - time.time() if self.deadline_at else None
+
+    def deadline_ns(self, now_ns: int) -> int:
+        """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
+        remaining_s = self.remaining_s()
+        return 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
+
+
+@dataclasses.dataclass(frozen=True)
+class Current:
+    """The order that the calling task works on."""
+
+    #: The same in each attempt: what to send to the other side as the idempotency key.
+    id: str
+    key: str
+    #: From 1.
+    attempt: int
+    #: When the order is due, whatever attempts it takes: seconds since 1970; 0 = never.
+    deadline_at: float
+    #: When this attempt is cut off: at the deadline, or sooner by its time limit. Monotonic ns; 0 = never.
+    due_ns: int = 0
+
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left, at least 0: a client's time-out. None = as many as it wants.
+
+        Example:
+            >>> Current("7", "merchant", 1, 0.0).remaining_s() is None
+            True
+        """
+        return max(0.0, (self.due_ns - time.monotonic_ns()) / 1e9) if self.due_ns else None
+
+
+running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
+
+
+def current() -> Current | None:
+    """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
+    order = running.get()
+    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
+
+
+def _deadline(said: Any) -> float:
+    try:
+        deadline_at = float(said)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
+
+
+def packed(result: object) -> bytes:
+    """Give an order's result as the store keeps it, JSON; b"" for one that is not JSON: it is done all the same."""
+    try:
+        return json.dumps(result, separators=(",", ":")).encode()
+    except Exception:  # the call is made, whatever its result says when it is written down
+        return b""
+
+
+def unpacked(kept: bytes) -> Any:
+    """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
+    try:
+        return json.loads(kept) if kept else None
+    except (ValueError, RecursionError):
+        return None

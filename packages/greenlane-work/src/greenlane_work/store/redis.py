@@ -1,0 +1,199 @@
+"""Records in Redis: for the workers of many machines.
+
+A record is replaced where it is still what it was when it was read (compare and set, in a script of three lines); an
+order that somebody else changed meanwhile is read and decided again. Leases are keys that expire by themselves.
+
+Redis forgets what it is told to keep unless it is set up not to, so that is looked at when a connection is made. It is
+refused where it writes no file (`appendonly no`) or may evict keys (`maxmemory-policy`), unless the URL says
+`?may_forget=1`. With `appendfsync everysec` a machine that loses power forgets about a second; with `always` nothing.
+A replica that is promoted may lack the last writes: Redis answers before it has copied them.
+
+One server, or what stands for one (Sentinel's address, a proxy); not Redis Cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
+from greenlane_work.drivers import redis_client, redis_for, without_password
+from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
+from greenlane_work.store.record import Record, State
+from greenlane_work.store.rules import Found, Operation, Outcomes, decide
+
+__all__ = ["Redis"]
+
+_TIMEOUT_S: Final = 3.0
+#: How often an order that others keep changing is read again. More than workers that could be at one order.
+_ROUNDS: Final = 50
+_REPLACE: Final = """
+local there = redis.call('GET', KEYS[1])
+if (there and redis.sha1hex(there) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+"""
+#: How errors begin that pass by themselves: full, a failover, starting, a disk that it cannot write to.
+_LATER: Final = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN")
+
+
+class Redis(OneConnection):
+    """A `Backend` in a Redis, by redis-py."""
+
+    #: Its sockets are Python's, so they are green where those are.
+    blocks = False
+
+    def __init__(self, url: str, retention: Retention, *, prefix: str = "greenlane:", may_forget: bool = False) -> None:
+        """Nothing is opened yet. Raises SettingsError where redis-py is not installed, or cannot read the URL.
+
+        Args:
+            url: `redis://user:password@host:port/database`, or rediss, unix.
+            retention: how long records are kept.
+            prefix: of all its keys.
+            may_forget: use it although it may forget orders; then they are called again.
+        """
+        self._redis = redis_for("task_store", url)
+        self.place = without_password(url)
+        self._url = url
+        self._retention = retention
+        self._prefix = prefix
+        self._may_forget = may_forget
+
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
+        """Apply a batch; see `Backend`. Cost: two round trips, whatever the batch holds."""
+        with self._client("write to the store") as client:
+            if renew:
+                client.set(self._owner(owner.name), b"1", px=max(int(owner.lease_s * 1000), 1))
+            outcomes: dict[int, Any] = {}
+            left = list(enumerate(operations))
+            for _ in range(_ROUNDS):
+                if not left:
+                    return [outcomes[number] for number, _ in enumerate(operations)]
+                left = self._round(client, left, owner, outcomes)
+        raise StoreUnavailable(
+            "write to the store", name="store", value=self.place, rule="orders that others leave alone"
+        )
+
+    def leave(self, owner: Leaseholder) -> None:
+        """End a lease; see `Backend`."""
+        with self._client("leave the store") as client:
+            client.delete(self._owner(owner.name))
+
+    def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
+        """Give records in no order; see `Backend`. Cost: reads all of them where few are in that state."""
+        with self._client("read the store") as client:
+            literal = re.sub(r"([][*?^\\])", r"\\\1", self._order(""))
+            keys = client.scan_iter(match=f"{literal}*", count=1000)
+            while most > 0:
+                some = [key for _, key in zip(range(1000), keys, strict=False)]
+                if not some:
+                    return
+                cut = len(self._order(""))
+                rows = zip((key.decode()[cut:] for key in some), client.mget(some), strict=True)
+                for key, record in readable(rows):
+                    if (state is None or record.state is state) and most > 0:
+                        most -= 1
+                        yield key, record
+
+    def tidy(self) -> Tidied:
+        """Nothing is to do: keys expire by themselves."""
+        return Tidied(0, False)
+
+    def _raw(self, key: str) -> bytes | None:
+        with self._client("read the store") as client:
+            raw: bytes | None = client.get(self._order(key))
+        return raw
+
+    def _round(
+        self, client: Any, asked: list[tuple[int, Operation]], owner: Leaseholder, outcomes: dict[int, Any]
+    ) -> list[tuple[int, Operation]]:
+        """Read, decide and replace; gives the operations on orders that somebody else changed meanwhile."""
+        keys = list(dict.fromkeys(operation.key for _, operation in asked))
+        raw = dict(zip(keys, client.mget([self._order(key) for key in keys]), strict=True))
+        before: dict[str, Found] = {key: found(key, raw[key], self.place) for key in keys}
+        records = dict(before)
+        left = self._left_s(client, owners(before, owner.name))
+        left[owner.name] = owner.lease_s
+        decided = decide([operation for _, operation in asked], records, time.time(), lambda name: left.get(name, 0.0))
+        lost = self._replace(client, raw, list(changed(before, records)))
+        for (number, operation), outcome in zip(asked, decided, strict=True):
+            if operation.key not in lost:
+                outcomes[number] = outcome
+        return [(number, operation) for number, operation in asked if operation.key in lost]
+
+    def _replace(self, client: Any, raw: dict[str, bytes | None], written: list[tuple[str, str, bytes]]) -> set[str]:
+        """Write records; gives the keys of those that are no longer what they were."""
+        if not written:
+            return set()
+        pipeline = client.pipeline(transaction=False)
+        for key, state, record in written:
+            before = raw[key]
+            sha = hashlib.sha1(before).hexdigest() if before is not None else ""
+            keep_ms = int(self._retention.seconds(State(state)) * 1000)
+            pipeline.eval(_REPLACE, 1, self._order(key), sha, record, max(keep_ms, 1))
+        answers = pipeline.execute()
+        return {key for (key, _, _), replaced in zip(written, answers, strict=True) if not replaced}
+
+    def _left_s(self, client: Any, names: list[str]) -> dict[str, float]:
+        """Seconds that these owners' leases have left."""
+        pipeline = client.pipeline(transaction=False)
+        for name in names:
+            pipeline.pttl(self._owner(name))
+        return {name: max(left_ms, 0) / 1000 for name, left_ms in zip(names, pipeline.execute(), strict=True)}
+
+    def _order(self, key: str) -> str:
+        return f"{self._prefix}order:{key}"
+
+    def _owner(self, name: str) -> str:
+        return f"{self._prefix}owner:{name}"
+
+    @contextlib.contextmanager
+    def _client(self, attempted: str) -> Iterator[Any]:
+        try:
+            if self._opened is None:
+                self._opened = self._connected()
+            yield self._opened
+        except self._redis.RedisError as error:
+            self.close()
+            raise _error(attempted, self.place, error) from error
+
+    def _connected(self) -> Any:
+        client = redis_client(self._url, _TIMEOUT_S, single_connection_client=True)
+        try:
+            client.ping()
+            if not self._may_forget:
+                self._keeps(client)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def _keeps(self, client: Any) -> None:
+        """Refuse a server that forgets. One that does not say (managed, restricted) is taken at its word."""
+        try:
+            said = {**client.config_get("appendonly"), **client.config_get("maxmemory-policy")}
+        except self._redis.ResponseError:
+            return
+        for name, rule in (("appendonly", "yes"), ("maxmemory-policy", "noeviction")):
+            if said.get(name, rule) != rule:
+                hint = f"`CONFIG SET {name} {rule}` and its file, or ?may_forget=1 where orders may be called again"
+                raise StoreRefused(
+                    "open the store",
+                    name=name,
+                    value=said[name],
+                    rule=f"{rule!r}: orders must not be forgotten",
+                    hint=hint,
+                )
+
+
+def _error(attempted: str, place: str, error: Any) -> StoreError:
+    said, name = " ".join(str(error).split()), type(error).__name__
+    gone = name in ("ConnectionError", "TimeoutError", "BusyLoadingError", "ReadOnlyError", "OutOfMemoryError")
+    later = (gone or said.startswith(_LATER)) and "Authentication" not in said
+    kind = StoreUnavailable if later else StoreRefused
+    hint = "see whether the server runs and has room" if later else "look at user, password and rights (ACL)"
+    return kind(attempted, name="store", value=place, rule=f"a Redis that serves ({said})", hint=hint)

@@ -1,0 +1,353 @@
+"""Records in an SQLite file: nothing to run, for the worker processes of one machine.
+
+Write-ahead log, `synchronous = FULL`: what `apply` has written survives a kill at any instant and a loss of power. The
+processes of a machine may share the file (never over a network file system, where SQLite's locks do not hold); they
+take turns, see `Turns`.
+
+Owners are known by their process as well as by their lease: one that was killed is seen to be gone at once. Leases run
+on the clock of the boot, so a clock that is set does not end them, and a restart of the machine ends all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
+from greenlane.real import in_forked_child
+from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, readable
+from greenlane_work.store.record import Record, State
+from greenlane_work.store.rules import Found, Operation, Outcomes, decide
+
+__all__ = ["SQLite"]
+
+_FORMAT: Final = 1
+#: "glor": `file` and whoever opens it can tell whose it is.
+_APPLICATION: Final = 0x676C6F72
+#: What a write waits for another process's before it is tried anew: some hundred commits of a fast disk.
+_BUSY_S: Final = 0.5
+#: Keys of one SELECT: SQLite before 3.32 takes at most 999 parameters.
+_MOST_KEYS: Final = 500
+#: Records that one tidying looks at, so that no batch waits long for it.
+_MOST_SWEPT: Final = 1000
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS orders (
+    key TEXT PRIMARY KEY, state TEXT NOT NULL, changed REAL NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL, until_s REAL NOT NULL);
+"""
+_WRITE: Final = (
+    "INSERT INTO orders (key, state, changed, record) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
+    "SET state = excluded.state, changed = excluded.changed, record = excluded.record"
+)
+_RENEW: Final = (
+    "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
+    "SET process = excluded.process, until_s = excluded.until_s"
+)
+#: Place of a process's start time in /proc/PID/stat, after the name in parentheses (proc(5): field 22).
+_START: Final = 19
+_LATER: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_SCHEMA,
+    }
+)
+_HINTS: Final = {
+    sqlite3.SQLITE_BUSY: "look with `fuser` for who holds a transaction open in it",
+    sqlite3.SQLITE_FULL: "make room on its disk, or raise max_mb",
+    sqlite3.SQLITE_IOERR: "make room on its disk, and look into dmesg for its faults",
+    sqlite3.SQLITE_CANTOPEN: "make its folder, writable for this user",
+    sqlite3.SQLITE_READONLY: "make file and folder writable for this user",
+    sqlite3.SQLITE_CORRUPT: "stop the workers, then `sqlite3 FILE .recover | sqlite3 NEW` and put NEW in its place",
+    sqlite3.SQLITE_NOTADB: "name another file, or move this one away",
+}
+
+
+class SQLite(OneConnection):
+    """A `Backend` in a file."""
+
+    blocks = True
+
+    def __init__(self, path: str | Path, retention: Retention, *, max_mb: float = 0) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            path: the file; made when it is absent, its folder is not.
+            retention: how long records are kept.
+            max_mb: the file grows no larger; then it is full, and orders wait; 0 = as the disk allows.
+        """
+        self.place = str(path)
+        self._retention = retention
+        self._max_mb = max_mb
+        self._process = ProcessName.this()
+        self._turns = Turns(f"{path}-turn")
+        # Tidying goes on behind this key.
+        self._swept = ""
+        self._opened: sqlite3.Connection | None = None
+        # Which file is open, as the kernel knows it.
+        self._file: tuple[int, int] | None = None
+
+    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
+        """Apply a batch; see `Backend`. Cost: one transaction, one fsync, whatever the batch holds."""
+        now_s = time.time()
+        with self._transaction("write to the store") as connection:
+            if renew:
+                until_s = _boot_s() + owner.lease_s
+                connection.execute(_RENEW, (owner.name, self._process.text, until_s))
+            records = _records(connection, self.place, operations)
+            before = dict(records)
+            outcomes = decide(operations, records, now_s, lambda name: self._left_s(connection, name))
+            written = [(key, state, now_s, record) for key, state, record in changed(before, records)]
+            connection.executemany(_WRITE, written)
+        return outcomes
+
+    def leave(self, owner: Leaseholder) -> None:
+        """End a lease; see `Backend`."""
+        with self._transaction("leave the store") as connection:
+            connection.execute("DELETE FROM owners WHERE name = ?", (owner.name,))
+
+    def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
+        """Give records, the latest change first; see `Backend`."""
+        where, values = ("WHERE state = ?", [state.value]) if state is not None else ("", [])
+        query = f"SELECT key, record FROM orders {where} ORDER BY changed DESC LIMIT ?"
+        with self._transaction("read the store") as connection:
+            rows = connection.execute(query, (*values, most)).fetchall()
+        yield from readable(rows)
+
+    def tidy(self) -> Tidied:
+        """Forget what is over its time among the next thousand orders; see `Backend`. Starts anew after the last."""
+        now_s = time.time()
+        over_s = {state.value: now_s - self._retention.seconds(state) for state in State}
+        with self._transaction("tidy the store") as connection:
+            query = "SELECT key, state, changed FROM orders WHERE key > ? ORDER BY key LIMIT ?"
+            rows = connection.execute(query, (self._swept, _MOST_SWEPT)).fetchall()
+            # A state that is none of ours was written by somebody else, and is left alone.
+            gone = [(key,) for key, state, changed_s in rows if changed_s < over_s.get(state, 0.0)]
+            connection.executemany("DELETE FROM orders WHERE key = ?", gone)
+            connection.execute("DELETE FROM owners WHERE until_s < ?", (_boot_s(),))
+        more = len(rows) == _MOST_SWEPT
+        self._swept = rows[-1][0] if more else ""
+        return Tidied(len(gone), more)
+
+    def close(self) -> None:
+        """Close the file; see `Backend`."""
+        self._turns.close()
+        super().close()
+
+    def _raw(self, key: str) -> bytes | None:
+        with self._transaction("read the store") as connection:
+            row = connection.execute("SELECT record FROM orders WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def _left_s(self, connection: sqlite3.Connection, name: str) -> float:
+        row = connection.execute("SELECT process, until_s FROM owners WHERE name = ?", (name,)).fetchone()
+        if row is None or not ProcessName(row[0]).may_live(self._process):
+            return 0.0
+        return max(float(row[1]) - _boot_s(), 0.0)
+
+    @contextlib.contextmanager
+    def _transaction(self, attempted: str) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._turns.mine():
+                connection = self._connection()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # SQLite ends some of them by itself
+                        connection.execute("ROLLBACK")
+                    raise
+        except sqlite3.Error as error:
+            said = _error(attempted, self.place, error)
+            if not isinstance(error, sqlite3.OperationalError) or isinstance(said, StoreRefused):
+                self.close()
+            raise said from error
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._opened is not None and _file(self.place) != self._file:
+            # SQLite would go on writing to a file that no other process finds, and all would be done twice.
+            self._opened.close()
+            self._opened = None
+            rule = "the one that was opened; it was moved, deleted or replaced, and is opened anew"
+            hint = "stop the workers before you move it: what they wrote last is in the other one"
+            raise StoreUnavailable("write to the store", name="file", value=self.place, rule=rule, hint=hint)
+        if self._opened is None:
+            connection = sqlite3.connect(
+                self.place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
+            try:
+                self._set_up(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._opened, self._file = connection, _file(self.place)
+        return self._opened
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and owner != _APPLICATION:
+            raise _refused(self.place, "somebody else's database", "a store of orders, or a file that is not there yet")
+        if version > _FORMAT:
+            raise _refused(self.place, f"format {version}", f"at most format {_FORMAT}, which this release reads")
+        if self._max_mb:
+            size = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {max(int(self._max_mb * 2**20 / size), 16)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if not tables:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.strip().split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            connection.execute("COMMIT")
+
+
+class Turns:
+    """Turns of the processes that write to one file: a lock file, whose next process the kernel wakes. For one thread.
+
+    SQLite itself looks again after up to 100 ms whether a lock is free, and whoever happens to look gets it: four busy
+    processes then wait up to a second for each other, and some fail. Here they wait in the kernel, without the GIL.
+
+    It is advice: where the lock file cannot be made, SQLite's own locks still hold. A process that dies gives its turn
+    up; one that is stopped in the middle of its own keeps it, as it keeps SQLite's lock.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Nothing is made before the first turn."""
+        self._path = path
+        self._fd = -1
+        # A lock belongs to what was opened, which a fork shares: a child must not keep its parent's turn.
+        in_forked_child(self.close)
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[None]:
+        """Wait for a turn, and end it with the block. Blocks without the GIL."""
+        locked = self._lock()
+        try:
+            yield
+        finally:
+            if locked and self._fd >= 0:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the lock file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _lock(self) -> bool:
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class ProcessName:
+    """`boot/namespace/pid/start` of a process, as others of its machine recognise it: no two ever have the same."""
+
+    text: str
+
+    @classmethod
+    def this(cls) -> ProcessName:
+        """The process that asks."""
+        pid = os.getpid()
+        return cls(f"{_boot()}/{_namespace()}/{pid}/{_start(pid)}")
+
+    def may_live(self, asker: ProcessName) -> bool:
+        """False where it is certainly gone: another boot, or `asker` sees its process table without it.
+
+        A process in another container may live, whatever this one's table says.
+        """
+        boot, namespace, pid, start = self._parts()
+        its_boot, its_namespace, _, _ = asker._parts()
+        if boot != its_boot:
+            return False
+        return namespace != its_namespace or _start(int(pid)) == start or _is_hidden(int(pid))
+
+    def _parts(self) -> tuple[str, str, str, str]:
+        boot, namespace, pid, start = self.text.split("/")
+        return boot, namespace, pid, start
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is such a process, of another user, whose folder in /proc is kept from us (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return not os.path.exists(f"/proc/{pid}")
+    return False
+
+
+def _start(pid: int) -> str:
+    """Its start in clock ticks since boot; "" = there is none, or it is dead and not yet reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[_START]
+
+
+def _file(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:  # what is wrong is said when it is opened anew
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _records(connection: sqlite3.Connection, place: str, operations: Sequence[Operation]) -> dict[str, Found]:
+    records: dict[str, Found] = dict.fromkeys(operation.key for operation in operations)
+    keys = list(records)
+    for start in range(0, len(keys), _MOST_KEYS):
+        some = keys[start : start + _MOST_KEYS]
+        marks = ", ".join("?" * len(some))
+        for key, raw in connection.execute(f"SELECT key, record FROM orders WHERE key IN ({marks})", some):
+            records[key] = found(key, raw, place)
+    return records
+
+
+def _error(attempted: str, place: str, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    kind = StoreUnavailable if code in _LATER else StoreRefused
+    hint = _HINTS.get(code, "look at the file with the `sqlite3` program")
+    return kind(attempted, name="file", value=place, rule=f"one that SQLite can use ({error})", hint=hint)
+
+
+def _refused(place: str, is_: str, rule: str) -> StoreRefused:
+    return StoreRefused(
+        "open the store", name="file", value=place, rule=f"{rule}; it is {is_}", hint="name another file"
+    )

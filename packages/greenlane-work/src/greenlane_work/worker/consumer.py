@@ -1,0 +1,220 @@
+"""The consumer's bootstep: between Celery's consumer and our flow.
+
+Celery makes its consumer after the pool and asks the app for further steps then; so a pool alone can bring this one
+along, under `-P custom` as under `greenlane work`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from celery import bootsteps
+from kombu.common import ignore_errors
+
+from greenlane_work.worker.flow import OrderFlow
+from greenlane_work.worker.publisher import Publisher
+from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
+from greenlane_work.worker.receiving import loop_of, read_many
+from greenlane_work.worker.shutdown import Shutdown
+from greenlane_work.worker.threads import ThreadOwner
+
+__all__ = ["Strategies", "step_of"]
+
+#: Celery's default, and ours in its place: after two of them the broker gives a frozen worker's orders to others.
+_CELERYS_HEARTBEAT_S: Final = 120
+_HEARTBEAT_S: Final = 10
+
+_log = logging.getLogger("greenlane.work")
+
+
+def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
+    """Give the step of one flow, as Celery wants it: a class."""
+
+    class Orders(bootsteps.StartStopStep):  # type: ignore[misc]
+        requires: ClassVar[tuple[str, ...]] = ("celery.worker.consumer.tasks:Tasks",)
+        name = "greenlane.Orders"
+
+        def __init__(self, c: Any, **kwargs: Any) -> None:
+            super().__init__(c, **kwargs)
+            _take_over(c, flow, ending)
+
+        def start(self, c: Any) -> None:
+            # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.
+            c.app.conf.broker_channel_error_retry = True
+            flow.line.errors = c.connection_errors + c.channel_errors
+            flow.settlement.queues = _queues(c, flow)
+            flow.settlement.queues.watch(c.app.amqp.queues.consume_from)
+            flow.put_back()
+
+        def register_with_event_loop(self, c: Any, hub: Any) -> None:
+            if isinstance(flow.owner, ThreadOwner):
+                hub.add_reader(flow.owner.fileno(), flow.owner.run)
+            read_many(c.connection.connection, hub)
+
+        def stop(self, c: Any) -> None:
+            if c.blueprint.state == bootsteps.RUN:
+                flow.disconnected()
+            elif c.task_consumer and c.connection:
+                # First no more orders, then those back that were not begun: the other way round they come again.
+                ignore_errors(c, c.task_consumer.cancel)
+                ending.given_back = flow.give_all_back()
+
+    return Orders
+
+
+class Strategies:
+    """A consumer as Celery's strategy of a task sees it, but for orders that must not begin yet (`eta`, `countdown`).
+
+    Celery holds each of those in a timer of its own and raises the prefetch count by one for it: without bound, unknown
+    to whoever counts parked orders, and on a channel that RabbitMQ closes after 30 minutes. Here they are parked as
+    between two attempts, and what has no room or has long to wait goes back to the broker meanwhile.
+
+    Args:
+        consumer: Celery's; asked for everything else.
+        receive: takes a request and when it may begin, monotonic ns.
+    """
+
+    def __init__(self, consumer: Any, receive: Callable[[Any, int], object]) -> None:
+        self._consumer = consumer
+        self._receive = receive
+        # A strategy calls `timer.call_at` and, before it, `qos.increment_eventually`.
+        self.timer = self
+        self.qos = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def increment_eventually(self, *_arguments: Any) -> None:
+        """An order that waits is one of those that the prefetch count has room for."""
+
+    def call_at(self, eta_s: float, call: Callable[..., Any], arguments: tuple[Any, ...], priority: int = 0) -> Any:
+        """Celery's timer, on its clock, monotonic seconds. A task with a rate limit waits there as it always did."""
+        if call == self._consumer.apply_eta_task:
+            self._receive(arguments[0], int(eta_s * 1e9))
+            return None
+        self._consumer.qos.increment_eventually()
+        return self._consumer.timer.call_at(eta_s, call, arguments, priority=priority)
+
+
+def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
+    settings = flow.settings
+    flow.consumer = c
+    ending.controller = c.controller
+    c.on_task_request = flow.receive
+    # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
+    # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
+    margin = max(16, settings.task_slots)
+    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most + margin)
+    if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
+        c.amqheartbeat = _HEARTBEAT_S
+    c.app.conf.worker_enable_prefetch_count_reduction = False
+    for name, reason in (
+        ("on_decode_error", "its body cannot be decoded"),
+        ("on_unknown_message", "it is no message of Celery's"),
+        ("on_invalid_task", "it is no valid task"),
+    ):
+        setattr(c, name, _burying(flow, reason))
+    c.on_unknown_task = _unknown(c, flow)
+    c.create_task_handler = _guarded(c, flow, c.create_task_handler)
+    update = c.update_strategies
+    strategies = Strategies(c, flow.receive)
+
+    def update_strategies() -> None:
+        for name, task in c.app.tasks.items():
+            if not name.startswith("celery."):
+                flow.execution.wrap(task)
+        update()
+        for name, task in c.app.tasks.items():
+            c.strategies[name] = task.start_strategy(c.app, strategies)
+
+    c.update_strategies = update_strategies
+    c.connection_for_read = _connecting(c)
+    if c.hub is None:
+        c.loop = loop_of(flow.owner)
+
+
+def _connecting(c: Any) -> Any:
+    def connection_for_read(heartbeat: Any = None) -> Any:
+        connection = c.app.connection_for_read(heartbeat=heartbeat)
+        if connection.get_transport_cls().driver_type == "redis":
+            from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
+
+            take_safely(connection)
+        return c.ensure_connected(connection)
+
+    return connection_for_read
+
+
+def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
+    """Celery lets some malformed messages (no id, a body that is no list) end the worker, and then the next one."""
+
+    def create_task_handler(*arguments: Any, **options: Any) -> Any:
+        received = create(*arguments, **options)
+
+        def on_task_received(message: Any) -> Any:
+            try:
+                return received(message)
+            except (*c.connection_errors, *c.channel_errors):
+                raise
+            except Exception as error:
+                if flow.taken is message:
+                    # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
+                    _log.exception("a bug of Greenlane: an order was received and could not be begun")
+                    return None
+                flow.bury_message(message, f"it cannot be read: {error!r}")
+                return None
+
+        return on_task_received
+
+    return create_task_handler
+
+
+def _burying(flow: OrderFlow, reason: str) -> Any:
+    """What Celery would throw away: to the dead letters. Celery calls these with (body, message[, error])."""
+
+    def bury(*arguments: Any) -> None:
+        message = next(each for each in arguments if hasattr(each, "delivery_info"))
+        error = next((each for each in arguments if isinstance(each, BaseException)), None)
+        flow.bury_message(message, reason if error is None else f"{reason}: {error!r}")
+
+    return bury
+
+
+def _unknown(c: Any, flow: OrderFlow) -> Any:
+    def unknown(body: Any, message: Any, error: Any) -> None:
+        flow.return_message(message, f"no task {message.headers.get('task')!r} is registered here")
+
+    return unknown
+
+
+def _queues(c: Any, flow: OrderFlow) -> Queues:
+    app, settings = c.app, flow.settings
+    kind = c.connection.transport.driver_type
+    broker = Broker(kind) if kind in ("amqp", "redis") else Broker.OTHER
+    rabbitmq = broker is Broker.RABBITMQ
+
+    def connect() -> Any:
+        options = {**(app.conf.broker_transport_options or {})}
+        if rabbitmq:
+            options["confirm_publish"] = True
+        return app.connection_for_write(transport_options=options)
+
+    def queue_of(message: Any) -> str:
+        info = message.delivery_info or {}
+        tags = {tag: name for name, tag in getattr(c.task_consumer, "_active_tags", {}).items()}
+        name = tags.get(info.get("consumer_tag"))
+        name = name or message.headers.get(QUEUE)
+        if name:
+            return str(name)
+        for name, queue in app.amqp.queues.consume_from.items():
+            if queue.routing_key == info.get("routing_key"):
+                return str(name)
+        return str(info.get("routing_key") or app.conf.task_default_queue)
+
+    if flow.settlement.queues is not None:
+        return flow.settlement.queues.at(queue_of)
+    publisher = Publisher(connect, confirms=rabbitmq)
+    version = major_version(c.connection)
+    return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of, version=version)

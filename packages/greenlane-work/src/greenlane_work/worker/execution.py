@@ -1,0 +1,258 @@
+"""A task's own function, as the worker runs it: the store is asked before the call, failures are tried again.
+
+Celery's tracer runs the function as it always does, with its signals, states and callbacks; what stands here is wrapped
+around the function alone. An order that was done before gives its kept result again, so that whatever follows it in a
+chain is published even if the worker died between the two.
+
+Three outcomes of a call are told apart: done; failed, when it is certain that nothing reached the other side; and
+unknown, everything else. An unknown one is asked about (`@app.task(ask=…)`) before it is sent again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from celery.exceptions import Ignore, Reject, Retry
+
+from greenlane_work.headers import tried_of
+from greenlane_work.keys import fitted_key
+from greenlane_work.order import Order, packed, running, unpacked
+from greenlane_work.worker.outcomes import nothing_sent
+from greenlane_work.worker.own_retry import wait_for_the_broker
+from greenlane_work.worker.retries import Retrying
+
+__all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: A task's attribute: asked what became of an attempt whose end nobody knows.
+ASK: Final = "ask"
+_WRAPPED: Final = "__greenlane_original__"
+#: While the store cannot be asked the order waits so long. Arbitrary.
+_STORE_PAUSE_S: Final = 1.0
+#: While it runs elsewhere it is asked for after so long, doubled each time up to the second. Arbitrary.
+_AGAIN_S: Final = 0.05
+_AGAIN_MOST_S: Final = 5.0
+
+
+class Again(Retry):  # type: ignore[misc] # Celery has no types
+    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
+
+    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
+        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
+        self.at_ns = at_ns
+        # False: the attempt was no attempt, nothing was called.
+        self.counted = counted
+        self.why = why
+
+
+class Dead(Exception):
+    """The order is not to be run any more."""
+
+
+class CallCounts:
+    """What is counted of calls."""
+
+    def __init__(self) -> None:
+        # Begun although an earlier attempt may have reached the other side, which could not be asked.
+        self.calls_repeated = 0
+        # Not called: the store knew the result, or the other side was asked and had it.
+        self.done_before = 0
+        self.asked = 0
+        self.store_waits = 0
+
+
+class Execution:
+    """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
+
+    def __init__(self, store: Any, retrying: Retrying, *, most_attempts: int) -> None:
+        self._store = store
+        self._retrying = retrying
+        self._most = most_attempts
+        self.counts = CallCounts()
+
+    def wrap(self, task: Any) -> None:
+        """Let this task's function run as an order when it is one. Idempotent."""
+        original = task.run
+        if getattr(original, _WRAPPED, None) is not None:
+            return
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            order = running.get()
+            request = task.request
+            if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
+                return original(*args, **kwargs)
+            return self._run(order, task, original, args, kwargs)
+
+        setattr(run, _WRAPPED, original)
+        task.run = run
+        wait_for_the_broker(task)
+
+    def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if order.kept is not None:
+            self.counts.done_before += 1
+            return order.kept[0]
+        if self._store is None:
+            order.attempts += 1
+        else:
+            known, result = self._begin(order, task, args, kwargs)
+            if known:
+                self.counts.done_before += 1
+                return result
+        # This attempt's own: a thread that was given up may speak when the next attempt has begun.
+        token = order.token
+        if self._store is not None:
+            self._hold(order, token)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            self._failed(order, task, error, token)
+            raise
+        if self._store is not None:
+            self._done(order, result, token)
+        order.kept = (result,)
+        return result
+
+    def _done(self, order: Order, result: object, token: str) -> None:
+        """Say that it has had its effect; this waits as long as the store is away."""
+        from greenlane.errors import StoreError
+
+        try:
+            self._store.done(_store_key(order), packed(result), token=token)
+        except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
+            raise self._wait(_STORE_PAUSE_S, error) from error
+
+    def _hold(self, order: Order, token: str) -> None:
+        """Raise Again when the lease ran out between begin and call: this process stood still, another may have it."""
+        if not self._store.holds_since_begin(token):
+            self.counts.store_waits += 1
+            order.attempts -= 1
+            self._store.failed(_store_key(order), "not called: the lease had run out", token=token)
+            raise self._wait(_AGAIN_S, None)
+
+    def in_doubt(self, order: Order, reason: str) -> None:
+        """Say, without waiting, that nobody knows how the running attempt ended. For the owner of the channel."""
+        from greenlane_work.store import Kind
+
+        if order.token:
+            self._store.submit(Kind.UNKNOWN, _store_key(order), lambda _answer: None, reason=reason, token=order.token)
+
+    def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Ask the store; (True, result) = it is done already."""
+        from greenlane.errors import StoreError
+        from greenlane_work.store import State
+
+        key = _store_key(order)
+        try:
+            begun = self._store.begin(key)
+        except StoreError as error:
+            self.counts.store_waits += 1
+            raise self._wait(_STORE_PAUSE_S, error) from error
+        if begun.state is State.DONE:
+            return True, unpacked(begun.result)
+        if begun.state is State.RUNNING:
+            self.counts.store_waits += 1
+            # A lease is how long it may take to learn that its owner died; most often it is about to end well.
+            order.waits += 1
+            raise self._wait(min(begun.wait_s, _AGAIN_S * 2.0 ** min(order.waits, 10), _AGAIN_MOST_S), None)
+        order.waits = 0
+        order.token = begun.token
+        order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
+        if order.attempts > self._most_of(task):
+            return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
+        if begun.state is State.UNKNOWN:
+            return self._asked(order, task, args, kwargs)
+        return False, None
+
+    def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
+        """No further call. Whoever died over the last one may have made it: asked, the upstream tells.
+
+        Raises:
+            Dead: it has not been carried out, as far as can be known.
+        """
+        key, told = _store_key(order), "how the last one ended is unknown"
+        if unknown and inspect.getattr_static(task, ASK, None) is not None:
+            known, result = self._asked(order, task, args, kwargs)
+            if known:
+                return True, result
+            unknown = False
+        if not unknown:
+            told = "the last one had no effect"
+        order.history = tried_of(self._store.history(key)) or order.history
+        (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
+        raise Dead(f"begun {order.attempts - 1} times; {told}")
+
+    def _most_of(self, task: Any) -> float:
+        """Attempts that there may be. A task that tries again by itself has its own say, where that is more."""
+        if not task.request.retries:
+            return self._most
+        return float("inf") if task.max_retries is None else max(self._most, task.max_retries + 1)
+
+    def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Nobody knows how the last attempt ended: ask whoever can know."""
+        key = _store_key(order)
+        ask = inspect.getattr_static(task, ASK, None)
+        if isinstance(ask, staticmethod):
+            ask = ask.__func__
+        if ask is None:
+            self.counts.calls_repeated += 1
+            order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
+            return False, None
+        self.counts.asked += 1
+        try:
+            result = ask(*args, **kwargs)
+            if result is None:
+                self._store.absent(key, token=order.token)
+                return False, None
+        except BaseException as error:
+            _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
+            self.in_doubt(order, f"asked: {error!r}")
+            self._again(order, task, error)
+            raise
+        self._done(order, result, order.token)
+        return True, result
+
+    def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
+        """Say how it ended, and raise Again if it is to be tried again."""
+        if self._store is not None:
+            key = _store_key(order)
+            if isinstance(error, Ignore):
+                self._store.done(key, packed(None), token=token)
+            elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
+                self._store.failed(key, repr(error), token=token)
+            else:
+                self._store.unknown(key, repr(error), token=token)
+        self._again(order, task, error)
+
+    def _again(self, order: Order, task: Any, error: BaseException) -> None:
+        # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
+        if not isinstance(error, Exception | SystemExit) or isinstance(
+            error, (Ignore, Reject, Retry, Dead, *expected(task))
+        ):
+            return
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is not None:
+            raise Again(at_ns, error, why=repr(error)) from error
+
+    def _wait(self, seconds: float, error: BaseException | None) -> Again:
+        why = "the order is being done elsewhere" if error is None else repr(error)
+        return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
+
+
+def _store_key(order: Order) -> str:
+    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer. A task that
+    # replaces itself (`self.replace`) keeps name and id.
+    nesting = order.identity[3]
+    return fitted_key(f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else ""))
+
+
+def expected(task: Any) -> tuple[type[BaseException], ...]:
+    """What the task says that it may raise in the ordinary course: an answer, no failure."""
+    throws = getattr(task, "throws", ()) or ()
+    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

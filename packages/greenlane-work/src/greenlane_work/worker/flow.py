@@ -1,0 +1,373 @@
+"""An order's way through the worker: it is received, parked, run when its key allows it, and settled with the broker.
+
+Everything here runs on the owner of the channel. An order that `messages` has read goes to `parking`, from there to
+`runs`, and when its run has ended to `settlement`, or back to `parking` to be tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from billiard.einfo import ExceptionWithTraceback
+from celery.exceptions import Ignore, Reject, Retry
+from celery.worker.state import task_ready
+
+from greenlane._native import Start, Upstreams
+from greenlane.settings import Settings
+from greenlane_work.headers import RETURNS
+from greenlane_work.keys import KeyFunction
+from greenlane_work.limits import CallOutcome
+from greenlane_work.order import Order
+from greenlane_work.worker.delivery import Line
+from greenlane_work.worker.execution import Again, Dead, Execution, expected
+from greenlane_work.worker.jobs import RecordedJobs
+from greenlane_work.worker.messages import OrderReader
+from greenlane_work.worker.outcomes import outcome_of
+from greenlane_work.worker.own_retry import away
+from greenlane_work.worker.owner import Alarm, Entry, Owner
+from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.runs import Result, Runner, Runs, Serve
+from greenlane_work.worker.settlement import Settlement
+from greenlane_work.worker.totals import Totals
+
+__all__ = ["OrderFlow"]
+
+_log = logging.getLogger("greenlane.work")
+
+_DELIVERY_COUNT: Final = "x-delivery-count"
+#: At the end the store has so long to write down what it was told.
+_STORE_S: Final = 3.0
+
+
+class OrderFlow:
+    """See the module. Made by the pool; the consumer's step tells it of connections."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        owner: Owner,
+        *,
+        key_of: KeyFunction | None,
+        order_of: KeyFunction | None,
+        upstreams: Upstreams,
+        make_runner: Callable[[Serve], Runner],
+        store: Any = None,
+        jobs: RecordedJobs,
+    ) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.line = Line()
+        self.totals = Totals()
+        self.store = store
+        self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.settlement = Settlement(owner, self.totals, self._admit)
+        self._reading = OrderReader(self.line, self.totals, key_of=key_of, order_of=order_of)
+        self._retrying = Retrying(settings, self.totals)
+        self.execution = Execution(store, self._retrying, most_attempts=settings.task_attempts)
+        self._alarm = Alarm(owner)
+        self._runs = Runs(
+            settings,
+            owner,
+            self._alarm,
+            self.totals,
+            make_runner=make_runner,
+            jobs=jobs,
+            ended=self._ended,
+            given_up=self._given_up,
+        )
+        self.runner = self._runs.runner
+        self._wake: Entry | None = None
+        self._wake_ns = 0
+        self._put_back: Entry | None = None
+        self._turning = False
+        # The message that became an order last.
+        self.taken: Any = None
+        # Set by the step, at each connection.
+        self.consumer: Any = None
+
+    # --- received -------------------------------------------------------------------------------------------------
+
+    def receive(self, request: Any, not_before_ns: int = 0) -> None:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
+        self.totals.received += 1
+        order = self._reading.order(request)
+        order.not_before_ns = not_before_ns
+        self.taken = request.message
+        if not self.settlement.waits(order):
+            self._admit(order)
+
+    def _admit(self, order: Order) -> None:
+        known = self.parked.known(order.identity)
+        if known is not None:
+            _again(known, order)
+        elif not self.settlement.done_here(order) and not self._too_often(order):
+            if order.not_before_ns:
+                self._early(order, order.not_before_ns)
+            else:
+                self.parked.arrive(order)
+            self.turn()
+
+    def _early(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time, or send it away until then; a message must not stay here for long."""
+        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "its time is far off")
+        else:
+            self._later(order, at_ns)
+
+    def turn(self) -> None:
+        """Start what may start; be called again when that may change."""
+        if self._turning:
+            return
+        self._turning = True
+        try:
+            at_ns = self.parked.turn()
+        finally:
+            self._turning = False
+        self._call_at(at_ns)
+
+    def _too_often(self, order: Order) -> bool:
+        """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
+
+        Quorum queues count deliveries and the store counts attempts. Where nobody counts, a message that comes again is
+        published anew with its count, and the old one acknowledged.
+        """
+        headers = order.request.request_dict
+        count = headers.get(_DELIVERY_COUNT)
+        counted = isinstance(count, int) or self.store is not None
+        deliveries = count if isinstance(count, int) else order.deliveries
+        if deliveries >= self.settings.task_deliveries:
+            self.settlement.bury(order, "deliveries", f"delivered {deliveries + 1} times")
+            return True
+        if counted or not order.redelivered:
+            return False
+        self.settlement.count(order)
+        return True
+
+    def bury_message(self, message: Any, reason: str) -> None:
+        """To the dead letters, what never became an order."""
+        self.totals.received += 1
+        self.settlement.bury(self._reading.unreadable(message), "malformed", reason)
+
+    def return_message(self, message: Any, reason: str) -> None:
+        """Back to the broker, for another version of the application, until it has come too often."""
+        self.totals.received += 1
+        order = self._reading.unreadable(message)
+        returns = message.headers.get(RETURNS)
+        if isinstance(returns, int) and returns >= self.settings.task_deliveries:
+            self.settlement.bury(order, "unregistered", reason)
+        else:
+            self.settlement.give_back(order, reason)
+
+    # --- begun, and not begun ---------------------------------------------------------------------------------------
+
+    def _begin(self, order: Order, start: Start) -> None:
+        try:
+            revoked = order.request.revoked()
+        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
+            self.parked.ended(order, CallOutcome.CANCELLED)
+            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
+            return
+        if revoked:
+            self.totals.revoked += 1
+            self.parked.ended(order, CallOutcome.CANCELLED)
+            self.settlement.settle(order)
+            return
+        if not order.attempts:
+            self._retrying.attempted()
+        self._runs.begin(order, start)
+
+    def _no_room(self, order: Order) -> None:
+        self.settlement.give_back(order, "no room")
+
+    def _too_late(self, order: Order) -> None:
+        self.settlement.bury(order, "deadline", "its deadline passed while it waited")
+
+    # --- ended ----------------------------------------------------------------------------------------------------
+
+    def _ended(self, order: Order, result: Result) -> None:
+        failed, value, runtime = result
+        if failed:
+            self._unsuccessful(order, value)
+        else:
+            self.totals.done += 1
+            self.parked.ended(order, CallOutcome.OK)
+            task_ready(order.request, successful=True)
+            self.settlement.settle(order)
+            _tell(order.request, "task-succeeded", result=value, runtime=runtime)
+        self.turn()
+
+    def _given_up(self, order: Order, reason: str) -> None:
+        self.parked.ended(order, CallOutcome.TIMED_OUT)
+        task_ready(order.request)
+        if self.store is not None:
+            self.execution.in_doubt(order, reason)
+        order.note("unknown", reason)
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            self.settlement.bury(order, self._spent(order), reason)
+        elif not order.delivery.stale:
+            self.totals.retried += 1
+            self._later(order, at_ns)
+        self.turn()
+
+    def _unsuccessful(self, order: Order, info: Any) -> None:
+        error = getattr(info, "exception", info)
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        request = order.request
+        self.parked.ended(order, _outcome(order, error))
+        task_ready(request)
+        if isinstance(error, Again):
+            self._once_more(order, error)
+        elif isinstance(error, Retry):
+            # Its copy, with the next number of retries, was published and confirmed by the task.
+            self.totals.retried += 1
+            self.settlement.settle(order)
+            _tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+        elif isinstance(error, (Ignore, *expected(request.task))):
+            self.totals.failed += 1
+            self.settlement.settle(order)
+            _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+        elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
+            pass
+        elif isinstance(error, Reject) and error.requeue:
+            self.settlement.give_back(order, "the task rejected it, to be queued again")
+        else:
+            order.note("failed", repr(error))
+            self.settlement.bury(order, *self._death(order, error))
+            _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+
+    def _followed(self, order: Order, error: BaseException) -> bool:
+        """Let what follows the task be tried again: it had its effect, and is not called again for that."""
+        if not away(order.request.task, error):
+            order.attempts += 1
+        at_ns = self._retrying.again_ns(order)
+        if at_ns is None:
+            return False
+        if not order.delivery.stale:
+            self.totals.retried += 1
+            order.note("done", f"what follows it failed: {error!r}")
+            self._later(order, at_ns)
+        return True
+
+    def _once_more(self, order: Order, again: Again) -> None:
+        if order.delivery.stale:
+            return  # the broker has it: whoever is next in line runs it
+        if again.counted:
+            self.totals.retried += 1
+            order.note("unknown" if order.late else "failed", again.why)
+        self._later(order, again.at_ns)
+
+    def _later(self, order: Order, at_ns: int) -> None:
+        """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
+        if self.parked.between * 2 < self.settings.task_parked_most:
+            self.parked.later(order, at_ns)
+        else:
+            self.settlement.give_back(order, "no room until its next attempt")
+
+    def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
+        """A word for why, and a sentence."""
+        if isinstance(error, Reject):
+            return "rejected", str(error.reason or "the task rejected it")
+        if isinstance(error, Dead):
+            return "attempts", str(error)
+        return self._spent(order), repr(error)
+
+    def _spent(self, order: Order) -> str:
+        """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
+        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
+            return "attempts"
+        return "deadline"
+
+    # --- connections and the end -----------------------------------------------------------------------------------
+
+    def disconnected(self) -> None:
+        """Forget what the broker has taken back; what runs goes on."""
+        self.line.lost()
+        for order in list(self.parked.waiting()):
+            self.parked.withdraw(order)
+        for order in self.parked.in_progress():
+            order.copies = []
+
+    def give_all_back(self) -> int:
+        """Give unstarted orders back at once; nothing starts any more. Gives how many."""
+        self.parked.open = False
+        orders = list(self.parked.waiting())
+        for order in orders:
+            self.parked.withdraw(order)
+            self.settlement.requeue(order)
+        self.totals.given_back += len(orders)
+        return len(orders)
+
+    def put_back(self) -> None:
+        """Where the workers put back what waits at the broker: now and again."""
+        if self._put_back is not None:
+            self._put_back.cancel()
+        queues = self.settlement.queues
+        after_s = queues.put_back() if queues is not None else None
+        if after_s is not None:
+            self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
+
+    def leaving(self) -> int:
+        """Give how many copies are on their way to the broker."""
+        queues = self.settlement.queues
+        return queues.waiting if queues is not None else 0
+
+    def stop_order(self, number: int) -> None:
+        """Stop one running order as its soft limit would."""
+        for order in self.parked.in_progress():
+            if order.number == number:
+                self._runs.soften(order, order.generation, 0)
+
+    def close(self) -> None:
+        """Leave nothing behind but threads that will not end."""
+        if self.settlement.queues is not None:
+            self.settlement.queues.stop()
+        self.runner.close()
+        if self.store is not None:
+            self.store.close(_STORE_S)
+
+    def _call_at(self, at_ns: int | None) -> None:
+        if at_ns is None or (self._wake is not None and self._wake_ns <= at_ns):
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake_ns = at_ns
+        self._wake = self._alarm.at(at_ns, self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        self.turn()
+
+
+def _again(known: Order, order: Order) -> None:
+    """The same once more: the broker took the message back with a connection, or there are two of it."""
+    if known.delivery.stale:
+        known.delivery = order.delivery
+    else:
+        known.copies.append(order)
+
+
+def _tell(request: Any, event: str, **fields: object) -> None:
+    """Send one of Celery's events. What becomes of it is nothing to the order."""
+    try:
+        request.send_event(event, **fields)
+    except Exception:
+        _log.debug("the event %s could not be sent", event, exc_info=True)
+
+
+def _outcome(order: Order, error: BaseException) -> CallOutcome:
+    """What a failed run says of its upstream."""
+    if order.kept is not None:
+        return CallOutcome.OK
+    if isinstance(error, Again) and not error.counted:
+        return CallOutcome.CANCELLED
+    if isinstance(error, Reject | Dead):
+        return CallOutcome.CANCELLED
+    if isinstance(error, (Ignore, *expected(order.request.task))):
+        return CallOutcome.OK
+    return CallOutcome.TIMED_OUT if order.late else outcome_of(error)

@@ -1,0 +1,112 @@
+"""From what Celery hands over, a request or a bare message, to an order: its name, its key, what its headers say."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Final
+
+from greenlane import enqueued
+from greenlane_work.headers import ORDER, count_of
+from greenlane_work.keys import KeyFunction
+from greenlane_work.order import Order
+from greenlane_work.worker.delivery import Delivery, Line
+from greenlane_work.worker.totals import Totals
+
+__all__ = ["OrderReader"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: What key functions raised: a traceback of each kind, or they are told as often as orders come.
+_told: set[type[Exception]] = set()
+_TOLD_MOST: Final = 16
+#: Celery's count of `self.replace`: the task that replaces another one has its id.
+_NESTING: Final = "replaced_task_nesting"
+
+
+class OrderReader:
+    """Makes orders, each with a number of its own in this process.
+
+    Args:
+        key_of: reads an order's key; None = all orders have the key "".
+        order_of: reads the business's name of an order; None = the message's header or the task's id.
+    """
+
+    def __init__(self, line: Line, totals: Totals, *, key_of: KeyFunction | None, order_of: KeyFunction | None) -> None:
+        self._line = line
+        self._totals = totals
+        self._key_of = key_of
+        self._order_of = order_of
+        self._numbers = 0
+
+    def order(self, request: Any) -> Order:
+        """Give the order of a request, as Celery's strategy makes one.
+
+        Raises:
+            ValueError: a header that Celery takes as it comes is none: a name or a time limit of another type.
+        """
+        headers = request.request_dict
+        _check(request)
+        arguments = (request.name, request.args or (), request.kwargs or {}, headers)
+        key = _read(self._key_of, arguments)
+        if not key and self._key_of is not None:
+            self._totals.keyless += 1
+        named = headers.get(ORDER)
+        order_id = named if isinstance(named, str) and named else _read(self._order_of, arguments) or request.id
+        self._numbers += 1
+        order = Order(
+            self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
+        )
+        order.identity = (request.type, request.id, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))
+        order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
+        order.read(headers)
+        order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
+        order.request = request
+        order.delivery = Delivery(request.message, self._line)
+        now_ns = time.monotonic_ns()
+        enqueued.received(headers)
+        order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
+        if request.eta is not None:
+            order.arrival_ns = max(order.arrival_ns, enqueued.moment_ns(request.eta))
+        return order
+
+    def unreadable(self, message: Any) -> Order:
+        """Give an order for a message that is to become none here, so that it can be settled like one."""
+        self._numbers += 1
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        name = str(headers.get("task") or "")
+        named = str(headers.get(ORDER) or headers.get("id") or "")
+        order = Order(self._numbers, order_id=named, key="", name=name, size=len(message.body or b""))
+        order.identity = (name, f"message {self._numbers}", 0, 0)
+        order.read(headers)
+        order.delivery = Delivery(message, self._line)
+        return order
+
+
+def _check(request: Any) -> None:
+    if not isinstance(request.id, str):
+        raise ValueError(f"id={request.id!r}, expected a text")
+    if not isinstance(request.args, list | tuple) or not isinstance(request.kwargs, dict):
+        raise ValueError("its arguments are no list and mapping")
+    limits = request.time_limits or ()
+    if not isinstance(limits, list | tuple) or len(limits) not in (0, 2):
+        raise ValueError(f"timelimit={limits!r}, expected two numbers")
+    for limit in limits:
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit != limit):
+            raise ValueError(f"timelimit={limits!r}, expected two numbers")
+
+
+def _read(function: KeyFunction | None, arguments: tuple[Any, ...]) -> str:
+    if function is None:
+        return ""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        kind = type(error)
+        if kind not in _told and len(_told) < _TOLD_MOST:
+            _told.add(kind)
+            _log.exception(
+                "the key function failed: such orders have the key '' (counted, and not told again for %s)",
+                kind.__name__,
+            )
+        return ""

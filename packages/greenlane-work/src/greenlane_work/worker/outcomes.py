@@ -1,0 +1,92 @@
+"""What an exception of a task says: of the upstream that it called, and of whether anything reached it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from celery.exceptions import Retry, SoftTimeLimitExceeded
+
+from greenlane_work.limits import CallOutcome
+from greenlane_work.order import NotSent
+
+__all__ = ["nothing_sent", "outcome_of"]
+
+#: HTTP: come later; the upstream, not the order, is the trouble.
+_REFUSALS: Final = frozenset({429, 503})
+#: grpc.StatusCode names.
+_GRPC: Final = {
+    "RESOURCE_EXHAUSTED": CallOutcome.REFUSED,
+    "DEADLINE_EXCEEDED": CallOutcome.TIMED_OUT,
+    "UNAVAILABLE": CallOutcome.FAILED,
+    "INTERNAL": CallOutcome.FAILED,
+    "UNKNOWN": CallOutcome.FAILED,
+    "CANCELLED": CallOutcome.CANCELLED,
+}
+#: Errors of urllib3, requests and httpx: no connection was made.
+_NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeout", "ConnectTimeoutError"})
+#: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
+_DEPTH: Final = 8
+
+
+def outcome_of(error: BaseException | None) -> CallOutcome:
+    """Give what a failed run says of its upstream.
+
+    HTTP 429 and 503 are refusals, other answers below 500 are answers (it works); time-outs are slow calls; whatever
+    else is a failure of the call. A task that failed for reasons of its own counts as a failure too: nobody can tell.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, NotSent):
+            return CallOutcome.CANCELLED
+        if "ConnectTimeout" in type(cause).__name__:
+            return CallOutcome.FAILED  # nobody listens: not a slow call
+        if isinstance(cause, SoftTimeLimitExceeded | TimeoutError) or "Timeout" in type(cause).__name__:
+            return CallOutcome.TIMED_OUT
+        status = _status(cause)
+        if status is not None:
+            if status in _REFUSALS:
+                return CallOutcome.REFUSED
+            return CallOutcome.FAILED if status >= 500 else CallOutcome.OK
+        code = _grpc(cause)
+        if code is not None:
+            return _GRPC.get(code, CallOutcome.OK)
+    return CallOutcome.FAILED
+
+
+def nothing_sent(error: BaseException | None) -> bool:
+    """Whether it is certain that nothing of the attempt reached the other side: it did not even listen."""
+    return any(
+        isinstance(cause, NotSent | ConnectionRefusedError) or type(cause).__name__ in _NOBODY
+        for cause in _causes(error)
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting and len(seen) < _DEPTH:
+        each = waiting.pop(0)
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting.append(each.__cause__ or (None if each.__suppress_context__ else each.__context__))
+        if isinstance(each, Retry):
+            waiting.append(each.exc if isinstance(each.exc, BaseException) else None)
+        # requests and urllib3 keep what they wrap among their arguments.
+        waiting += [part for part in each.args if isinstance(part, BaseException)]
+        waiting.append(getattr(each, "reason", None) if isinstance(getattr(each, "reason", None), Exception) else None)
+
+
+def _status(error: BaseException) -> int | None:
+    status: Any = getattr(getattr(error, "response", None), "status_code", None)
+    if status is None:
+        status = getattr(error, "status", None)  # aiohttp
+    return status if isinstance(status, int) and 100 <= status <= 599 else None
+
+
+def _grpc(error: BaseException) -> str | None:
+    code: Any = getattr(error, "code", None)
+    if type(error).__module__.partition(".")[0] != "grpc" or not callable(code):
+        return None
+    return str(getattr(code(), "name", ""))

@@ -1,0 +1,172 @@
+"""Orders behind the receive and before a thread: parked per key until the upstreams' rules let them start.
+
+One owner calls everything here, the one that owns the channel to the broker; nothing here blocks, and a parked order
+costs its message and some 500 bytes, no thread. Who may start, and who must leave, is decided in `greenlane-policy`.
+
+A retry is parked like any other order once its time has come; until then it waits in a heap, its delivery neither
+acknowledged nor published again: if this process dies, the broker still has it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from greenlane._native import Start, Upstreams
+from greenlane_work.limits import CallOutcome
+from greenlane_work.order import Identity, Order, Stage
+
+__all__ = ["Parking"]
+
+#: Orders that one turn starts; then the owner reads its channel again. Arbitrary.
+_MOST_A_TURN: Final = 64
+
+
+class Parking:
+    """The parked and running orders of this process.
+
+    Args:
+        upstreams: decides.
+        start: begins an order on a thread or greenlet of its own; returns at once.
+        give_back: an order that must leave, for want of room; called with its state still PARKED.
+        too_late: one whose deadline has passed while it was parked.
+    """
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        *,
+        start: Callable[[Order, Start], None],
+        give_back: Callable[[Order], None],
+        too_late: Callable[[Order], None],
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.upstreams = upstreams
+        self._start = start
+        self._give_back = give_back
+        self._too_late = too_late
+        self._clock_ns = clock_ns
+        self._orders: dict[int, Order] = {}
+        self._by_identity: dict[Identity, Order] = {}
+        self._later: list[tuple[int, int]] = []
+        self.running = 0
+        self.most_parked = 0
+        # False: nothing starts any more.
+        self.open = True
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    @property
+    def parked(self) -> int:
+        """Orders that wait here, those between two attempts too."""
+        return len(self._orders) - self.running
+
+    @property
+    def between(self) -> int:
+        """Orders among them that wait for the time of their next attempt."""
+        return len(self._later)
+
+    def known(self, identity: Identity) -> Order | None:
+        """Give the order of this identity that is parked or running here."""
+        return self._by_identity.get(identity)
+
+    def arrive(self, order: Order) -> None:
+        """Park an order that was received. Call `turn` after one or more of these."""
+        order.stage = Stage.PARKED
+        self._orders[order.number] = order
+        self._by_identity[order.identity] = order
+        self.most_parked = max(self.most_parked, self.parked)
+        self._offer(order)
+
+    def later(self, order: Order, at_ns: int) -> None:
+        """Park an order that ran until `at_ns`; call it after `ended`."""
+        order.stage = Stage.PARKED
+        order.not_before_ns = at_ns
+        self._orders[order.number] = order
+        self._by_identity[order.identity] = order
+        self.most_parked = max(self.most_parked, self.parked)
+        heapq.heappush(self._later, (at_ns, order.number))
+
+    def ended(self, order: Order, outcome: CallOutcome) -> None:
+        """Tell how a run ended, and forget the order."""
+        if order.stage is Stage.RUNNING:
+            self.running -= 1
+            self.upstreams.ended(order.number, self._clock_ns(), outcome)
+        self._forget(order)
+
+    def withdraw(self, order: Order) -> bool:
+        """Take out a parked order, which goes elsewhere; False when it is none."""
+        if order.stage is not Stage.PARKED or order.number not in self._orders:
+            return False
+        self.upstreams.withdraw(order.number, self._clock_ns())
+        self._forget(order)
+        return True
+
+    def turn(self) -> int | None:
+        """Start what may start and let go what must leave; give when to call again without an event, monotonic ns."""
+        now_ns = self._clock_ns()
+        self._due(now_ns)
+        for number in self.upstreams.expired(now_ns):
+            self._leave(number, self._too_late)
+        for number in self.upstreams.surplus(now_ns):
+            self._leave(number, self._give_back)
+        if not self.open:
+            return None
+        for _ in range(_MOST_A_TURN):
+            start = self.upstreams.next(self._clock_ns())
+            if start is None:
+                break
+            self._begin(start)
+        else:
+            return now_ns
+        wakes = [at_ns for at_ns in (self.upstreams.wake_ns(now_ns), self._next_later()) if at_ns is not None]
+        return min(wakes) if wakes else None
+
+    def waiting(self) -> Iterator[Order]:
+        """Give the orders that have not been started."""
+        return iter([order for order in self._orders.values() if order.stage is Stage.PARKED])
+
+    def in_progress(self) -> Iterator[Order]:
+        """Give the orders that run."""
+        return iter([order for order in self._orders.values() if order.stage is Stage.RUNNING])
+
+    def _begin(self, start: Start) -> None:
+        order = self._orders[start.order]
+        order.stage = Stage.RUNNING
+        self.running += 1
+        self._start(order, start)
+
+    def _offer(self, order: Order) -> None:
+        now_ns = self._clock_ns()
+        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.deadline_ns(now_ns))
+
+    def _due(self, now_ns: int) -> None:
+        while self._later and self._later[0][0] <= now_ns:
+            at_ns, number = heapq.heappop(self._later)
+            order = self._orders.get(number)
+            if order is not None and order.not_before_ns == at_ns:
+                order.not_before_ns = 0
+                self._offer(order)
+
+    def _next_later(self) -> int | None:
+        while self._later:
+            at_ns, number = self._later[0]
+            order = self._orders.get(number)
+            if order is not None and order.not_before_ns == at_ns:
+                return at_ns
+            heapq.heappop(self._later)
+        return None
+
+    def _leave(self, number: int, tell: Callable[[Order], None]) -> None:
+        order = self._orders.get(number)
+        if order is not None:
+            self._forget(order)
+            tell(order)
+
+    def _forget(self, order: Order) -> None:
+        self._orders.pop(order.number, None)
+        if self._by_identity.get(order.identity) is order:
+            del self._by_identity[order.identity]

@@ -1,0 +1,165 @@
+"""Celery's pool: it puts a worker's parts together. This one runs orders in threads; `green` has the other one."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from celery.concurrency.base import BasePool
+
+from greenlane import bootstrap
+from greenlane._native import Upstreams
+from greenlane.errors import HostError
+from greenlane.real import threads_are_green
+from greenlane.settings import Settings, load
+from greenlane_work.keys import key_function
+from greenlane_work.limits import UpstreamRule
+from greenlane_work.worker import unsafe_settings
+from greenlane_work.worker.consumer import step_of
+from greenlane_work.worker.flow import OrderFlow
+from greenlane_work.worker.jobs import PermittedJobs, RecordedJobs
+from greenlane_work.worker.owner import Owner
+from greenlane_work.worker.runs import Runner, Serve
+from greenlane_work.worker.shutdown import Shutdown
+from greenlane_work.worker.status import Status
+from greenlane_work.worker.threads import ThreadOwner, ThreadRunner
+
+if TYPE_CHECKING:
+    from greenlane_work.store import Store
+
+__all__ = ["Pool", "use"]
+
+_settings: Settings | None = None
+
+
+def use(settings: Settings) -> None:
+    """Let pools made from now on have these settings; without it they read greenlane.toml and the environment."""
+    global _settings
+    _settings = settings
+
+
+class Pool(BasePool):  # type: ignore[misc]
+    """Orders in threads."""
+
+    signal_safe = False
+    is_green = False
+    task_join_will_block = True
+
+    def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
+        super().__init__(limit, app=app, **options)
+        settings = _slots(_settings or load(), limit, app)
+        self.limit = settings.task_slots
+        self._check_threads()
+        unsafe_settings.check_login(app)
+        unsafe_settings.check(
+            app,
+            settings.task_allow,
+            longest_s=_longest_s(settings),
+            deliveries=settings.task_deliveries,
+            autoscale="--autoscale" in sys.argv,
+        )
+        owner = self._owner()
+        self.ending = Shutdown(owner, settings.task_shutdown_s)
+        self.flow = OrderFlow(
+            settings,
+            owner,
+            key_of=key_function("task_key", settings.task_key),
+            order_of=key_function("task_order", settings.task_order),
+            upstreams=_upstreams(settings),
+            make_runner=self._runner,
+            store=_store(settings),
+            jobs=self._jobs(settings),
+        )
+        status = Status(self.flow, "green" if self.is_green else "threads")
+        bootstrap.count_besides(status.counters)
+        if settings.control_dir:
+            from greenlane import bootstrap_control
+
+            bootstrap_control.serve(settings.control_dir, "tasks", status)
+        if settings.task_metrics:
+            from greenlane_work.worker.metrics_server import MetricsServer
+
+            self._metrics = MetricsServer(settings.task_metrics, status.text)
+        app.steps["consumer"].add(step_of(self.flow, self.ending))
+
+    def on_start(self) -> None:
+        """Threads are started on demand; from here on signals are ours."""
+        self.ending.listen()
+        # The app and its modules stay: the collector need not look at them again for every some hundred orders.
+        gc.collect()
+        gc.freeze()
+
+    def on_stop(self) -> None:
+        """Wait for what runs, bounded."""
+        self.ending.wait(self.flow, getattr(self.flow.consumer, "connection", None))
+        self.flow.close()
+
+    on_terminate = on_stop
+
+    def on_apply(self, *_arguments: Any, **_options: Any) -> Any:
+        """Never: orders come by the consumer's step."""
+        raise AssertionError("an order came by the pool and not by the consumer's step")
+
+    def terminate_job(self, number: int, signal: Any = None) -> None:
+        """Celery's `revoke --terminate`: as at the soft limit."""
+        self.flow.stop_order(number)
+
+    @property
+    def num_processes(self) -> int:
+        """Places for orders."""
+        return int(self.limit)
+
+    def _owner(self) -> Owner:
+        return ThreadOwner()
+
+    def _runner(self, serve: Serve) -> Runner:
+        return ThreadRunner(self.limit, serve)
+
+    def _jobs(self, settings: Settings) -> RecordedJobs:
+        """A job for each run, with permits for its CPU work."""
+        return PermittedJobs(settings)
+
+    def _check_threads(self) -> None:
+        if threads_are_green():
+            raise HostError(
+                "start the worker",
+                name="pool",
+                value="greenlane_work.celery:Pool",
+                rule="threads of the operating system; gevent has replaced them in this process",
+                hint="use greenlane_work.celery:GreenPool, or take monkey.patch_all() out",
+            )
+
+
+def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
+    """`-c` and worker_concurrency count where greenlane's own setting says nothing."""
+    said = any(word.startswith(("-c", "--concurrency")) for word in sys.argv[1:]) or app.conf.worker_concurrency
+    if "task_slots" in settings.origins or not said or not limit:
+        return settings
+    return dataclasses.replace(settings, task_slots=limit)
+
+
+def _upstreams(settings: Settings) -> Upstreams:
+    upstreams = Upstreams(settings.task_slots, UpstreamRule.of(settings))
+    for key, rule in UpstreamRule.of_keys(settings).items():
+        upstreams.set(key, time.monotonic_ns(), rule)
+    return upstreams
+
+
+def _longest_s(settings: Settings) -> float:
+    return (
+        settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
+    )
+
+
+def _store(settings: Settings) -> Store | None:
+    """Open the store that the settings name; None = none, and nothing of it is imported."""
+    if not settings.task_store:
+        return None
+    from greenlane_work.store.opening import store_of
+
+    store = store_of(settings)
+    store.check()
+    return store

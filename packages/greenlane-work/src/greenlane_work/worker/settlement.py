@@ -1,0 +1,164 @@
+"""How an order leaves this worker: acknowledged, or by a copy that the broker has confirmed.
+
+Its message is acknowledged in no other case than these: it succeeded; it failed with what its task calls an answer
+(`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was confirmed by the broker; the
+task itself published its retry. A time limit settles nothing.
+
+Everything here runs on the owner of the channel.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from celery.worker.state import task_ready
+
+from greenlane_work.headers import Death
+from greenlane_work.order import Identity, Order, Stage
+from greenlane_work.worker.owner import Owner
+from greenlane_work.worker.queues import Queues
+from greenlane_work.worker.totals import Totals
+
+__all__ = ["Settlement"]
+
+_log = logging.getLogger("greenlane.work")
+
+#: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
+_REMEMBERED: Final = 20_000
+
+
+class Settlement:
+    """See the module. `admit` takes over an order that had to wait for another one of its identity."""
+
+    def __init__(self, owner: Owner, totals: Totals, admit: Callable[[Order], None]) -> None:
+        self._owner = owner
+        self._totals = totals
+        self._admit = admit
+        self._ended: OrderedDict[Identity, None] = OrderedDict()
+        # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
+        self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
+        self._leaving: dict[Identity, list[Order]] = {}
+        # Set by the step, at each connection.
+        self.queues: Queues | None = None
+
+    @property
+    def queues_now(self) -> Queues:
+        """The queues of the present connection."""
+        assert self.queues is not None, "a delivery came before its connection"
+        return self.queues
+
+    # --- delivered once more ----------------------------------------------------------------------------------------
+
+    def waits(self, order: Order) -> bool:
+        """Keep an order back whose copy is on its way: begun now, it could end this worker with both."""
+        waiting = self._leaving.get(order.identity)
+        if waiting is None:
+            return False
+        waiting.append(order)
+        return True
+
+    def done_here(self, order: Order) -> bool:
+        """Acknowledge a message that comes again because nobody heard that it was done with here.
+
+        A dead letter that is sent again may be like the message that it came from; only its deadline can have been the
+        reason then, and with that it dies once more.
+        """
+        if not order.redelivered:
+            return False
+        if order.identity not in self._ended and (order.came not in self._replaced or _late(order)):
+            return False
+        self._totals.acked_again += 1
+        task_ready(order.request)
+        order.delivery.ack()
+        return True
+
+    # --- acknowledged -----------------------------------------------------------------------------------------------
+
+    def settle(self, order: Order) -> None:
+        """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
+        order.request.acknowledged = True
+        _remember(self._ended, order.identity)
+        self._acknowledge(order)
+
+    def _acknowledge(self, order: Order) -> None:
+        order.stage = Stage.ENDED
+        order.delivery.ack()
+        copies, order.copies = order.copies, []
+        for copy in copies:
+            if copy.redelivered:
+                self._totals.acked_again += 1
+                copy.delivery.ack()
+            else:  # somebody published it twice: the store knows what that means
+                self._admit(copy)
+
+    def requeue(self, order: Order) -> None:
+        """Give a message that was not begun back to its queue, with all deliveries of it."""
+        order.stage = Stage.ENDED
+        order.delivery.requeue()
+        for copy in order.copies:
+            copy.delivery.requeue()
+
+    # --- by a copy --------------------------------------------------------------------------------------------------
+
+    def bury(self, order: Order, reason: str, said: str) -> None:
+        """To the dead letters, with its history; acknowledged when the broker has it there."""
+        self._totals.dead += 1
+        _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
+        queues = self.queues_now
+        name = queues.name(order.delivery.message)
+        death = Death(reason, said, name, round(time.time(), 3), order.id, order.name, order.history)
+        self._publish(order, queues.dead, death.headers())
+
+    def give_back(self, order: Order, reason: str) -> None:
+        """Back to its queue, after a while."""
+        self._totals.returned += 1
+        order.returns += 1
+        order.note("returned", reason)
+        self._publish(order, functools.partial(self.queues_now.later, returns=order.returns), {})
+
+    def count(self, order: Order) -> None:
+        """Back to its queue at once, with one delivery more in its headers."""
+        self._totals.counted += 1
+        order.deliveries += 1
+        self._publish(order, self.queues_now.own, {})
+
+    def _publish(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
+        """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
+        order.stage = Stage.LEAVING
+        self._leaving.setdefault(order.identity, [])
+        delivery = order.delivery
+
+        def arrived(published: bool) -> None:
+            self._owner.post(lambda: self._left(order, published))
+
+        self.queues_now.send(
+            delivery.message, {**order.headers(), **more}, queue, still=lambda: not delivery.stale, done=arrived
+        )
+
+    def _left(self, order: Order, published: bool) -> None:
+        waiting = self._leaving.pop(order.identity, [])
+        # Not remembered as done: it comes again by its copy.
+        if published:
+            if order.came:
+                _remember(self._replaced, order.came)
+            self._acknowledge(order)
+        for copy in waiting:
+            if not copy.delivery.stale:
+                self._admit(copy)
+
+
+def _remember(known: OrderedDict[Any, None], key: Any) -> None:
+    known[key] = None
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
+
+
+def _late(order: Order) -> bool:
+    remaining_s = order.remaining_s()
+    return remaining_s is not None and remaining_s <= 0

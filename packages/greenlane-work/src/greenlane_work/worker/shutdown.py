@@ -1,0 +1,113 @@
+"""The end of a worker: bounded, and its exit code says how it went.
+
+First SIGTERM (or Ctrl-C, or SIGQUIT): no more orders; what was not begun goes back at once; what runs has
+`task_shutdown_s`. The second signal ends that wait. What still runs then stays unacknowledged: the broker gives it to
+another worker, and the store says that its outcome is unknown.
+
+Exit codes: 0 = all that ran ended (130 after Ctrl-C), 1 = some were cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any, Final
+
+from celery import signals
+from celery.worker import state
+
+from greenlane_work.worker.flow import OrderFlow
+from greenlane_work.worker.owner import Owner
+
+__all__ = ["Shutdown"]
+
+_log = logging.getLogger("greenlane.work")
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+_INTERRUPTED: Final = 130
+#: What is on its way to the broker has so long when nothing runs any more; then it stays unacknowledged. Arbitrary.
+_LETTERS_S: Final = 5.0
+_CUT_OFF: Final = 1
+
+
+class Shutdown:
+    """How long the end may take, and how it went."""
+
+    def __init__(self, owner: Owner, grace_s: float) -> None:
+        self._owner = owner
+        self._grace_s = grace_s
+        self._began = 0.0
+        self._signals = 0
+        self._listening = False
+        self.given_back = 0
+        self.cut_off = 0
+        # Threads are left that nothing can end.
+        self.stuck = False
+        self.controller: Any = None
+
+    def listen(self) -> None:
+        """Take the signals over from Celery; once."""
+        if self._listening or threading.current_thread() is not threading.main_thread():
+            return
+        self._listening = True
+        for number in _SIGNALS:
+            signal.signal(number, self._signalled)
+        signals.worker_shutdown.connect(self._leave, weak=False)
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._began = time.monotonic()
+            state.should_stop = _INTERRUPTED if number == signal.SIGINT else 0
+        self._owner.wake()
+
+    def wait(self, flow: OrderFlow, connection: Any) -> None:
+        """Let what runs end, for so long as it may; the owner goes on acknowledging."""
+        self._began = self._began or time.monotonic()
+        until = self._began + self._grace_s
+        running = flow.parked.running
+        _log.warning(
+            "ending: %d orders that were not begun went back, %d running have up to %g s",
+            *(self.given_back, running, self._grace_s),
+        )
+        beat = time.monotonic()
+        letters_until = min(until, time.monotonic() + _LETTERS_S)
+        while self._signals < 2 and time.monotonic() < until:
+            if not flow.parked.running and (not flow.leaving() or time.monotonic() > letters_until):
+                break
+            self._owner.wait(min(0.2, max(0.0, until - time.monotonic())))
+            if time.monotonic() - beat > 1:
+                beat = time.monotonic()
+                _keep_alive(connection)
+        self.cut_off = flow.parked.running
+        self.stuck = bool(self.cut_off or flow.runner.abandoned())
+        if self.cut_off:
+            _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
+            if self.controller is not None:
+                self.controller.exitcode = _CUT_OFF
+
+    def _leave(self, **_ignored: Any) -> None:
+        """Threads that will not end must not keep the process: the connection is closed, all that counts is written."""
+        if self.stuck:
+            code = getattr(self.controller, "exitcode", _CUT_OFF)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            logging.shutdown()
+            os._exit(code if isinstance(code, int) else _CUT_OFF)
+
+
+def _keep_alive(connection: Any) -> None:
+    """The loop has ended: what it did for the connection is done here, or the broker takes us for dead."""
+    if connection is None:
+        return
+    with contextlib.suppress(Exception):
+        if connection.supports_heartbeats and connection.get_heartbeat_interval():
+            connection.heartbeat_check(rate=2)
+    with contextlib.suppress(Exception):
+        connection.drain_events(timeout=0.001)

@@ -1,0 +1,91 @@
+"""What a person sees of a worker: over the control socket, in `greenlane top`, and as counters."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from greenlane import bootstrap
+from greenlane._native import Recorder
+from greenlane.export.prometheus import render
+from greenlane_work.worker.flow import OrderFlow
+
+__all__ = ["Status"]
+
+
+class Status:
+    """The worker's part of a control socket. Asked on the socket's thread, while the owner works."""
+
+    def __init__(self, flow: OrderFlow, mode: str) -> None:
+        self._flow = flow
+        self._mode = mode
+
+    def shown(self) -> dict[str, object]:
+        """Give the field `tasks` of an answer; see `greenlane.control`."""
+        flow = self._flow
+        return {
+            "mode": self._mode,
+            "slots": flow.settings.task_slots,
+            "running": flow.parked.running,
+            "parked": flow.parked.parked,
+            "most_parked": flow.parked.most_parked,
+            "abandoned": flow.runner.abandoned(),
+            "totals": self.counters(),
+            "keys": [_row(look, time.monotonic_ns()) for look in flow.parked.upstreams.look()],
+        }
+
+    def breaker(self, key: str, wanted_open: bool) -> None:
+        """Open or close a key's breaker by hand."""
+        upstreams = self._flow.parked.upstreams
+
+        def switch() -> None:
+            (upstreams.open if wanted_open else upstreams.close)(key, time.monotonic_ns())
+            self._flow.turn()
+
+        self._flow.owner.post(switch)
+
+    def text(self) -> str:
+        """Give one scrape's answer."""
+        running = bootstrap.running()
+        counters = self.counters() if running is None else running.counters()
+        return render(
+            counters,
+            () if running is None else running.learned(),
+            recorder=Recorder(),
+            upstreams=[_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],
+            labels={"pid": str(os.getpid())},
+        )
+
+    def counters(self) -> dict[str, int]:
+        """Give what is counted since the worker's start."""
+        flow = self._flow
+        line, calls = flow.line, flow.execution.counts
+        counted = {f"orders_{name}": count for name, count in vars(flow.totals).items()}
+        return counted | {
+            "orders_acked": line.acked,
+            "orders_stale": line.stale,
+            "calls_repeated": calls.calls_repeated,
+            "calls_saved": calls.done_before,
+            "calls_asked": calls.asked,
+            "store_waits": calls.store_waits,
+        }
+
+
+def _row(look: Any, now_ns: int) -> dict[str, object]:
+    return {
+        "key": look.key,
+        "running": look.running,
+        "parked": look.parked,
+        "oldest_s": round((now_ns - look.oldest_ns) / 1e9, 1) if look.oldest_ns else 0.0,
+        "limit": look.limit,
+        "breaker": look.breaker,
+        "usual_ms": round(look.usual_ns / 1e6, 1),
+        "failed_frac": round(look.failed_frac, 3),
+        "slow_frac": round(look.slow_frac, 3),
+        "started": look.started,
+        "ok": look.ok,
+        "failed": look.failed,
+        "timed_out": look.timed_out,
+        "refused": look.refused,
+    }

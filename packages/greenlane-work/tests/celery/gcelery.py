@@ -1,9 +1,0 @@
-"""The shop as the article has it: green threads for Celery's own gevent pool, and for ours."""
-
-from gevent import monkey
-
-monkey.patch_all(httplib=False)
-
-from tests.celery.shop import app  # noqa: E402
-
-__all__ = ["app"]

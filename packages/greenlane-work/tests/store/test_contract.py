@@ -1,0 +1,245 @@
+"""What every store keeps to: one suite over SQLite, PostgreSQL and Redis, each a real one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.store.places import Place
+
+from greenlane.errors import StoreError, StoreRefused
+from greenlane_work.store import Answer, Kind, Outcome, State
+from greenlane_work.store.store import RESULT_BYTES
+
+
+def test_an_order_is_called_once_and_its_result_is_there_for_every_worker(place: Place) -> None:
+    one, other = place.open(), place.open()
+    assert one.begin("k").state is State.NEW
+    assert one.holds
+    running = other.begin("k")
+    assert (running.state, running.owner) == (State.RUNNING, one.owner)
+    assert 0 < running.wait_s <= 30
+    one.done("k", b"\x00result\n\xff")
+    for store in (one, other, place.open()):
+        found = store.begin("k")
+        assert (found.state, found.result) == (State.DONE, b"\x00result\n\xff")
+
+
+def test_what_is_known_to_have_had_no_effect_is_new_again(place: Place) -> None:
+    one, other = place.open(), place.open()
+    one.begin("k")
+    one.failed("k", "connection refused")
+    assert other.begin("k").state is State.NEW
+    record = other.history("k")
+    assert record is not None
+    assert [(tried.number, tried.owner, tried.outcome, tried.reason) for tried in record.attempts] == [
+        (1, one.owner, Outcome.FAILED, "connection refused"),
+        (2, other.owner, Outcome.RUNNING, ""),
+    ]
+
+
+def test_an_outcome_that_nobody_knows_stays_unknown_until_the_upstream_is_asked(place: Place) -> None:
+    store = place.open()
+    store.begin("k")
+    store.unknown("k", "read timed out")
+    assert store.begin("k").state is State.UNKNOWN
+    store.failed("k", "connection refused")
+    assert store.begin("k").state is State.UNKNOWN
+    store.absent("k")
+    store.failed("k", "connection refused")
+    assert store.begin("k").state is State.NEW
+
+
+def test_orders_of_a_worker_that_has_left_are_in_doubt_for_exactly_one_other(place: Place) -> None:
+    gone = place.open()
+    gone.begin("k")
+    assert gone.close()
+    states = [place.open().begin("k").state for _ in range(4)]
+    assert states == [State.UNKNOWN, State.RUNNING, State.RUNNING, State.RUNNING]
+
+
+def test_of_many_workers_that_begin_an_order_at_once_one_has_it(place: Place) -> None:
+    stores = [place.open() for _ in range(4)]
+    keys = [f"k{number}" for number in range(20)]
+    with ThreadPoolExecutor(40) as pool:
+        asked = [(key, pool.submit(store.begin, key)) for key in keys for store in stores for _ in range(2)]
+    states = [(key, future.result().state) for key, future in asked]
+    for key in keys:
+        assert sorted(state.value for name, state in states if name == key) == ["new", *["running"] * 7]
+
+
+def test_workers_that_begin_and_end_the_same_orders_crosswise_never_stop_each_other(place: Place) -> None:
+    def work(store: object, keys: list[str]) -> int:
+        done = 0
+        for key in keys:
+            if place_stores[store].begin(key).state is State.NEW:
+                place_stores[store].done(key, key.encode())
+                done += 1
+        return done
+
+    place_stores = {name: place.open() for name in ("a", "b", "c")}
+    keys = [f"k{number}" for number in range(60)]
+    orders = {"a": keys, "b": keys[::-1], "c": keys[30:] + keys[:30]}
+    with ThreadPoolExecutor(12) as pool:
+        done = [pool.submit(work, name, orders[name][part::4]) for name in orders for part in range(4)]
+    assert sum(future.result() for future in done) == len(keys)
+    assert len(place_stores["a"].find(State.DONE, 1000)) == len(keys)
+
+
+def test_one_commit_serves_what_came_in_during_the_one_before(place: Place) -> None:
+    store = place.open()
+    store.check()
+    held, go = threading.Event(), threading.Event()
+    pool = ThreadPoolExecutor(1)
+    pool.submit(store.visit, lambda _: (held.set(), go.wait(10)))
+    held.wait(10)
+    answers: list[object] = []
+    for number in range(100):
+        store.submit(Kind.BEGIN, f"k{number}", answers.append)
+    before, last = store.counts.commits, threading.Event()
+    store.submit(Kind.BEGIN, "last", lambda _: last.set())
+    go.set()
+    assert last.wait(10)
+    assert store.counts.commits - before == 1
+    assert [answer.state for answer in answers if isinstance(answer, Answer)] == [State.NEW] * 100
+    pool.shutdown()
+
+
+def test_a_late_word_of_a_former_attempt_is_said_of_that_attempt(place: Place) -> None:
+    store = place.open()
+    first = store.begin("k")
+    store.unknown("k", "it hangs", token=first.token)
+    second = store.begin("k")
+    store.failed("k", "it was never sent", token=first.token)
+    assert place.open().begin("k").state is State.RUNNING
+    store.failed("k", "refused", token=second.token)
+    assert store.begin("k").state is State.NEW
+
+
+def test_orders_are_found_by_state(place: Place) -> None:
+    store = place.open()
+    for key in ("a", "b", "c", "d"):
+        store.begin(key)
+    store.done("a", b"1")
+    store.unknown("b", "?")
+    store.failed("c", "no")
+    found = {state: [key for key, _ in store.find(state)] for state in State}
+    assert found == {State.DONE: ["a"], State.UNKNOWN: ["b"], State.NEW: ["c"], State.RUNNING: ["d"]}
+    assert sorted(key for key, _ in store.find()) == ["a", "b", "c", "d"]
+    assert len(store.find(None, 2)) == 2
+
+
+def test_a_result_that_is_too_long_is_dropped_and_the_order_done(place: Place) -> None:
+    store = place.open()
+    store.begin("k")
+    store.done("k", b"x" * (RESULT_BYTES + 1))
+    assert store.begin("k") == Answer(State.DONE, b"", 1, store.owner)
+    store.begin("l")
+    store.done("l", b"x" * RESULT_BYTES)
+    assert len(store.begin("l").result) == RESULT_BYTES
+
+
+@pytest.mark.parametrize("key", ["ø/é 'quote' \"two\" %s $1 \\ * [x]?", "k" * 512, "a:b:c", "-1", "\n\t"])
+def test_any_text_is_a_key(place: Place, key: str) -> None:
+    store = place.open()
+    assert store.begin(key).state is State.NEW
+    store.unknown(key, "reason\0 with \udc80 what cannot be written")
+    assert store.begin(key).state is State.UNKNOWN
+    assert [found for found, _ in store.find()] == [key]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 513, "a\0b", "\ud800", b"k"])
+def test_what_is_no_key_is_refused_before_the_store_is_asked(place: Place, key: str) -> None:
+    store = place.open()
+    for ask in (store.begin, store.done, store.history):
+        with pytest.raises(ValueError, match="name an order: key="):
+            ask(key)
+    assert store.begin("good").state is State.NEW
+
+
+def test_a_damaged_record_stops_its_own_order_and_no_other(place: Place) -> None:
+    store = place.open()
+    store.begin("bad")
+    place.damage("bad")
+    with pytest.raises(StoreRefused, match="key='bad', expected a record"):
+        store.begin("bad")
+    with pytest.raises(StoreRefused, match="key='bad', expected a record"):
+        store.history("bad")
+    assert store.begin("good").state is State.NEW
+    assert [key for key, _ in store.find()] == ["good"]
+
+
+def test_a_forked_child_is_a_worker_of_its_own(place: Place) -> None:
+    store = place.open()
+    store.begin("parent")
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        said = b"nothing"
+        try:
+            states = [store.begin("parent").state, store.begin("child").state]
+            store.done("child", b"c")
+            said = f"{states} {store.owner}".encode()
+        finally:
+            os.write(write, said)
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(read, 1000).decode().startswith("[<State.RUNNING: 'running'>, <State.NEW: 'new'>]")
+    os.close(read), os.close(write)
+    assert store.begin("child").result == b"c"
+    store.done("parent", b"p")
+
+
+def test_a_closed_store_answers_nothing(place: Place) -> None:
+    store = place.open()
+    store.begin("k")
+    assert store.close()
+    for ask in (lambda: store.begin("k"), lambda: store.done("k"), lambda: store.history("k"), store.check):
+        with pytest.raises(StoreError, match="store='closed', expected one that is open"):
+            ask()
+
+
+def test_a_store_that_was_never_used_closes(place: Place) -> None:
+    assert place.open().close()
+
+
+def test_a_lease_is_renewed_while_an_order_runs_and_not_longer(place: Place) -> None:
+    one, other = place.open(lease_s=0.3), place.open(lease_s=0.3)
+    one.begin("k")
+    began = one.counts.commits
+    while one.counts.commits < began + 3:
+        held = one.holds
+        state = other.begin("k").state
+        assert state is State.RUNNING or not (held and one.holds)
+        time.sleep(0.02)
+    one.done("k", b"")
+    began, until = one.counts.commits, time.monotonic() + 0.25
+    while time.monotonic() < until:
+        time.sleep(0.05)
+    assert one.counts.commits == began
+
+
+def test_a_lease_that_ran_out_is_not_brought_back_for_what_had_begun(place: Place) -> None:
+    one = place.open(lease_s=0.2)
+    before = one.begin("before")
+    assert one.holds_since_begin(before.token)
+    one.visit(lambda _: time.sleep(0.3))  # the store's thread stands still, and with it the renewal
+    after = one.begin("after")
+    assert not one.holds_since_begin(before.token)
+    assert one.holds_since_begin(after.token)
+    one.done("after", b"")
+    assert not one.holds_since_begin(after.token)
+
+
+def test_a_callback_that_fails_stops_nobody(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    store = place.open()
+
+    def fails(_: object) -> None:
+        raise ArithmeticError("of the callback")
+
+    store.submit(Kind.BEGIN, "k", fails)
+    assert store.begin("k").state is State.RUNNING
+    assert "ArithmeticError: of the callback" in capsys.readouterr().err

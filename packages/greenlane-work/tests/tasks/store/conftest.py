@@ -1,5 +1,0 @@
-"""The stores' fixtures."""
-
-from tests.tasks.store.places import durable_redis, place
-
-__all__ = ["durable_redis", "place"]

@@ -1,0 +1,58 @@
+"""Where an order's key is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from greenlane.errors import SettingsError
+from greenlane.settings import Settings
+from greenlane_work.keys import key_function
+
+ARGS = ("first", {"merchant": "taco"})
+KWARGS = {"merchant": "burger", "order": {"shop": {"id": 7}}}
+HEADERS = {"x-merchant": "sushi"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "key"),
+    [
+        ("kwargs.merchant", "burger"),
+        ("kwargs.order.shop.id", "7"),
+        ("kwargs.absent", ""),
+        ("kwargs.merchant.id", ""),
+        ("args.0", "first"),
+        ("args.1.merchant", "taco"),
+        ("args.9", ""),
+        ("header.x-merchant", "sushi"),
+        ("header.absent", ""),
+        ("tests.test_keys:named", "send of 2"),
+    ],
+)
+def test_a_key_is_read_where_the_setting_says(spec: str, key: str) -> None:
+    function = key_function("task_key", spec)
+    assert function is not None
+    assert function("send", ARGS, KWARGS, HEADERS) == key
+    assert Settings(task_key=spec).task_key == spec
+
+
+def named(name: str, args: tuple[object, ...], _kwargs: object, _headers: object) -> str:
+    return f"{name} of {len(args)}"
+
+
+def test_without_one_there_is_no_key() -> None:
+    assert key_function("task_key", "") is None
+
+
+@pytest.mark.parametrize("spec", ["merchant", "kwargs", "args.first", "no.such.module:key", "json:nothing", "math:pi"])
+def test_what_is_no_key_is_refused_by_name(spec: str) -> None:
+    with pytest.raises(SettingsError, match="task_key="):
+        key_function("task_key", spec)
+
+
+@pytest.mark.parametrize(("one", "other"), [("x" * 200 + "1", "x" * 200 + "2"), ("\ud800", "\ud801"), ("a\0", "a")])
+def test_orders_whose_names_are_long_or_odd_are_not_taken_for_one_another(one: str, other: str) -> None:
+    function = key_function("task_order", "kwargs.order")
+    assert function is not None
+    names = [function("send", (), {"order": order}, {}) for order in (one, other)]
+    assert names[0] != names[1]
+    assert all(len(name.encode()) <= 200 and "\0" not in name for name in names)

@@ -1,0 +1,62 @@
+"""What an exception says of the upstream, and of whether anything reached it."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import requests
+from celery.exceptions import Retry, SoftTimeLimitExceeded
+
+from greenlane_work import NotSent
+from greenlane_work.limits import CallOutcome
+from greenlane_work.worker.outcomes import nothing_sent, outcome_of
+
+
+def answered(status: int) -> Exception:
+    response = requests.Response()
+    response.status_code = status
+    return requests.HTTPError(response=response)
+
+
+def unreachable() -> Exception:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        requests.get(f"http://127.0.0.1:{port}/", timeout=5)
+    except requests.ConnectionError as error:
+        return error
+    raise AssertionError("somebody listens there")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (answered(500), CallOutcome.FAILED),
+        (answered(503), CallOutcome.REFUSED),
+        (answered(429), CallOutcome.REFUSED),
+        (answered(404), CallOutcome.OK),
+        (TimeoutError(), CallOutcome.TIMED_OUT),
+        (requests.ReadTimeout(), CallOutcome.TIMED_OUT),
+        (requests.ConnectTimeout(), CallOutcome.FAILED),
+        (SoftTimeLimitExceeded(), CallOutcome.TIMED_OUT),
+        (Retry(exc=answered(503)), CallOutcome.REFUSED),
+        (ConnectionResetError(), CallOutcome.FAILED),
+        (ValueError("of the task's own"), CallOutcome.FAILED),
+        (NotSent("no room"), CallOutcome.CANCELLED),
+        (None, CallOutcome.FAILED),
+    ],
+)
+def test_an_error_is_read_for_what_it_says_of_the_upstream(error: Exception | None, outcome: CallOutcome) -> None:
+    assert outcome_of(error) is outcome
+
+
+def test_only_what_certainly_reached_nobody_counts_as_not_sent() -> None:
+    assert nothing_sent(unreachable())
+    assert nothing_sent(NotSent())
+    assert nothing_sent(requests.ConnectTimeout())
+    assert nothing_sent(Retry(exc=ConnectionRefusedError()))
+    assert not nothing_sent(ConnectionResetError())
+    assert not nothing_sent(requests.ReadTimeout())
+    assert not nothing_sent(answered(500))

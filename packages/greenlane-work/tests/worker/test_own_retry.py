@@ -1,0 +1,78 @@
+"""A task's own `self.retry` when its copy cannot be published."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import pytest
+from amqp.exceptions import MessageNacked
+from celery import Celery
+from celery.exceptions import Reject, Retry
+from kombu.exceptions import EncodeError, OperationalError
+
+from greenlane_work.order import Order, running
+from greenlane_work.worker.own_retry import Unpublished, wait_for_the_broker
+
+
+class Task:
+    """A task whose `retry` meets these errors, one a call, and then publishes."""
+
+    app = Celery("own_retry", broker="amqp://", set_as_current=False)
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.calls: list[tuple[object, ...]] = []
+        self.slept: list[float] = []
+        wait_for_the_broker(self, self.slept.append)
+
+    def retry(self, *arguments: object) -> None:
+        self.calls.append(arguments)
+        if self.errors:
+            raise Reject(self.errors.pop(0), requeue=False)
+        raise Retry()
+
+
+@pytest.fixture
+def order() -> Iterator[Order]:
+    made = Order(1, order_id="a", key="k", name="t", size=0)
+    token = running.set(made)
+    yield made
+    running.reset(token)
+
+
+@pytest.mark.usefixtures("order")
+def test_it_is_published_when_the_broker_is_back() -> None:
+    away = [OperationalError("gone"), BrokenPipeError(errno.EPIPE, "gone"), MessageNacked(), TimeoutError()]
+    task = Task(*away)
+    with pytest.raises(Retry):
+        task.retry("again")
+    assert task.calls == [("again",)] * 5
+    assert len(task.slept) == 4
+
+
+@pytest.mark.usefixtures("order")
+def test_what_can_never_be_published_is_a_failure_of_the_task() -> None:
+    task = Task(EncodeError("no JSON"))
+    with pytest.raises(Unpublished, match="no JSON"):
+        task.retry()
+    assert (len(task.calls), task.slept) == (1, [])
+
+
+@pytest.mark.usefixtures("order")
+def test_a_rejection_of_the_tasks_own_stays_one() -> None:
+    task = Task()
+
+    def reject() -> None:
+        raise Reject("closed", requeue=False)
+
+    task.retry = reject  # type: ignore[method-assign]
+    wait_for_the_broker(task, task.slept.append)
+    with pytest.raises(Reject, match="closed"):
+        task.retry()
+    assert task.slept == []
+
+
+def test_outside_of_an_orders_run_celerys_way_is_kept() -> None:
+    with pytest.raises(Reject):
+        Task(OperationalError("gone")).retry()

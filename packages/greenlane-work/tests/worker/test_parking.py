@@ -1,0 +1,117 @@
+"""Orders behind the receive and before a thread, under the real rules and a clock that jumps."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from greenlane._native import Start, Upstreams
+from greenlane_work.limits import CallOutcome, UpstreamRule
+from greenlane_work.order import DEADLINE, Order, Stage
+from greenlane_work.worker.parking import Parking
+
+S = 1_000_000_000
+
+
+class Shop:
+    """A parked set, what it began, and what it let go."""
+
+    def __init__(self, slots: int = 2, **rule: object) -> None:
+        self.now_ns = S
+        self.begun: list[Order] = []
+        self.gone: list[Order] = []
+        self.late: list[Order] = []
+        self.numbers = 0
+        self.parked = Parking(
+            Upstreams(slots, UpstreamRule(**rule)),  # type: ignore[arg-type]
+            start=self._start,
+            give_back=self.gone.append,
+            too_late=self.late.append,
+            clock_ns=lambda: self.now_ns,
+        )
+
+    def _start(self, order: Order, _start: Start) -> None:
+        self.begun.append(order)
+
+    def arrive(self, key: str, deadline_s: float = 0) -> Order:
+        self.numbers += 1
+        order = Order(self.numbers, order_id=f"o{self.numbers}", key=key, name="send", size=10)
+        order.deadline_at = deadline_s
+        self.parked.arrive(order)
+        return order
+
+
+def test_a_slow_key_never_holds_all_places() -> None:
+    shop = Shop(slots=12, limit=2)
+    slow = [shop.arrive("slow") for _ in range(10)]
+    healthy = [shop.arrive("healthy") for _ in range(3)]
+    shop.parked.turn()
+    assert set(shop.begun) == {*slow[:2], *healthy[:2]}
+    assert (shop.parked.running, shop.parked.parked) == (4, 9)
+    shop.parked.ended(healthy[0], CallOutcome.OK)
+    shop.parked.turn()
+    assert shop.begun[-1] is healthy[2]
+
+
+def test_a_retry_waits_for_its_time_without_a_place() -> None:
+    shop = Shop()
+    order = shop.arrive("m")
+    shop.parked.turn()
+    shop.parked.ended(order, CallOutcome.FAILED)
+    shop.parked.later(order, 5 * S)
+    assert shop.parked.turn() == 5 * S
+    assert (shop.parked.running, shop.parked.parked, order.stage) == (0, 1, Stage.PARKED)
+    shop.now_ns = 5 * S
+    shop.parked.turn()
+    assert shop.begun == [order, order]
+
+
+def test_what_has_no_room_leaves_and_is_known_no_more() -> None:
+    shop = Shop(slots=1, limit=1, all_parked_most=3, parked_most=3)
+    orders = [shop.arrive("m") for _ in range(6)]
+    shop.parked.turn()
+    assert len(shop.gone) == 6 - 3 - len(shop.begun) or len(shop.gone) == 3
+    assert all(shop.parked.known(order.identity) is None for order in shop.gone)
+    assert len(shop.parked) == len(orders) - len(shop.gone)
+
+
+def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
+    shop = Shop(slots=1)
+    running = shop.arrive("m")
+    shop.parked.turn()
+    waiting = shop.arrive("m", deadline_s=time.time() + 1)
+    shop.now_ns = 3 * S
+    shop.parked.turn()
+    shop.parked.ended(running, CallOutcome.OK)
+    shop.parked.turn()
+    assert (shop.late, shop.begun) == ([waiting], [running])
+
+
+@pytest.mark.parametrize("deadline", ["inf", "nan", -9e9, 9_999_999_999.9, 1e10, 1e18, 1e300])
+def test_whatever_a_deadline_says_the_order_is_begun_or_told(deadline: object) -> None:
+    shop = Shop()
+    order = Order(1, order_id="o", key="m", name="send", size=10)
+    order.read({DEADLINE: deadline})
+    shop.parked.arrive(order)
+    shop.parked.turn()
+    assert [*shop.begun, *shop.late] == [order]
+
+
+def test_an_order_that_waits_can_be_taken_out_and_one_that_runs_cannot() -> None:
+    shop = Shop(slots=1)
+    first, second = shop.arrive("m"), shop.arrive("m")
+    shop.parked.turn()
+    assert (shop.parked.withdraw(first), shop.parked.withdraw(second)) == (False, True)
+    shop.parked.ended(first, CallOutcome.OK)
+    shop.parked.turn()
+    assert shop.begun == [first]
+    assert len(shop.parked) == 0
+
+
+def test_a_closed_set_begins_nothing() -> None:
+    shop = Shop()
+    shop.arrive("m")
+    shop.parked.open = False
+    assert shop.parked.turn() is None
+    assert shop.begun == []
