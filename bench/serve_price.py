@@ -130,7 +130,7 @@ class Serving:
         pids = child.pids()
         self.front = [pid for pid in pids if "haproxy" in _command(pid)]
         if self.front:
-            self.workers = [pid for pid in pids if "greenlane_serve.workers" in _command(pid)]
+            self.workers = [pid for pid in pids if "greenlane_serve.worker" in _command(pid)]
             self.tree = [pid for pid in pids if pid not in (*self.front, *self.workers)]
         else:
             self.workers, self.tree = pids, []

@@ -19,7 +19,7 @@ from typing import Final
 from greenlane.diverted import Diverted
 from greenlane.errors import FleetError, SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.match import parse
+from greenlane_serve.lanes import parse
 
 __all__ = ["MAP", "WHOLE", "change", "keep", "lay", "read"]
 

@@ -14,18 +14,16 @@ from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane.real import start_new_thread
 from greenlane_serve import whereabouts
-from greenlane_serve.apart import Assignment
 from greenlane_serve.cores import Cores, Got
 from greenlane_serve.group import State
 from greenlane_serve.haproxy.runtime import Row
-from greenlane_serve.limits import Limits, Worked
-from greenlane_serve.log_pipe import LogLost
+from greenlane_serve.limits import Assignment, Limits, Worked
 from greenlane_serve.measured import Asking, Came, Since, is_ours
-from greenlane_serve.page import page_of
+from greenlane_serve.processes import LogLost
 from greenlane_serve.resting import Resting
 from greenlane_serve.rounds import Service
-from greenlane_serve.scrape import Scrape
-from greenlane_serve.status import Status, status_of
+from greenlane_serve.status import Scrape, Status, status_of
+from greenlane_serve.worker.asgi import page_of
 
 __all__ = ["Live"]
 

@@ -9,8 +9,8 @@ from typing import Protocol
 from greenlane.errors import GreenlaneError
 from greenlane.settings import Settings
 from greenlane_serve.group import Group, Slot
-from greenlane_serve.haproxy.front import Front
-from greenlane_serve.layout import Layout
+from greenlane_serve.haproxy.front import Haproxy
+from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
 
 __all__ = ["Round", "Rounds", "Service"]
@@ -27,7 +27,7 @@ class Service(Protocol):
     # By name; a group's slots tell pids and states.
     groups: Mapping[str, Group]
     # Its `runtime` has the counters.
-    front: Front
+    front: Haproxy
     # Times that it was told to read its settings again, and did.
     reloads: int
 

@@ -15,7 +15,7 @@ from greenlane.settings import Settings
 from greenlane_serve import diversion, whereabouts
 from greenlane_serve.diversion import change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.layout import layout_of
+from greenlane_serve.lanes import layout_of
 
 
 class Told(Runtime):

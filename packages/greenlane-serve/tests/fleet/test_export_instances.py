@@ -8,8 +8,7 @@ from greenlane.errors import SettingsError
 from greenlane.settings import Lane, Settings
 from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.instances import fleet_of
-from greenlane_serve.layout import SHARED
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import SHARED, Match
 
 LANES = (
     Lane("light", match=("/light*",), processes=1, priority=5),

@@ -13,7 +13,7 @@ from greenlane.policy import AtOnceRule
 from greenlane.settings import Settings
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.layout import FIRST_AT_ONCE, SHARED, layout_of
+from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, layout_of
 from greenlane_serve.limits import UNMEASURED, Limits, Worked, word_of
 from greenlane_serve.places import Places
 

@@ -16,7 +16,7 @@ from greenlane.errors import FleetError
 from greenlane_serve.diversion import change, read
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.versions import group_of, version_of
+from greenlane_serve.lanes import group_of, version_of
 from greenlane_serve.whereabouts import folder_of
 from greenlane_work.tasks.diversion.share import parsed_share
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import Match
 
 __all__ = ["encoded"]
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.instances import Fleet, Instance
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["bootstrap"]
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from greenlane_serve.export.instances import Fleet
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["text"]
 

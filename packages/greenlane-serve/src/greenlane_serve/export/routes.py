@@ -9,9 +9,7 @@ from typing import Any, Final
 from greenlane.errors import SettingsError
 from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.precedence import Clash, Rule, clashes
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.layout import Layout
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Layout, Match
 
 __all__ = ["doubts", "http_routes"]
 

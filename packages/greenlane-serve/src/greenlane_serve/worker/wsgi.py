@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane import settings
-from greenlane_serve.workers import application, bodies
-from greenlane_serve.workers.bodies import Bounds
+from greenlane_serve.worker import application, bodies
+from greenlane_serve.worker.bodies import Bounds
 
 __all__ = ["serve"]
 
