@@ -92,10 +92,6 @@ def _settle(socket_fd: int) -> None:
             folders.live_in(Path(folder))
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 # What a worker that ends in time needs after its last request.
 _MORE_S: Final = 1.0
 
@@ -116,3 +112,7 @@ def end_with_parent(alive_fd: int, stop_s: float) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     real.start_new_thread(watch, ())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
