@@ -7,34 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from greenlane._native import Apart, AtOnce
 from greenlane.policy import ApartRule, AtOnceRule
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
-from greenlane_serve.measured import Ended
+from greenlane_serve.measured import Worked
 from greenlane_serve.rounds import Service
 
-__all__ = ["Assignment", "Limits", "UNMEASURED", "Worked", "reason", "word_of"]
+__all__ = ["Assignment", "Limits", "reason", "word_of"]
 
-#: Why a number stays what it is when workers tell nothing.
-UNMEASURED: Final = "unknown: the workers do not measure, since serve was started with at_once set; restart it"
 _NS_PER_MS: Final = 1_000_000
 _UNKNOWN: Final = "unknown"
-
-
-class Worked(NamedTuple):
-    """What the workers of a group did since the last look."""
-
-    # The time that it is of, all workers together; the same with each worker's times the requests that it had.
-    worked_ns: int
-    held_ns: int
-    ended: list[Ended]
-    # In that time, CPU of the workers, and how long their threads waited for a core; 0 = unknown.
-    ran_ns: int = 0
-    starved_ns: int = 0
 
 
 class Limits:
@@ -48,21 +34,13 @@ class Limits:
         self._threads = threads
         self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
 
-    def look(self, service: Service, worked: Mapping[str, Worked], *, blind: bool = False) -> None:
-        """Set what should be, by what each group did since the last call.
-
-        Args:
-            service: the tree.
-            worked: by group; a group of which nothing is known is left out.
-            blind: workers answer, but none measures.
-        """
+    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+        """Set what should be, by what each group did since the last call; one of which nothing is known is left out."""
         if not service.places.live:
             self._known.clear()
             return
         for name, group in service.groups.items():
-            if blind:
-                service.places.explain(name, UNMEASURED)
-            elif name in worked:
+            if name in worked:
                 self._look(service, group, worked[name])
 
     def _look(self, service: Service, group: Group, worked: Worked) -> None:

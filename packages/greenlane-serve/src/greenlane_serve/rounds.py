@@ -12,6 +12,7 @@ from greenlane_serve.group import Group, Slot
 from greenlane_serve.haproxy.front import Haproxy
 from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Round", "Rounds", "Service"]
 
@@ -36,6 +37,9 @@ class Service(Protocol):
 
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker turned last, monotonic; 0 = it has not yet."""
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
 
     def reload(self) -> None:
         """Read the settings again and replace every worker."""

@@ -14,7 +14,7 @@ from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.lanes import python_of
 from greenlane_serve.processes import Children, listen
 from greenlane_serve.rounds import Service
-from greenlane_serve.worker.ledger import Beat
+from greenlane_serve.worker.ledger import Ledger, Sums
 
 __all__ = ["Blocked", "Hung", "Staff"]
 
@@ -38,7 +38,7 @@ class Staff:
         self._kind = kind
         self._sockets: dict[Path, socket.socket] = {}
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
-        self._beats: dict[int, Beat] = {}
+        self._ledgers: dict[int, Ledger] = {}
         self._number = 0
         # Workers have the read end: it ends when we do, however that comes.
         self._alive = os.pipe2(os.O_CLOEXEC)
@@ -57,22 +57,22 @@ class Staff:
         """Start a worker on the slot; its pid."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         socket_fd = self._sockets[slot.socket].fileno()
-        beat = Beat()
+        ledger = Ledger()
         self._number += 1
         command = [
             python_of(group.directory), "-m", "greenlane_serve.worker", self._kind, self._application, str(socket_fd),
-            str(self._number), str(write_fd), str(beat.fd), str(self._alive[0]), str(group.stop_s),
+            str(self._number), str(write_fd), str(ledger.fd), str(self._alive[0]), str(group.stop_s),
         ]  # fmt: skip
         try:
-            fds = (write_fd, socket_fd, beat.fd, self._alive[0])
+            fds = (write_fd, socket_fd, ledger.fd, self._alive[0])
             child = self._children.start(command, fds=fds, cwd=group.directory)
         except BaseException:
-            beat.close()
+            ledger.close()
             os.close(read_fd)
             raise
         finally:
             os.close(write_fd)
-        self._beats[child.pid] = beat
+        self._ledgers[child.pid] = ledger
         self._pipes[read_fd] = child.pid
         self._selector.register(read_fd, selectors.EVENT_READ)
         return child.pid
@@ -87,8 +87,13 @@ class Staff:
 
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker's main thread or loop turned last, monotonic; 0 = it has not yet."""
-        beat = self._beats.get(slot.pid)
-        return beat.last_s() if beat else 0.0
+        ledger = self._ledgers.get(slot.pid)
+        return ledger.last_s() if ledger else 0.0
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
+        ledger = self._ledgers.get(slot.pid)
+        return ledger.read() if ledger else None
 
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
@@ -100,8 +105,8 @@ class Staff:
 
     def ended(self, pid: int) -> None:
         """A process has ended that may have been a worker."""
-        if beat := self._beats.pop(pid, None):
-            beat.close()
+        if ledger := self._ledgers.pop(pid, None):
+            ledger.close()
 
 
 class Hung:

@@ -38,6 +38,7 @@ from greenlane_serve.rounds import Rounds
 from greenlane_serve.staff import Blocked, Hung, Staff
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Tree"]
 
@@ -293,6 +294,10 @@ class Tree:
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker turned last, monotonic; 0 = it has not yet."""
         return self._staff.last_turn_s(slot)
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
+        return self._staff.told(slot)
 
     def say(self, text: str) -> None:
         """One line for the log."""

@@ -20,8 +20,8 @@ from greenlane.cli.settings_flags import declare_settings, settings_of
 from greenlane.errors import FleetError, PlatformError, SettingsError
 from greenlane_serve.cli.status import show
 from greenlane_serve.live import Live
-from greenlane_serve.measured import measuring
 from greenlane_serve.tree import Tree
+from greenlane_serve.whereabouts import with_control
 from greenlane_serve.worker.application import KINDS, parts
 
 __all__ = ["COMMAND", "Watch"]
@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.reload:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
             stack.callback(watch.close)
-        stack.enter_context(measuring(settings))
+        stack.enter_context(with_control(settings))
         tree, live = Tree(lambda: settings_of(arguments), arguments.application, kind, say), Live(kind=kind)
         tree.rounds.append(live)
         stack.callback(live.close)

@@ -27,8 +27,8 @@ from typing import Final
 from greenlane import real
 from greenlane.errors import GreenlaneError
 from greenlane_serve import folders
-from greenlane_serve.worker import application, asgi, wsgi
-from greenlane_serve.worker.ledger import beat
+from greenlane_serve.worker import application
+from greenlane_serve.worker.ledger import Ledger
 
 __all__ = ["end_with_parent"]
 
@@ -56,9 +56,9 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(
-    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, alive_fd: str, stop_s: str
+    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, ledger_fd: str, alive_fd: str, stop_s: str
 ) -> None:
-    for fd in (int(socket_fd), int(ready_fd), int(beat_fd), int(alive_fd)):
+    for fd in (int(socket_fd), int(ready_fd), int(ledger_fd), int(alive_fd)):
         os.set_inheritable(fd, False)
     end_with_parent(int(alive_fd), float(stop_s))
     _settle(int(socket_fd))
@@ -69,13 +69,15 @@ def _serve(
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 
-    def turn() -> None:
-        beat(int(beat_fd))
-
+    ledger = Ledger(int(ledger_fd))
     if kind == "asgi":
-        asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
+        from greenlane_serve.worker import asgi
+
+        asgi.serve(name, int(socket_fd), int(index), ready, ledger, float(stop_s))
     else:
-        wsgi.serve(name, int(socket_fd), int(index), ready, turn)
+        from greenlane_serve.worker import wsgi
+
+        wsgi.serve(name, int(socket_fd), int(index), ready, ledger)
 
 
 def _end(number: int, frame: object) -> None:
@@ -87,9 +89,8 @@ def _settle(socket_fd: int) -> None:
     """Before anything else registers what is done at the end: the folders go last."""
     with socket.socket(fileno=os.dup(socket_fd)) as listening:
         folders.live_in(Path(listening.getsockname()).parent.parent)
-    for name in ("GREENLANE_CONTROL_DIR", "GREENLANE_RECORD_FOLDER"):
-        if folder := os.environ.get(name):
-            folders.live_in(Path(folder))
+    if folder := os.environ.get("GREENLANE_CONTROL_DIR"):
+        folders.live_in(Path(folder))
 
 
 # What a worker that ends in time needs after its last request.

@@ -18,16 +18,17 @@ from greenlane.errors import PlatformError
 from greenlane.export import prometheus
 from greenlane_serve.worker import application
 from greenlane_serve.worker.bodies import Asgi, Bounds
+from greenlane_serve.worker.clocks import Lateness, Tally
+from greenlane_serve.worker.ledger import Ledger
+from greenlane_serve.worker.loop_clocks import LoopClocks
 
-__all__ = ["MetricsPage", "_protocol", "page_of", "serve"]
+__all__ = ["MetricsPage", "page_of", "serve"]
 
 _KEEPALIVE_S: Final = 3600
 
 
-def serve(
-    name: str, socket_fd: int, index: int, ready: Callable[[], None], turn: Callable[[], None], stop_s: float
-) -> None:
-    """Serve until told to stop; `turn` is called some times a second, unless the loop is blocked. Blocks."""
+def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], ledger: Ledger, stop_s: float) -> None:
+    """Serve until told to stop; `ledger` is written some times a second, unless the loop is blocked. Blocks."""
     try:
         import uvicorn
     except ImportError:
@@ -43,19 +44,23 @@ def serve(
         MetricsPage(page_of(Path(public.getsockname())), lambda target: served.metrics({"worker": str(index)}))
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
 
+    lateness = Lateness()
+    clocks = LoopClocks(Asgi(served, bounds), Tally(ledger, lateness), lateness)
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
+                clocks.begin()
                 ready()
 
         async def on_tick(self, counter: int) -> bool:
-            turn()
+            clocks.tick()
             return await super().on_tick(counter)
 
     Server(
         uvicorn.Config(
-            Asgi(served, bounds), http=_protocol(), timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
+            clocks, http=_protocol(), timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
             forwarded_allow_ips="*", log_level="warning", access_log=False,
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )
