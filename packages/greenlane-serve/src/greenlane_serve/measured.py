@@ -58,24 +58,28 @@ class Since:
 
 
 def _ended(now: Sums, before: Sums) -> Iterator[Ended]:
+    late_ns = (
+        _mean(now.lag_ns - before.lag_ns, sum(now.by_lag) - sum(before.by_lag), now.lag_ns, sum(now.by_lag)) or 0.0
+    )
     for route, sums in now.routes.items():
         new = RouteSums(*(here - then for here, then in zip(sums, before.routes.get(route, _NOTHING), strict=True)))
-        cpu_ns, io_ns = (
-            _mean(new.cpu_ns, new.cpu_jobs, sums.cpu_ns, sums.cpu_jobs),
-            _mean(new.io_ns, new.io_jobs, sums.io_ns, sums.io_jobs),
+        cpu_ns = _mean(new.cpu_ns, new.cpu_jobs, sums.cpu_ns, sums.cpu_jobs)
+        # A call that blocks returns when the GIL or the loop is free: that wait is none of the I/O.
+        io_ns = _mean(
+            new.blocked_ns - new.waits * late_ns, new.sampled, sums.blocked_ns - sums.waits * late_ns, sums.sampled
         )
         if new.jobs and cpu_ns is not None and io_ns is not None:
             yield route, new.jobs, round(cpu_ns * new.jobs), round(io_ns * new.jobs)
 
 
-_NOTHING: Final = RouteSums(0, 0, 0, 0, 0)
+_NOTHING: Final = RouteSums(0, 0, 0, 0, 0, 0)
 
 
-def _mean(new_ns: int, new_jobs: int, sum_ns: int, jobs: int) -> float | None:
+def _mean(new: float, number: int, of_all: float, all_number: int) -> float | None:
     """Of the new ones; of all if none of them was looked at; None = none ever was."""
-    if new_jobs:
-        return max(0.0, new_ns / new_jobs)
-    return max(0.0, sum_ns / jobs) if jobs else None
+    if number:
+        return max(0.0, new / number)
+    return max(0.0, of_all / all_number) if all_number else None
 
 
 def worked_by(

@@ -11,12 +11,10 @@ from tests.fleet.test_group import Acts
 
 from greenlane.settings import Lane, Settings
 from greenlane_serve.cli.status import Services
-from greenlane_serve.cores import Got
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import SHARED, layout_of
-from greenlane_serve.live import worked_by
-from greenlane_serve.measured import Came
+from greenlane_serve.measured import Came, Got, worked_by
 from greenlane_serve.places import Places
 from greenlane_serve.status import status_of
 

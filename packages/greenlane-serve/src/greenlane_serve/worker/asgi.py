@@ -45,7 +45,8 @@ def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], ledg
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
 
     lateness = Lateness()
-    clocks = LoopClocks(Asgi(served, bounds), Tally(ledger, lateness), lateness)
+    tally = Tally(ledger, lateness)
+    clocks = LoopClocks(Asgi(served, bounds), tally, lateness)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -55,7 +56,7 @@ def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], ledg
                 ready()
 
         async def on_tick(self, counter: int) -> bool:
-            clocks.tick()
+            tally.turn()
             return await super().on_tick(counter)
 
     Server(

@@ -1,8 +1,8 @@
 """What requests cost, by clocks: for limits and lanes that are set live. docs/design/0022-serve-measures-by-clocks.md.
 
 `Tally` has the sums by route. CPU is that of thread clocks. I/O lasts until the reply is *ready*: what a request is
-blocked, as phase probes see it, less the usual wait until code that is ready runs (`Lateness`). That is looked at for
-one request in some (`Tally.picks`); `Sample` is one of these.
+blocked, as phase probes see it, less the usual wait until code that is ready runs (`Lateness`), which the parent takes
+off. That is looked at for one request in some (`Tally.picks`); `Sample` is one of these.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from _thread import get_ident
+from collections.abc import Callable
 from typing import Final
 
 from greenlane import phase, real
@@ -23,8 +24,9 @@ SAMPLES_PER_S: Final = 100
 _MOST_ROUTES: Final = 1024
 # At most so often the parent is told; it looks once a second.
 _TELL_NS: Final = 400_000_000
-# Weight of the latest look in the usual lateness: some 30 count.
-_LATEST: Final = 1 / 16
+#: Between two wake-ups of our own while requests are sampled, as a mean; how long after the last one.
+LOOK_S: Final = 0.02
+IDLE_S: Final = 1.0
 _LAG_BUCKETS: Final = 32
 # A call that took less did not wait for the interpreter: it had not blocked, and got it back before others woke.
 _SHORT_NS: Final = 200_000
@@ -115,11 +117,12 @@ class Blocks:
 
 
 class Lateness:
-    """How late what is ready runs, from wake-ups of our own: it waits for the GIL, or for its turn on the loop."""
+    """How late what is ready runs, from wake-ups of our own: it waits for the GIL, or for its turn on the loop.
+
+    Without what a wake-up takes in a process that does nothing else.
+    """
 
     def __init__(self) -> None:
-        #: Usual, in ns, without what a wake-up takes in a process that does nothing else.
-        self.usual_ns = 0
         self.by_lag = [0] * _LAG_BUCKETS
         self.sum_ns = 0
         self._least_ns: int | None = None
@@ -129,7 +132,6 @@ class Lateness:
         late_ns = max(0, late_ns)
         self._least_ns = late_ns if self._least_ns is None else min(late_ns, self._least_ns)
         own_ns = late_ns - self._least_ns
-        self.usual_ns += round((own_ns - self.usual_ns) * _LATEST)
         self.by_lag[min((own_ns // 1000).bit_length(), _LAG_BUCKETS - 1)] += 1
         self.sum_ns += own_ns
 
@@ -137,7 +139,8 @@ class Lateness:
 class Tally:
     """The sums of this worker, and what the parent is told of them."""
 
-    def __init__(self, ledger: Ledger, lateness: Lateness) -> None:
+    def __init__(self, ledger: Ledger, lateness: Lateness, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
         self._ledger = ledger
         self._lateness = lateness
         self._guard = real.allocate_lock()
@@ -160,20 +163,21 @@ class Tally:
         with self._guard:
             row = self._rows.get(route)
             if row is None:
-                row = self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0])
+                row = self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0, 0])
             self._jobs += 1
             row[0] += 1
             if cpu_ns is not None:
                 row[1] += cpu_ns
                 row[2] += 1
             if sample is not None:
-                row[3] += sample.blocked_ns - sample.waits * self._lateness.usual_ns
-                row[4] += 1
+                row[3] += sample.blocked_ns
+                row[4] += sample.waits
+                row[5] += 1
 
     def turn(self) -> None:
         """Tell the parent that this process turns, and now and then the sums. On the main thread."""
         self._ledger.beat()
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         span_ns = now_ns - self._told_ns
         if span_ns < _TELL_NS:
             return

@@ -26,11 +26,13 @@ class RouteSums(NamedTuple):
     """Of a route's requests that have ended since the worker's start."""
 
     jobs: int
-    # CPU, and of how many requests; I/O until ready, and of how many.
+    # CPU, and of how many requests.
     cpu_ns: int
     cpu_jobs: int
-    io_ns: int
-    io_jobs: int
+    # Of those that were looked at closely: how long they were blocked, how often, and how many they are.
+    blocked_ns: int
+    waits: int
+    sampled: int
 
 
 class Sums(NamedTuple):
@@ -39,7 +41,7 @@ class Sums(NamedTuple):
     # When, monotonic.
     at_ns: int
     routes: Mapping[str, RouteSums]
-    # How late what was ready ran: counts of those below 2**i us, as `metrics.lag_histogram` has them; their sum.
+    # How late wake-ups of our own ran: counts of those below 2**i us, as `metrics.lag_histogram` has them; their sum.
     by_lag: Sequence[int] = ()
     lag_ns: int = 0
 

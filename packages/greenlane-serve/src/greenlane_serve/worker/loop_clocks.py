@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import random
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
@@ -18,14 +19,12 @@ from typing import Any, Final
 from greenlane.hosts.observed.asgi_app import route_of
 from greenlane.probes.patching import Patches
 from greenlane.shape import shape
-from greenlane_serve.worker.clocks import Blocks, Lateness, Sample, Tally
+from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, Sample, Tally
 
 __all__ = ["LoopClocks"]
 
 _CURRENT: Final[ContextVar[_LoopSample | None]] = ContextVar("greenlane_sample", default=None)
 _blocks: Final = Blocks()
-# uvicorn's pause between two ticks.
-_TICK_NS: Final = 100_000_000
 
 
 class LoopClocks:
@@ -35,13 +34,14 @@ class LoopClocks:
         self._application = application
         self._tally = tally
         self._lateness = lateness
-        self._ticked_ns = 0
+        self._begun_s = 0.0
+        self._wakes: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run one request."""
         if scope["type"] != "http":
             return await self._application(scope, receive, send)
-        sample = _LoopSample(send) if self._tally.picks() else None
+        sample = self._sample(send) if self._tally.picks() else None
         try:
             if sample is None:
                 return await self._application(scope, receive, send)
@@ -64,13 +64,19 @@ class LoopClocks:
             loop.run_in_executor = _run_in_executor(loop.run_in_executor)
         _patches.install()
 
-    def tick(self) -> None:
-        """Note uvicorn's tick: how late it is tells the loop's lateness. Ends with the parent told."""
-        now_ns = time.monotonic_ns()
-        if self._ticked_ns:
-            self._lateness.took(now_ns - self._ticked_ns - _TICK_NS)
-        self._tally.turn()
-        self._ticked_ns = time.monotonic_ns()
+    def _sample(self, send: Any) -> _LoopSample:
+        self._begun_s = time.monotonic()
+        if self._wakes is None or self._wakes.done():
+            self._wakes = asyncio.create_task(self._wake_up())
+        return _LoopSample(send)
+
+    async def _wake_up(self) -> None:
+        """Wake up now and then while requests are sampled: how late that is."""
+        while time.monotonic() - self._begun_s < IDLE_S:
+            pause_s = random.uniform(0.5, 1.5) * LOOK_S
+            due_s = time.monotonic() + pause_s
+            await asyncio.sleep(pause_s)
+            self._lateness.took(round((time.monotonic() - due_s) * 1e9))
 
 
 class _LoopSample(Sample):

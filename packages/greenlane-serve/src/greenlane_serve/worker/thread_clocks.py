@@ -10,13 +10,10 @@ from typing import Any, Final
 
 from greenlane import phase, real
 from greenlane.shape import shape
-from greenlane_serve.worker.clocks import Blocks, Lateness, Sample, Tally
+from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, Sample, Tally
 
-__all__ = ["ThreadClocks"]
+__all__ = ["ThreadClocks", "stands_in_call"]
 
-# Between two wake-ups while requests are sampled, as a mean; how long after the last one.
-_LOOK_S: Final = 0.02
-_IDLE_S: Final = 1.0
 # A thread that waits for the GIL, a permit or a lock stands in this system call.
 _FUTEX: Final = {"x86_64": b"202", "aarch64": b"98"}.get(os.uname().machine)
 
@@ -77,11 +74,11 @@ class ThreadClocks:
         """Wake up now and then while requests are sampled: how late that is, and what probes do not see."""
         looked_s = time.monotonic()
         while True:
-            if time.monotonic() - self._begun_s > _IDLE_S:
+            if time.monotonic() - self._begun_s > IDLE_S:
                 self._asleep = True
                 self._wakes.acquire()
                 looked_s = time.monotonic()
-            pause_s = random.uniform(0.5, 1.5) * _LOOK_S
+            pause_s = random.uniform(0.5, 1.5) * LOOK_S
             due_s = time.monotonic() + pause_s
             real.sleep(pause_s)
             now_s = time.monotonic()
@@ -94,11 +91,11 @@ class ThreadClocks:
         samples = list(self._blocks.of.values())
         if samples:
             sample = random.choice(samples)
-            if not sample.rests and _blocks(sample.native_id):
+            if not sample.rests and stands_in_call(sample.native_id):
                 sample.blocked_ns += round(span_s * 1e9) * len(samples)
 
 
-def _blocks(native_id: int) -> bool:
+def stands_in_call(native_id: int) -> bool:
     """Whether a thread stands in a system call other than a wait for other threads. About 10 us."""
     if _FUTEX is None:
         return False
