@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from greenlane.errors import SettingsError
 from greenlane.settings import APART, Lane, Settings
@@ -41,6 +42,8 @@ __all__ = [
 _METHOD_AND_PATH: Final = re.compile(r"([A-Z*?\[\]!-]+) +(/.*|\*.*)")
 # What a framework's route leaves open; converters of Flask's kind (`<path:rest>`) may span several parts.
 _OPEN: Final = re.compile(r"<(?:(?P<converter>[^<>:]+):)?[^<>]+>|\{[^{}:]+(?::(?P<kind>[^{}]+))?\}")
+# What clients leave as it is, and what a glob means by itself; a `%` of the glob is a character of the decoded path.
+_KEPT: Final = "/!$&'()*+,;=:@-._~?[]<>{}^"
 # Stand for what a `*` takes when two globs are compared: nothing, and something that no other glob spells.
 _TAKEN: Final = ("", "\x01\x02")
 
@@ -72,6 +75,17 @@ class Match:
     def exact(self) -> str | None:
         """The path when nothing in it is open."""
         return self.path if _is_plain(self.path) else None
+
+    def whole_regex(self, between: str, *, any_method: str = "[^:]*") -> str:
+        """For method and path in one text."""
+        method = self.method_regex.removeprefix("^").removesuffix("$") or any_method
+        return f"^{method}{between}{self.path_regex.removeprefix('^')}"
+
+    @property
+    def encoded(self) -> Match:
+        """The same for a path as it stands in a request line, for fronts that compare before they decode: other
+        characters are written %XX. What stands in `[…]` is left alone."""
+        return Match(self.method, quote(self.path, safe=_KEPT))
 
     def covers(self, other: Match) -> bool:
         """Whether every request that `other` matches is matched by this one.

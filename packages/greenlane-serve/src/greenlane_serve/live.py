@@ -21,6 +21,7 @@ from greenlane_serve.processes import LogLost
 from greenlane_serve.rounds import Service
 from greenlane_serve.status import Scrape, Status, status_of
 from greenlane_serve.worker.asgi import page_of
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Live"]
 
@@ -46,6 +47,7 @@ class Live:
         self._status: Status = {}
         self._sockets: list[Path] = []
         self._lost = LogLost()
+        self._told: Mapping[int, Sums] = {}
 
     def look(self, service: Service, now_s: float) -> None:
         """Look, set what should be, say how it stands."""
@@ -53,6 +55,7 @@ class Live:
         self._offer(service)
         slots = [slot for group in service.groups.values() for slot in group.of(State.SERVING, State.LEAVING)]
         told = {slot.pid: sums for slot in slots if (sums := service.told(slot)) is not None}
+        self._told = told
         rows = service.front.runtime.rows()
         worked = worked_by(service, self._since.take(told), rows, self._cores.take(told))
         try:
@@ -95,7 +98,7 @@ class Live:
         self._sockets = sockets if self._kind == "wsgi" else [page_of(one) for one in sockets]
         if service.settings.metrics_path and self._scrape is None:
             try:
-                self._scrape = Scrape(service.folder, self.served, lambda: self._sockets)
+                self._scrape = Scrape(service.folder, self.served, lambda: self._sockets, lambda: self._told)
             except OSError as error:
                 service.say(f"no metrics: {error}")
 

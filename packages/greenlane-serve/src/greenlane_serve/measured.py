@@ -15,7 +15,7 @@ from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import RouteSums, Sums
 
-__all__ = ["Came", "Cores", "Ended", "Got", "Since", "Worked", "got_of", "worked_by"]
+__all__ = ["Came", "Cores", "Ended", "Got", "Since", "Worked", "cpu_ns_of", "got_of", "worked_by"]
 
 #: (route, jobs, CPU, I/O until ready in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
 Ended = tuple[str, int, int, int]
@@ -104,6 +104,8 @@ def worked_by(
 
 # A process that is not asked about for so long is forgotten. Arbitrary.
 _KEPT_S: Final = 600.0
+# Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
+_CPUCLOCK_SCHED: Final = 2
 
 
 class Got(NamedTuple):
@@ -146,6 +148,11 @@ class Cores:
         oldest_s = self._clock() - _KEPT_S
         self._before = {pid: one for pid, one in self._before.items() if one[0] > oldest_s}
         return shares
+
+
+def cpu_ns_of(pid: int) -> int:
+    """CPU of a process since its start; OSError = it has ended."""
+    return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
 
 
 def got_of(pid: int) -> Got | None:

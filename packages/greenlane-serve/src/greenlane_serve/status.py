@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,13 +25,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.export import prometheus
+from greenlane.metrics import RECORDER, lag_histogram
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import APART, FrontLane
 from greenlane_serve.limits import word_of
+from greenlane_serve.measured import cpu_ns_of
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.asgi import MetricsPage
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Scrape", "Status", "status_of"]
 
@@ -159,16 +163,36 @@ class Scrape(MetricsPage):
         folder: of the front.
         status: gives how it stands.
         workers: gives the sockets of workers that have a metrics page.
+        clocks: gives what each worker has told, by process.
 
     Raises:
         OSError: the socket cannot be made.
     """
 
-    def __init__(self, folder: Path, status: Callable[[], Status], workers: Callable[[], Iterable[Path]]) -> None:
-        super().__init__(
-            folder / METRICS,
-            lambda target: prometheus.merged([prometheus.render_serve(status()), *_pages(list(workers()), target)]),
-        )
+    def __init__(
+        self,
+        folder: Path,
+        status: Callable[[], Status],
+        workers: Callable[[], Iterable[Path]],
+        clocks: Callable[[], Mapping[int, Sums]] = dict,
+    ) -> None:
+        def text(target: str) -> str:
+            pages = list(_pages(list(workers()), target))
+            return prometheus.merged([prometheus.render_serve(status()), *pages, *_clocked(clocks(), pages)])
+
+        super().__init__(folder / METRICS, text)
+
+
+def _clocked(clocks: Mapping[int, Sums], pages: Sequence[str]) -> Iterator[str]:
+    """Busy time and lag of workers that do not record, for autoscalers: by clocks."""
+    busy, lag = RECORDER["busy"], RECORDER["lag"]
+    recording = {pid for page in pages for pid in re.findall(rf'^{busy.name}{{.*pid="(\d+)"', page, re.MULTILINE)}
+    for pid, sums in clocks.items():
+        if str(pid) not in recording:
+            with contextlib.suppress(OSError):  # it has ended
+                told = lag_histogram(sums.by_lag, sums.lag_ns)
+                yield prometheus.render_metric(busy, {"pid": str(pid)}, cpu_ns_of(pid) / 1e9)
+                yield prometheus.render_metric(lag, {"pid": str(pid)}, told)
 
 
 def _pages(workers: list[Path], target: str) -> Iterator[str]:

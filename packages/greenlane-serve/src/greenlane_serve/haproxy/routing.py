@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import SettingsError
 from greenlane_serve.diversion import MAP, WHOLE
 from greenlane_serve.haproxy.requests import SOCKET
 from greenlane_serve.haproxy.runtime import Runtime
@@ -44,7 +44,6 @@ __all__ = [
 FILE: Final = "routes.map"
 #: Value of a route without a lane; no lane has this name, since it has a character that names have not.
 NO_LANE: Final = "/"
-_PIECE: Final = 8000
 # A route whose first part is open stands for whatever no other route takes: the front cannot tell which those are.
 _OPEN_FIRST: Final = re.compile(r"/[^/]*[*?\[<{]")
 
@@ -68,42 +67,12 @@ def change(path: Path, rows: Iterable[tuple[str, str]], runtime: Runtime | None)
     Raises:
         FleetError: the front does not answer or refuses. The file is written.
     """
-    lines = [f"{key} {lane}\n" for key, lane in rows]
+    lines = [f"{key} {lane}" for key, lane in rows]
     fresh = path.with_suffix(".new")
-    fresh.write_text("".join(lines))
+    fresh.write_text("".join(f"{line}\n" for line in lines))
     fresh.replace(path)
-    if runtime is None:
-        return
-    said = runtime.ask(f"prepare map {path}")
-    version = re.search(r"(\d+)\s*$", said)
-    if version is None:
-        raise _refused(f"prepare map {path}", said)
-    for some in _pieces(lines):
-        _quiet(runtime, f"add map @{version[1]} {path} <<\n{some}")
-    _quiet(runtime, f"commit map @{version[1]} {path}")
-
-
-def _pieces(lines: list[str]) -> Iterator[str]:
-    """HAProxy takes no command that is larger than its buffer of 16 KB."""
-    piece = ""
-    for line in lines:
-        if len(piece) + len(line) > _PIECE:
-            yield piece
-            piece = ""
-        piece += line
-    if piece:
-        yield piece
-
-
-def _quiet(runtime: Runtime, command: str) -> None:
-    said = runtime.ask(command).strip()
-    if said:
-        raise _refused(command.partition("\n")[0], said)
-
-
-def _refused(command: str, said: str) -> FleetError:
-    rule = f"one that the front accepts; it says: {said.strip() or 'nothing'}"
-    return FleetError("assign routes to lanes", name="command", value=command, rule=rule)
+    if runtime is not None:
+        runtime.replace_map(path, lines, attempted="assign routes to lanes")
 
 
 def _match(route: str) -> Match | None:
@@ -115,9 +84,7 @@ def _match(route: str) -> Match | None:
 
 
 def _key(match: Match) -> str:
-    method = match.method_regex.strip("^$") or "[A-Z]+"
-    path = match.path_regex.removeprefix("^").replace(r"\ ", r"\x20")
-    return f"^{method}{path}"
+    return match.whole_regex("", any_method="[A-Z]+").replace(r"\ ", r"\x20")
 
 
 def _takes(wide: Match, narrow: Match) -> bool:
