@@ -33,7 +33,7 @@ class Told(Runtime):
             self._next = []
             return "New version created: 1\n"
         if word == "add":
-            self._next.append(rest.partition("<<\n")[2].rstrip("\n"))
+            self._next += rest.partition("<<\n")[2].splitlines()
             return "refused\n" if self.fails else "\n"
         self.held = self._next
         return "\n"
