@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from greenlane import phase
-from greenlane_serve.worker.clocks import Blocks, Lateness, Sample, Tally
+from greenlane_serve.worker.clocks import Blocks, Lateness, SampledRequest, Tally
 from greenlane_serve.worker.ledger import Ledger, RouteSums
 from greenlane_serve.worker.loop_clocks import LoopClocks
 from greenlane_serve.worker.thread_clocks import ThreadClocks, stands_in_call
@@ -50,7 +50,7 @@ def told(tally: Tally, ledger: Ledger) -> dict[str, RouteSums]:
 
 
 def test_a_request_is_blocked_while_none_of_its_parts_could_run() -> None:
-    sample = Sample()
+    sample = SampledRequest()
     sample.run()
     sample.rest()
     assert not sample.rests, "the other part goes on"
@@ -62,7 +62,7 @@ def test_a_request_is_blocked_while_none_of_its_parts_could_run() -> None:
 
 
 def test_blocking_calls_of_a_sampled_thread_count_but_for_locks_and_for_others() -> None:
-    blocks, sample = Blocks(), Sample()
+    blocks, sample = Blocks(), SampledRequest()
     phase.leave(phase.Kind.SOCKET)  # nobody hears
     blocks.begin(sample)
     for kinds, blocked in (((phase.Kind.SSL, phase.Kind.SOCKET), True), ((phase.Kind.LOCK,), False)):

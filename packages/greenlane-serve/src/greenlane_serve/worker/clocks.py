@@ -2,7 +2,7 @@
 
 `Tally` has the sums by route. CPU is that of thread clocks. I/O lasts until the reply is *ready*: what a request is
 blocked, as phase probes see it, less the usual wait until code that is ready runs (`Lateness`), which the parent takes
-off. That is looked at for one request in some (`Tally.picks`); `Sample` is one of these.
+off. That is looked at for one request in some (`Tally.picks`); `SampledRequest` is one of these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from greenlane import phase, real
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 
-__all__ = ["Blocks", "Lateness", "Sample", "Tally"]
+__all__ = ["Blocks", "Lateness", "SampledRequest", "Tally"]
 
 #: Requests a second that are looked at closely, about; where there are fewer it is each.
 SAMPLES_PER_S: Final = 100
@@ -32,7 +32,7 @@ _LAG_BUCKETS: Final = 32
 _SHORT_NS: Final = 200_000
 
 
-class Sample:
+class SampledRequest:
     """One request that is looked at closely: it is blocked while none of its parts (thread, tasks) runs or could."""
 
     __slots__ = ("_busy", "_guard", "_since_ns", "blocked_ns", "cpu_ns", "native_id", "waits")
@@ -77,10 +77,10 @@ class Blocks:
     def __init__(self) -> None:
         self._guard = real.allocate_lock()
         #: By thread.
-        self.of: dict[int, Sample] = {}
+        self.of: dict[int, SampledRequest] = {}
         self._depth: dict[int, list[int]] = {}
 
-    def begin(self, sample: Sample) -> None:
+    def begin(self, sample: SampledRequest) -> None:
         """Look at this thread from now on."""
         with self._guard:
             self._depth[get_ident()] = []
@@ -88,7 +88,7 @@ class Blocks:
             if len(self.of) == 1:
                 phase.subscribe(self, first=True)
 
-    def end(self) -> Sample | None:
+    def end(self) -> SampledRequest | None:
         """Look at it no longer."""
         if get_ident() not in self.of:
             return None
@@ -158,7 +158,7 @@ class Tally:
         self._left = 1 if self._each == 1 else random.randint(1, 2 * self._each - 1)
         return True
 
-    def ended(self, route: str, cpu_ns: int | None, sample: Sample | None) -> None:
+    def ended(self, route: str, cpu_ns: int | None, sample: SampledRequest | None) -> None:
         """Count a request; `cpu_ns` None = not known. About 0.5 us."""
         with self._guard:
             row = self._rows.get(route)

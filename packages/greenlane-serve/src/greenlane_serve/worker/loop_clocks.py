@@ -19,7 +19,7 @@ from typing import Any, Final
 from greenlane.hosts.observed.asgi_app import route_of
 from greenlane.probes.patching import Patches
 from greenlane.shape import shape
-from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, Sample, Tally
+from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
 
 __all__ = ["LoopClocks"]
 
@@ -79,7 +79,7 @@ class LoopClocks:
             self._lateness.took(round((time.monotonic() - due_s) * 1e9))
 
 
-class _LoopSample(Sample):
+class _LoopSample(SampledRequest):
     """It ends with the last part of its response: what the application does later holds nobody up."""
 
     __slots__ = ("_send", "over", "step_ns")

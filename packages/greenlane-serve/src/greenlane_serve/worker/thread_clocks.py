@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from greenlane import phase, real
 from greenlane.shape import shape
-from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, Sample, Tally
+from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
 
 __all__ = ["ThreadClocks", "stands_in_call"]
 
@@ -56,7 +56,7 @@ class ThreadClocks:
     def begin(self) -> None:
         """Note that this thread begins a request."""
         if self._tally.picks():
-            self._blocks.begin(Sample())
+            self._blocks.begin(SampledRequest())
             self._begun_s = time.monotonic()
             if self._asleep:
                 self._asleep = False
