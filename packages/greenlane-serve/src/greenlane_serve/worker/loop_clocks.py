@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane.hosts.observed.asgi_app import route_of
+from greenlane.hosts.asgi_routes import route_of
 from greenlane.probes.patching import Patches
 from greenlane.shape import shape
 from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
