@@ -56,7 +56,7 @@ FRONT_US: Final = 80.0
 #: Of the stock worker: enough for requests that wait; more only fight for the GIL.
 THREADS: Final = 4
 _CONNECTIONS: Final = 32
-# Until what is set live has settled and its workers rest from measuring; in the runs they measure as they do for good.
+# Until what is set live has settled.
 _WARM_S: Final = 8.0
 _START_S: Final = 30.0
 # The common rate of the open loop, of what the slowest bears in the closed one.
@@ -111,7 +111,7 @@ CONTENDERS: Final = tuple(
     for one in (
         Contender(stock, kind, command),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-1w", kind, _SERVE, "workers = 1\n"),  # type: ignore[arg-type]
-        # Nothing measured, and measured with the same number held: the difference is what the measuring costs.
+        # The number fixed by a setting, and set live within bounds that hold it there.
         Contender(f"serve-{kind}-1w-fixed", kind, _SERVE, "workers = 1\nat_once = 8\n"),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-1w-held", kind, _SERVE, f"workers = 1\n{_HELD}"),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-2w", kind, _SERVE, "workers = 2\n"),  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ class Serving:
         pids = child.pids()
         self.front = [pid for pid in pids if "haproxy" in _command(pid)]
         if self.front:
-            self.workers = [pid for pid in pids if "greenlane_serve.workers" in _command(pid)]
+            self.workers = [pid for pid in pids if "greenlane_serve.worker" in _command(pid)]
             self.tree = [pid for pid in pids if pid not in (*self.front, *self.workers)]
         else:
             self.workers, self.tree = pids, []

@@ -1,19 +1,17 @@
 """Lanes over processes: `greenlane serve`, a front, groups of workers, and the tree that holds them.
 
-match, lanes, layout   what the settings say, as the front needs it
+tree, processes        the parent of all; what it has of the operating system
+lanes                  what the settings say, as the front needs it
+group, staff           which worker of a group boots, serves, leaves; workers as processes, and those that do not turn
+succession             what serves together, and what follows it after a change
 haproxy                the front: its text, its process, its runtime socket
-workers                what a worker process runs
+worker                 what a worker process runs; nothing else of this package is loaded there but `folders`
 places                 how many requests each worker gets at once, and why
-lineup, succession     what serves together, and what follows it after a change
-group, backoff         which worker of a group boots, serves, leaves
-child, staff, beat     processes, workers among them, and their signs of life
-doorkeeper             the front kept running, and told who serves
-signals, listeners     signals as bytes, listening sockets
+rounds, live           what is looked at by the clock; the round that sets limits and lanes
+measured, limits       what the workers did; how many requests they get for it, and routes that go to another lane
+status                 how it stands, for people and for Prometheus
+trust, certificate     whom the front believes; TLS
+diversion              shares of routes that go to another version of the application
 folders, whereabouts   what goes with the service; how commands find it
-tree, notify           the parent of all
-rounds, files          what it looks at by the clock; code that changes
-hung, blocked          workers that hang; loops that do not turn
-measured, limits       what the workers measure, and how many requests they get for it
-apart                  routes that go to another lane, live
-live, status, scrape   the round of these three; how it stands, for people and for Prometheus
+export                 the same lanes for fleets
 """

@@ -5,18 +5,39 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, SettingsError
 from greenlane.settings import Settings
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.haproxy.tls import CERTIFICATE
+from greenlane_serve.haproxy.site import word
 from greenlane_serve.rounds import Service
 
-__all__ = ["Certificate", "Renewal"]
+__all__ = ["CERTIFICATE", "Certificate", "Renewal", "binds", "global_lines"]
 
-_ATTEMPT: Final = "read the certificate"
+#: Certificate, chain and key in one file of the front's folder.
+CERTIFICATE: Final = "tls.pem"
+
+
+def binds(settings: Settings, fds: Sequence[int], folder: Path) -> list[str]:
+    """What follows `bind` for each listening socket: those of `bind`, then those of `tls_bind`."""
+    protocols = "h2,http/1.1" if settings.http2 else "http/1.1"
+    certificate = word(str(folder / CERTIFICATE))
+    secure = f" ssl crt {certificate} alpn {protocols} ssl-min-ver TLSv{settings.tls_min_version}"
+    clear = len(settings.bind)
+    return [f"fd@{fd}{secure if number >= clear else ''}" for number, fd in enumerate(fds)]
+
+
+def global_lines(settings: Settings) -> list[str]:
+    """Of the section `global`: forward secrecy and authenticated ciphers for TLS 1.2; 1.3 has no others."""
+    if not settings.tls_bind:
+        return []
+    return ["ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20"]
+
+
+_READ: Final = "read the certificate"
 # inode, size, time of change of each file.
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -60,7 +81,7 @@ class Certificate:
             names = ", ".join(map(str, self._files))
             rule = f"a certificate and its key in PEM, without a passphrase ({error})"
             hint = "name both in tls_certificate and tls_key"
-            raise SettingsError("tls_certificate", names, rule, hint, attempted=_ATTEMPT) from None
+            raise SettingsError("tls_certificate", names, rule, hint, attempted=_READ) from None
         new.replace(self._path)
         self.text = text
 

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.match import parse
+from greenlane_serve.lanes import parse
 
 __all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
 
@@ -28,6 +28,7 @@ MAP: Final = "diverted.map"
 WHOLE: Final = 10_000
 _FILE: Final = "diverted.json"
 _ATTEMPT: Final = "divert a route"
+_NO_MAP: Final = "give the service a version: [versions] in greenlane.toml, and HUP"
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
             raise SettingsError("--to", "", "the version that the share goes to", "name it once: --to NAME",
                                 attempted=_ATTEMPT)  # fmt: skip
         after = [wanted if one is known else one for one in before] + ([] if known else [wanted])
-        _tell(runtime, folder / MAP, _lines(after))
+        runtime.replace_map(folder / MAP, _lines(after), attempted=_ATTEMPT, named="versions", hint=_NO_MAP)
         _store(folder, after)
     return wanted
 
@@ -106,30 +107,11 @@ def _lines(after: Sequence[Diverted]) -> list[str]:
 def _line(one: Diverted) -> str:
     """A key of the map is one word; what stands in a path and is none has no place in it."""
     match = parse(one.flow, setting="ROUTE")
-    method = match.method_regex.removeprefix("^").removesuffix("$") or "[^:]*"
-    key = f"^{method}:{match.path_regex.removeprefix('^')}".replace("\\ ", "\\x20").replace(" ", "\\x20")
+    key = match.whole_regex(":").replace("\\ ", "\\x20").replace(" ", "\\x20")
     if not re.fullmatch(r"[!-~]+", key):
         rule = "a glob of printable ASCII"
         raise SettingsError("ROUTE", one.flow, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
     return f"{key} {one.to}:{round(one.share_frac * WHOLE)}"
-
-
-def _tell(runtime: Runtime, file: Path, lines: Sequence[str]) -> None:
-    """Another map beside the one in force, which it then replaces at once."""
-    made = re.search(r"version created: (\d+)", said := runtime.ask(f"prepare map {file}"))
-    if made is None:
-        hint = "give the service a version: [versions] in greenlane.toml, and HUP"
-        rule = f"a front that has versions; it says: {said.strip() or 'nothing'}"
-        raise FleetError(_ATTEMPT, name="map", value=str(file), rule=rule, hint=hint)
-    for line in lines:
-        _do(runtime, f"add map @{made[1]} {file} <<\n{line}\n")
-    _do(runtime, f"commit map @{made[1]} {file}")
-
-
-def _do(runtime: Runtime, command: str) -> None:
-    if said := runtime.ask(command).strip():
-        first = command.splitlines()[0]
-        raise FleetError(_ATTEMPT, name="command", value=first, rule=f"one that the front accepts; it says: {said}")
 
 
 def _write(file: Path, text: str) -> None:

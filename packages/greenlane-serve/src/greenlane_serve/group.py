@@ -1,9 +1,9 @@
 """The workers of one group: which slot boots, serves, leaves. Decides only; `Acts` does it.
 
 A slot is a name, a listening socket of the tree, and a server of the front. There are twice as many as workers: a
-successor boots while all serve, and who has a long request to end holds up nobody. What should happen next follows from
-the states alone (`step`), so any order of deaths, reloads and replies ends in `workers` serving workers of the present
-generation.
+successor boots while all serve, and a worker with a long request to end delays nobody. What should happen next follows
+from the states alone (`step`), so any order of deaths, reloads and replies ends in `workers` serving workers of the
+present generation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from greenlane_serve.backoff import Backoff
+__all__ = ["Acts", "Backoff", "Group", "Slot", "State"]
 
-__all__ = ["Acts", "Group", "Slot", "State"]
+# The first death costs no wait: most are a kill, and the successor is needed now.
+_FIRST_S: Final = 0.25
+_MOST_S: Final = 30.0
+# A worker that has served so long before it died is no failure to start.
+_WELL_S: Final = 2.0
+
+
+class Backoff:
+    """0, then 0.25 s, 0.5 s, 1 s … 30 s. A death after 2 s of service or more begins anew."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        # No try before this.
+        self.until_s = 0.0
+
+    def failed(self, now_s: float, served_s: float) -> float:
+        """Note a failure after `served_s` of service; the wait until the next try, in s."""
+        self.failures = 1 if served_s >= _WELL_S else self.failures + 1
+        wait_s = 0.0 if self.failures == 1 else min(_MOST_S, _FIRST_S * 2 ** (self.failures - 2))
+        self.until_s = now_s + wait_s
+        return wait_s
+
+    def may_try(self, now_s: float) -> bool:
+        """Whether the wait is over."""
+        return now_s >= self.until_s
+
 
 # Time that a worker which hangs gets to say where its threads are; then it is killed.
 _SAY_S: Final = 1.0

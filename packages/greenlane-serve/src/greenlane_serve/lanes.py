@@ -1,17 +1,157 @@
-"""The lanes of the settings as a front sees them, in the order in which they are tried; and what cannot hold."""
+"""Lanes of the settings as a front sees them: what they match, in which order, and which workers serve them. Pure.
+
+A front sees the request line and not the framework's route, so what a route leaves open (`<id>` of Flask, `{id}` of
+Starlette) stands for one part of a path here. A *place* is room for one request in a worker: workers times the requests
+that each gets at once. docs/design/0017-serve.md says why.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import os
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
 from greenlane.errors import SettingsError
 from greenlane.settings import APART, Lane, Settings
-from greenlane_serve.match import Match, parse
 
-__all__ = ["APART", "REST", "FrontLane", "lanes_of"]
+__all__ = [
+    "APART",
+    "FIRST_AT_ONCE",
+    "FrontLane",
+    "Layout",
+    "Match",
+    "REST",
+    "SHARED",
+    "directory_of",
+    "group_of",
+    "lanes_of",
+    "layout_of",
+    "parse",
+    "python_of",
+    "version_groups",
+    "version_of",
+    "without_versions",
+]
 
-_ATTEMPT = "read the lanes"
+_METHOD_AND_PATH: Final = re.compile(r"([A-Z*?\[\]!-]+) +(/.*|\*.*)")
+# What a framework's route leaves open; converters of Flask's kind (`<path:rest>`) may span several parts.
+_OPEN: Final = re.compile(r"<(?:(?P<converter>[^<>:]+):)?[^<>]+>|\{[^{}:]+(?::(?P<kind>[^{}]+))?\}")
+# What clients leave as it is, and what a glob means by itself; a `%` of the glob is a character of the decoded path.
+_KEPT: Final = "/!$&'()*+,;=:@-._~?[]<>{}^"
+# Stand for what a `*` takes when two globs are compared: nothing, and something that no other glob spells.
+_TAKEN: Final = ("", "\x01\x02")
+
+
+@dataclass(frozen=True)
+class Match:
+    """One glob of a lane. `method` "" = any."""
+
+    method: str
+    path: str
+
+    @property
+    def method_regex(self) -> str:
+        """For the whole method; "" = any."""
+        return _regex(self.method) if self.method not in ("", "*") else ""
+
+    @property
+    def path_regex(self) -> str:
+        """For the whole path, decoded. POSIX-free, PCRE and Python's `re` alike."""
+        return _regex(self.path)
+
+    @property
+    def prefix(self) -> str | None:
+        """The path up to its `*` when nothing else in it is open: a front tests that faster. None = it is not so."""
+        begins = self.path.removesuffix("*")
+        return begins if begins != self.path and _is_plain(begins) else None
+
+    @property
+    def exact(self) -> str | None:
+        """The path when nothing in it is open."""
+        return self.path if _is_plain(self.path) else None
+
+    def whole_regex(self, between: str, *, any_method: str = "[^:]*") -> str:
+        """For method and path in one text."""
+        method = self.method_regex.removeprefix("^").removesuffix("$") or any_method
+        return f"^{method}{between}{self.path_regex.removeprefix('^')}"
+
+    @property
+    def encoded(self) -> Match:
+        """The same for a path as it stands in a request line, for fronts that compare before they decode: other
+        characters are written %XX. What stands in `[…]` is left alone."""
+        return Match(self.method, quote(self.path, safe=_KEPT))
+
+    def covers(self, other: Match) -> bool:
+        """Whether every request that `other` matches is matched by this one.
+
+        True is certain but for a route's open parts, which are compared as they are written.
+        """
+        return _covers(self.method or "*", other.method or "*") and _covers(self.path, other.path)
+
+
+def parse(glob: str, *, setting: str) -> Match:
+    """The match that a glob stands for.
+
+    Raises:
+        SettingsError: it is neither a path nor a method and a path, which is all that a front sees.
+    """
+    if glob.startswith(("/", "*")) and not re.match(r"\*+ ", glob):
+        return Match("", glob)
+    found = _METHOD_AND_PATH.fullmatch(glob)
+    if found is None:
+        rule = "a glob on a path, with or without a method: the front sees no other route"
+        raise SettingsError(setting, glob, rule, "write '/path*' or 'GET /path*'", attempted="read the lanes")
+    return Match(found[1], found[2])
+
+
+def _is_plain(path: str) -> bool:
+    return not re.search(r"[*?\[\]<{]", path)
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    return all(fnmatch.fnmatchcase(narrow.replace("*", taken), wide) for taken in _TAKEN)
+
+
+def _regex(glob: str) -> str:
+    """`^…$` of a glob; open parts of a route become one part of a path, or several where they say so."""
+    pieces, place = [], 0
+    for found in _OPEN.finditer(glob):
+        pieces += [_translated(glob[place : found.start()]), _open_part(found)]
+        place = found.end()
+    return "^" + "".join([*pieces, _translated(glob[place:])]) + "$"
+
+
+def _open_part(found: re.Match[str]) -> str:
+    return ".*" if "path" in (found["converter"], found["kind"]) else "[^/]+"
+
+
+def _translated(glob: str) -> str:
+    """Python's own translation uses groups that other engines may lack; the language is small enough."""
+    out, place = [], 0
+    while place < len(glob):
+        one = glob[place]
+        place += 1
+        end = glob.find("]", place + 1) if one == "[" else -1
+        if one == "*":
+            out.append(".*")
+        elif one == "?":
+            out.append(".")
+        elif end > 0:
+            inside = glob[place:end].replace("\\", "\\\\").replace("^", "\\^")
+            out.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
+            place = end + 1
+        else:
+            out.append(re.escape(one))
+    return "".join(out)
+
+
+_READ_LANES = "read the lanes"
 
 
 @dataclass(frozen=True)
@@ -35,6 +175,11 @@ class FrontLane:
     auto: bool = False
     # Workers whose places it leaves to others, though they are kept for nobody.
     leaves: int = 0
+
+    @property
+    def gate(self) -> str:
+        """The backend of its gate, for a lane that has one."""
+        return f"gate-{self.name}" if self.name else "gate"
 
 
 #: What no lane matches. No lane of the settings can have this name.
@@ -73,7 +218,7 @@ def _lane(lane: Lane) -> FrontLane:
     place = f"lanes.{lane.name}"
     if lane.kind == "hard" and not lane.processes:
         hint = f"add processes = 1 to [{place}], or leave out its kind"
-        raise SettingsError(f"{place}.processes", 0, "at least 1 for a hard lane", hint, attempted=_ATTEMPT)
+        raise SettingsError(f"{place}.processes", 0, "at least 1 for a hard lane", hint, attempted=_READ_LANES)
     return FrontLane(
         name=lane.name,
         matches=tuple(parse(glob, setting=f"{place}.match") for glob in lane.match),
@@ -102,5 +247,112 @@ def _refuse_hidden(lane: FrontLane, earlier: FrontLane) -> None:
             raise SettingsError(
                 f"lanes.{lane.name}.match", glob,
                 f"requests that lane {earlier.name!r} above it does not take already with {wide!r}",
-                f"move [lanes.{lane.name}] above [lanes.{earlier.name}], or narrow one of them", attempted=_ATTEMPT,
+                f"move [lanes.{lane.name}] above [lanes.{earlier.name}], or narrow one of them", attempted=_READ_LANES,
             )  # fmt: skip
+
+
+_VERSION: Final = "version-"
+_READ_VERSIONS: Final = "read the versions"
+
+
+def group_of(version: str) -> str:
+    """The group of its workers, and the front's backend."""
+    return _VERSION + version
+
+
+def version_of(group: str) -> str:
+    """The version of a group; "" = the application itself."""
+    return group.removeprefix(_VERSION) if group.startswith(_VERSION) else ""
+
+
+def version_groups(settings: Settings, shared: int) -> dict[str, int]:
+    """Group -> workers.
+
+    Args:
+        shared: workers of the application itself that are shared.
+
+    Raises:
+        SettingsError: a name that is none, or a directory that is not there.
+    """
+    for name, directory in settings.versions.items():
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name):
+            rule = "a name of 1 to 40 of the characters A-Z a-z 0-9 _ . -"
+            raise SettingsError("versions", name, rule, "rename the version", attempted=_READ_VERSIONS)
+        if not os.path.isdir(directory):
+            hint = "check the new version out there, or leave it out"
+            raise SettingsError(
+                f"versions.{name}", directory, "a directory that exists", hint, attempted=_READ_VERSIONS
+            )
+    return {group_of(name): settings.version_workers or shared for name in settings.versions}
+
+
+def directory_of(settings: Settings, group: str) -> str | None:
+    """Where the workers of a group are started; None = here."""
+    version = version_of(group)
+    return os.path.abspath(settings.versions[version]) if version else None
+
+
+def python_of(directory: str | None) -> str:
+    """The interpreter of a directory: its own `.venv`'s where it has one, else ours."""
+    own = Path(directory) / ".venv" / "bin" / "python" if directory else None
+    return str(own) if own is not None and own.exists() else sys.executable
+
+
+def without_versions(settings: Settings) -> Settings:
+    """The application itself: what is beside it on one machine is no matter of a fleet."""
+    return replace(settings, versions={}, version_workers=0, version_header="")
+
+
+#: The group, and the backend, of the workers that every soft lane may use.
+SHARED: Final = "shared"
+#: Requests at once per worker until something is measured. Arbitrary: some half of the knee of 5 ms CPU and 55 ms I/O.
+FIRST_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Lanes and groups of workers."""
+
+    # In the order in which they are tried, `REST` last.
+    lanes: tuple[FrontLane, ...]
+    # Group -> workers: `shared`, each hard lane, and each other version of the application.
+    groups: dict[str, int]
+
+    def group_of(self, lane: FrontLane) -> str:
+        """The group whose workers serve the lane."""
+        return f"lane-{lane.name}" if lane.hard else SHARED
+
+    def most(self, lane: FrontLane, at_once: int) -> int:
+        """Places that a lane may take of its group, with `at_once` requests per worker; all of them = no gate."""
+        workers = self.groups[self.group_of(lane)]
+        others = 0 if lane.hard else sum(one.processes for one in self.lanes if one is not lane and not one.hard)
+        places = max(1, workers - others - lane.leaves) * at_once
+        return min(places, lane.at_once or places)
+
+    def gated(self, lane: FrontLane) -> bool:
+        """Whether the lane has a queue of its own in front of its group's, because it may not take every place."""
+        others = any(one.processes and not one.hard for one in self.lanes if one is not lane)
+        return bool(lane.at_once or lane.leaves) or (others and not lane.hard)
+
+
+def layout_of(settings: Settings) -> Layout:
+    """The layout of the settings.
+
+    Raises:
+        SettingsError: see `lanes_of`; or more workers are kept for lanes than there are.
+    """
+    lanes = lanes_of(settings)
+    workers = settings.workers or max(2, len(os.sched_getaffinity(0)))
+    kept = sum(lane.processes for lane in lanes)
+    if kept >= workers:
+        rule = f"over {kept}, what the lanes keep ({_listed(lanes)}): nothing would be left for the rest"
+        hint = f"set workers = {kept + 1} or more, or lower a lane's processes"
+        raise SettingsError("workers", workers, rule, hint, attempted="share the workers among the lanes")
+    groups = {SHARED: workers - sum(lane.processes for lane in lanes if lane.hard)}
+    groups.update({f"lane-{lane.name}": lane.processes for lane in lanes if lane.hard})
+    groups.update(version_groups(settings, groups[SHARED]))
+    return Layout((*lanes, REST), groups)
+
+
+def _listed(lanes: tuple[FrontLane, ...]) -> str:
+    return ", ".join(f"{lane.name} {lane.processes}" for lane in lanes if lane.processes)

@@ -1,38 +1,26 @@
-"""`at_once` set live: how many requests each worker of a group gets at once, from what its requests do.
+"""What is set live, by what the workers measured: requests at once per worker, and routes of lane `apart`.
 
-The rule is core's `at_once`; here it gets what the workers measured, and the front gets its number.
+The rules are core's `at_once` and `apart`; here they get their measurements, and the front gets the decisions.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from greenlane._native import AtOnce
-from greenlane.policy import AtOnceRule
+from greenlane._native import Apart, AtOnce
+from greenlane.policy import ApartRule, AtOnceRule
 from greenlane_serve.group import Group
-from greenlane_serve.measured import Ended
+from greenlane_serve.haproxy.routing import FILE, assigned, change
+from greenlane_serve.lanes import APART, SHARED
+from greenlane_serve.measured import Worked
 from greenlane_serve.rounds import Service
 
-__all__ = ["UNMEASURED", "Limits", "Worked", "reason", "word_of"]
+__all__ = ["Assignment", "Limits", "reason", "word_of"]
 
-#: Why a number stays what it is when workers tell nothing.
-UNMEASURED: Final = "unknown: the workers do not measure, since serve was started with at_once set; restart it"
 _NS_PER_MS: Final = 1_000_000
 _UNKNOWN: Final = "unknown"
-
-
-class Worked(NamedTuple):
-    """What the workers of a group did since the last look."""
-
-    # The time that it is of, all workers together; the same with each worker's times the requests that it had.
-    worked_ns: int
-    held_ns: int
-    ended: list[Ended]
-    # In that time, CPU of the workers, and how long their threads waited for a core; 0 = unknown.
-    ran_ns: int = 0
-    starved_ns: int = 0
 
 
 class Limits:
@@ -46,21 +34,13 @@ class Limits:
         self._threads = threads
         self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
 
-    def look(self, service: Service, worked: Mapping[str, Worked], *, blind: bool = False) -> None:
-        """Set what should be, by what each group did since the last call.
-
-        Args:
-            service: the tree.
-            worked: by group; a group of which nothing is known is left out.
-            blind: workers answer, but none measures.
-        """
+    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+        """Set what should be, by what each group did since the last call; one of which nothing is known is left out."""
         if not service.places.live:
             self._known.clear()
             return
         for name, group in service.groups.items():
-            if blind:
-                service.places.explain(name, UNMEASURED)
-            elif name in worked:
+            if name in worked:
                 self._look(service, group, worked[name])
 
     def _look(self, service: Service, group: Group, worked: Worked) -> None:
@@ -95,3 +75,50 @@ def word_of(why: str) -> str:
     """The word before the colon; `setting` or `unknown` for reasons that are not of here."""
     word, colon, _ = why.partition(":")
     return word if colon else "setting" if word.startswith("setting") else _UNKNOWN
+
+
+# Routes that are kept from going with others; core knows as many. Arbitrary.
+_MOST_ROUTES: Final = 1024
+
+
+class Assignment:
+    """The routes of lane `apart`."""
+
+    def __init__(self) -> None:
+        self._known: tuple[ApartRule, Apart] | None = None
+        self._routes: set[str] = set()
+        self._there: list[tuple[str, str]] | None = []
+        self._said: set[str] = set()
+
+    @property
+    def apart(self) -> list[tuple[str, int]]:
+        """(route, mean CPU of a request in ns)."""
+        return [] if self._known is None else self._known[1].routes()
+
+    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+        """Assign what should be, by what the shared workers, and those of lane `apart`, did since the last call.
+
+        Raises:
+            FleetError: the front does not answer. The next call tries again.
+        """
+        if not any(lane.auto for lane in service.layout.lanes):
+            self._known = None
+            return
+        rule = ApartRule.of(service.settings)
+        if self._known is None or self._known[0] != rule:
+            self._known = rule, Apart(**dataclasses.asdict(rule))
+        groups = {SHARED, *(service.layout.group_of(lane) for lane in service.layout.lanes if lane.auto)}
+        rows = [row for name in sorted(groups & worked.keys()) for row in worked[name].ended]
+        self._known[1].look(rows)
+        if len(self._routes) < _MOST_ROUTES:
+            self._routes.update(row[0] for row in rows)
+        apart = {route for route, _ in self.apart}
+        wanted = assigned(APART, sorted(apart), sorted(self._routes - apart))
+        if wanted != self._there:
+            self._there = None
+            change(service.folder / FILE, wanted, service.front.runtime)
+            self._there = wanted
+        if apart != self._said:
+            self._said = apart
+            named = ", ".join(f"{route} ({cpu_ns / 1e6:.3g} ms CPU)" for route, cpu_ns in self.apart)
+            service.say(f"lane {APART}: {named or 'no route'}")

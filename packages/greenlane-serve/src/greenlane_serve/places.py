@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from greenlane.settings import Settings
 from greenlane_serve.group import Group
-from greenlane_serve.haproxy.gates import PLACES, gate_name
+from greenlane_serve.haproxy.hops import PLACES
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.layout import FIRST_AT_ONCE, Layout
+from greenlane_serve.lanes import FIRST_AT_ONCE, Layout
 
 __all__ = ["Chosen", "Places"]
 
@@ -78,7 +78,7 @@ class Places:
         self._sets[group.name] = Chosen(number, why)
         workers = [(group.name, slot.name, number) for slot in group.slots]
         gates = [
-            (gate_name(lane), PLACES, layout.most(lane, number))
+            (lane.gate, PLACES, layout.most(lane, number))
             for lane in layout.lanes
             if layout.gated(lane) and layout.group_of(lane) == group.name
         ]

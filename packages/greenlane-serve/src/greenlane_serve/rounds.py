@@ -9,9 +9,10 @@ from typing import Protocol
 from greenlane.errors import GreenlaneError
 from greenlane.settings import Settings
 from greenlane_serve.group import Group, Slot
-from greenlane_serve.haproxy.front import Front
-from greenlane_serve.layout import Layout
+from greenlane_serve.haproxy.front import Haproxy
+from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Round", "Rounds", "Service"]
 
@@ -27,7 +28,7 @@ class Service(Protocol):
     # By name; a group's slots tell pids and states.
     groups: Mapping[str, Group]
     # Its `runtime` has the counters.
-    front: Front
+    front: Haproxy
     # Times that it was told to read its settings again, and did.
     reloads: int
 
@@ -36,6 +37,9 @@ class Service(Protocol):
 
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker turned last, monotonic; 0 = it has not yet."""
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
 
     def reload(self) -> None:
         """Read the settings again and replace every worker."""

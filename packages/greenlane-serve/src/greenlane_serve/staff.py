@@ -6,16 +6,17 @@ import os
 import selectors
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from greenlane_serve.beat import Beat
-from greenlane_serve.child import Children
-from greenlane_serve.group import Group, Slot
-from greenlane_serve.listeners import listen
-from greenlane_serve.versions import python_of
+from greenlane_serve.group import Group, Slot, State
+from greenlane_serve.lanes import python_of
+from greenlane_serve.processes import Children, listen
+from greenlane_serve.rounds import Service
+from greenlane_serve.worker.ledger import Ledger, Sums
 
-__all__ = ["Staff"]
+__all__ = ["Blocked", "Hung", "Staff"]
 
 _READY_BYTES: Final = 64
 
@@ -37,7 +38,7 @@ class Staff:
         self._kind = kind
         self._sockets: dict[Path, socket.socket] = {}
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
-        self._beats: dict[int, Beat] = {}
+        self._ledgers: dict[int, Ledger] = {}
         self._number = 0
         # Workers have the read end: it ends when we do, however that comes.
         self._alive = os.pipe2(os.O_CLOEXEC)
@@ -56,22 +57,22 @@ class Staff:
         """Start a worker on the slot; its pid."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         socket_fd = self._sockets[slot.socket].fileno()
-        beat = Beat()
+        ledger = Ledger()
         self._number += 1
         command = [
-            python_of(group.directory), "-m", "greenlane_serve.workers", self._kind, self._application, str(socket_fd),
-            str(self._number), str(write_fd), str(beat.fd), str(self._alive[0]), str(group.stop_s),
+            python_of(group.directory), "-m", "greenlane_serve.worker", self._kind, self._application, str(socket_fd),
+            str(self._number), str(write_fd), str(ledger.fd), str(self._alive[0]), str(group.stop_s),
         ]  # fmt: skip
         try:
-            fds = (write_fd, socket_fd, beat.fd, self._alive[0])
+            fds = (write_fd, socket_fd, ledger.fd, self._alive[0])
             child = self._children.start(command, fds=fds, cwd=group.directory)
         except BaseException:
-            beat.close()
+            ledger.close()
             os.close(read_fd)
             raise
         finally:
             os.close(write_fd)
-        self._beats[child.pid] = beat
+        self._ledgers[child.pid] = ledger
         self._pipes[read_fd] = child.pid
         self._selector.register(read_fd, selectors.EVENT_READ)
         return child.pid
@@ -86,8 +87,13 @@ class Staff:
 
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker's main thread or loop turned last, monotonic; 0 = it has not yet."""
-        beat = self._beats.get(slot.pid)
-        return beat.last_s() if beat else 0.0
+        ledger = self._ledgers.get(slot.pid)
+        return ledger.last_s() if ledger else 0.0
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
+        ledger = self._ledgers.get(slot.pid)
+        return ledger.read() if ledger else None
 
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
@@ -99,5 +105,74 @@ class Staff:
 
     def ended(self, pid: int) -> None:
         """A process has ended that may have been a worker."""
-        if beat := self._beats.pop(pid, None):
-            beat.close()
+        if ledger := self._ledgers.pop(pid, None):
+            ledger.close()
+
+
+class Hung:
+    """A round of the tree."""
+
+    #: Pause between two looks, in s.
+    every_s = 1.0
+
+    def __init__(self) -> None:
+        self._looked_s = 0.0
+
+    def look(self, service: Service, now_s: float) -> None:
+        """End who is silent. After a pause of the tree itself (a stopped machine) everybody gets another chance."""
+        slept = now_s - self._looked_s > 3 * self.every_s
+        self._looked_s = now_s
+        if slept:
+            return
+        for group in service.groups.values():
+            for slot in group.of(State.SERVING, State.LEAVING):
+                silent_s = now_s - max(service.last_turn_s(slot), slot.since_s)
+                if silent_s > service.settings.hung_after_s:
+                    group.hung(slot, now_s, silent_s)
+
+
+# uvicorn's loop gives a sign ten times a second; a machine that is busy is late by less.
+_SILENT_S: Final = 0.5
+
+
+class Blocked:
+    """A round of the tree, for workers whose turns are those of their event loop."""
+
+    #: Pause between two looks, in s.
+    every_s = 0.25
+
+    def __init__(self) -> None:
+        self._looked_s = 0.0
+        self._kept_from: set[Slot] = set()
+        # Process ids of those of which the log knows.
+        self._told: set[int] = set()
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Shut who is silent, open who turns again. Where all are silent all stay open: nobody is better."""
+        slept = now_s - self._looked_s > 3 * self.every_s  # the machine was stopped, perhaps: nobody has turned
+        self._looked_s = now_s
+        if slept:
+            return
+        for name, group in service.groups.items():
+            silent = set(_silent(service, group, now_s))
+            if len(silent) == len([slot for slot in group.of(State.SERVING) if slot.open]):
+                silent = set()
+            for slot in silent:  # again each time: another front may have come
+                service.front.runtime.disable(name, slot.name)
+                self._tell(service, name, slot)
+            for slot in self._kept_from.intersection(group.slots) - silent:
+                if slot.open:
+                    service.front.runtime.enable(name, slot.name)
+            self._kept_from = self._kept_from.difference(group.slots) | silent
+
+    def _tell(self, service: Service, name: str, slot: Slot) -> None:
+        """Once a process."""
+        if slot.pid not in self._told:
+            self._told.add(slot.pid)
+            service.say(f"worker {name}/{slot.name} (pid {slot.pid}) blocks its loop: it gets nothing new meanwhile")
+
+
+def _silent(service: Service, group: Group, now_s: float) -> Iterator[Slot]:
+    for slot in group.of(State.SERVING):
+        if slot.open and now_s - max(service.last_turn_s(slot), slot.since_s) > _SILENT_S:
+            yield slot

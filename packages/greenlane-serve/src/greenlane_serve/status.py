@@ -5,22 +5,38 @@ groups   workers behind one queue: how many requests each gets at once and why, 
 lanes    who may take how many places; those without a gate wait in their group's queue
 workers  who boots, serves, leaves; requests that each has
 routes   those that `auto_lane` has sent to a lane, and what they compute
+
+Prometheus: one scrape of the front's `metrics_path` tells of the tree and of every worker. The front sends it to a
+socket of the tree, past every queue: what is overloaded can still be looked at. Each worker is asked for its own page:
+one under WSGI on the socket on which the front reaches it, where its main thread answers; one under ASGI on a socket
+beside that, where a thread answers, since its loop may be blocked.
 """
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import re
+import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
+from greenlane.export import prometheus
+from greenlane.metrics import RECORDER, lag_histogram
 from greenlane_serve.group import Group, Slot, State
-from greenlane_serve.haproxy.gates import gate_name
+from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import APART, FrontLane
 from greenlane_serve.limits import word_of
+from greenlane_serve.measured import cpu_ns_of
 from greenlane_serve.rounds import Service
+from greenlane_serve.worker.asgi import MetricsPage
+from greenlane_serve.worker.ledger import Sums
 
-__all__ = ["Status", "status_of"]
+__all__ = ["Scrape", "Status", "status_of"]
 
 #: See the module. Values are numbers, texts, or None for what cannot be known.
 Status = Mapping[str, Any]
@@ -103,7 +119,7 @@ def _lane(service: Service, lane: FrontLane, seen: Mapping[tuple[str, str], Row]
         "queue_ms": None,
         "refused": None,
     }
-    backend = gate_name(lane) if layout.gated(lane) else group if lane.hard else ""
+    backend = lane.gate if layout.gated(lane) else group if lane.hard else ""
     whole = seen.get((backend, _BACKEND))
     servers = [row for (name, server), row in seen.items() if name == backend and server != _BACKEND]
     if whole is not None:
@@ -132,3 +148,83 @@ def _worker(group: str, slot: Slot, seen: Mapping[tuple[str, str], Row]) -> dict
         "requests": row.requests if row else None,
         "since_s": round(time.monotonic() - slot.since_s, 1) if serving else None,
     }
+
+
+# A worker that computes answers when it has turned: within a switch interval, as a rule.
+_ANSWER_S: Final = 1.0
+# Workers that are asked at the same time.
+_AT_ONCE: Final = 16
+
+
+class Scrape(MetricsPage):
+    """The page of the whole service, on the socket `metrics` in a folder.
+
+    Args:
+        folder: of the front.
+        status: gives how it stands.
+        workers: gives the sockets of workers that have a metrics page.
+        clocks: gives what each worker has told, by process.
+
+    Raises:
+        OSError: the socket cannot be made.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        status: Callable[[], Status],
+        workers: Callable[[], Iterable[Path]],
+        clocks: Callable[[], Mapping[int, Sums]] = dict,
+    ) -> None:
+        def text(target: str) -> str:
+            pages = list(_pages(list(workers()), target))
+            return prometheus.merged([prometheus.render_serve(status()), *pages, *_clocked(clocks(), pages)])
+
+        super().__init__(folder / METRICS, text)
+
+
+def _clocked(clocks: Mapping[int, Sums], pages: Sequence[str]) -> Iterator[str]:
+    """Busy time and lag of workers that do not record, for autoscalers: by clocks."""
+    busy, lag = RECORDER["busy"], RECORDER["lag"]
+    recording = {pid for page in pages for pid in re.findall(rf'^{busy.name}{{.*pid="(\d+)"', page, re.MULTILINE)}
+    for pid, sums in clocks.items():
+        if str(pid) not in recording:
+            with contextlib.suppress(OSError):  # it has ended
+                told = lag_histogram(sums.by_lag, sums.lag_ns)
+                yield prometheus.render_metric(busy, {"pid": str(pid)}, cpu_ns_of(pid) / 1e9)
+                yield prometheus.render_metric(lag, {"pid": str(pid)}, told)
+
+
+def _pages(workers: list[Path], target: str) -> Iterator[str]:
+    """Of all at once: one that is too busy costs the scrape `_ANSWER_S`, however many are."""
+    if not workers:
+        return
+    with ThreadPoolExecutor(min(len(workers), _AT_ONCE)) as pool:
+        yield from filter(None, pool.map(lambda path: _page_at(path, target), workers))
+
+
+def _page_at(path: Path, target: str) -> str:
+    with contextlib.suppress(OSError, http.client.HTTPException):  # it has ended, or is too busy: the next scrape
+        connection = _Connection(path)
+        try:
+            connection.request("GET", target, headers={"Host": "localhost", "Connection": "close"})
+            answer = connection.getresponse()
+            if answer.status == http.client.OK:
+                return answer.read().decode(errors="replace")
+        finally:
+            connection.close()
+    return ""
+
+
+class _Connection(http.client.HTTPConnection):
+    """To a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ANSWER_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock: Any = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(_ANSWER_S)
+        self.sock.connect(str(self._path))

@@ -26,27 +26,19 @@ from typing import Final
 from greenlane.errors import FleetError, GreenlaneError
 from greenlane.settings import Settings
 from greenlane_serve import diversion, folders, whereabouts
-from greenlane_serve.blocked import Blocked
 from greenlane_serve.certificate import Renewal
-from greenlane_serve.child import Children
-from greenlane_serve.doorkeeper import Doorkeeper
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.configuration import configuration
-from greenlane_serve.haproxy.front import Front
-from greenlane_serve.haproxy.said import Said
-from greenlane_serve.hung import Hung
-from greenlane_serve.layout import Layout, layout_of
-from greenlane_serve.lineup import Lineup, addresses_of
-from greenlane_serve.listeners import listen_also
-from greenlane_serve.notify import Notify
+from greenlane_serve.haproxy.front import Doorkeeper, Haproxy, Said
+from greenlane_serve.lanes import Layout, directory_of, layout_of
 from greenlane_serve.places import Places
+from greenlane_serve.processes import Children, Notify, Signals, listen_also
 from greenlane_serve.rounds import Rounds
-from greenlane_serve.signals import Signals
-from greenlane_serve.staff import Staff
-from greenlane_serve.succession import Succession
+from greenlane_serve.staff import Blocked, Hung, Staff
+from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
-from greenlane_serve.versions import directory_of
+from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Tree"]
 
@@ -114,7 +106,7 @@ class Tree:
             self._said = Said()
             stack.callback(self._said.close)
             self._selector.register(self._said.fd, selectors.EVENT_READ)
-            self.front = Front(self._program, self.folder, self._children.start, self._said.write_fd)
+            self.front = Haproxy(self._program, self.folder, self._children.start, self._said.write_fd)
             self._doorkeeper = Doorkeeper(self.front, self.say, self._reap)
             stack.callback(self._kill_all)
             self._succession.begin(self._made(self.settings, self.layout, self.places, listeners), 0.0)
@@ -302,6 +294,10 @@ class Tree:
     def last_turn_s(self, slot: Slot) -> float:
         """When a worker turned last, monotonic; 0 = it has not yet."""
         return self._staff.last_turn_s(slot)
+
+    def told(self, slot: Slot) -> Sums | None:
+        """What a worker has told of its requests; None = nothing yet."""
+        return self._staff.told(slot)
 
     def say(self, text: str) -> None:
         """One line for the log."""

@@ -11,16 +11,19 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import ControlError
+from greenlane.settings import Settings
+from greenlane_serve import folders
 
-__all__ = ["announce", "control_of", "folder_of", "lead", "withdraw"]
+__all__ = ["announce", "control_of", "folder_of", "lead", "with_control", "withdraw"]
 
 # A link in the folder of a service.
 _CONTROL: Final = "control"
+_CONTROL_DIR: Final = "GREENLANE_CONTROL_DIR"
 
 
 def announce(folder: Path, addresses: Iterable[str]) -> None:
@@ -96,3 +99,25 @@ def _is_ours(home: Path) -> bool:
 def _link(home: Path, address: str) -> Path:
     whole = os.path.abspath(address) if address.startswith(("/", ".")) else address
     return home / re.sub(r"[^A-Za-z0-9.-]", lambda found: f"_{ord(found[0]):x}_", whole)
+
+
+@contextlib.contextmanager
+def with_control(settings: Settings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Let workers that are started from now on have control sockets: by their environment, put back at the end."""
+    with contextlib.ExitStack() as stack:
+        wanted = settings.control_dir
+        if not wanted:
+            # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
+            wanted = str(folders.made(stack, Path(tempfile.gettempdir())))
+        elif not settings.origins.get("control_dir", "").startswith("flag"):
+            yield
+            return
+        before = environ.get(_CONTROL_DIR)
+        environ[_CONTROL_DIR] = wanted
+        try:
+            yield
+        finally:
+            if before is None:
+                del environ[_CONTROL_DIR]
+            else:
+                environ[_CONTROL_DIR] = before

@@ -123,7 +123,7 @@ class Served:
 
     def workers(self) -> list[int]:
         """Process ids of the workers."""
-        return [pid for pid in children(self.process.pid) if b"fleet.workers" in command(pid)]
+        return [pid for pid in children(self.process.pid) if b"greenlane_serve.worker" in command(pid)]
 
     def front(self) -> int:
         """Process id of HAProxy."""

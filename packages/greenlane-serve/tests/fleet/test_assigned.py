@@ -10,12 +10,11 @@ from tests.fleet.test_places import wait_for
 
 from greenlane.errors import FleetError
 from greenlane.settings import Lane, Settings
-from greenlane_serve.haproxy.assigned import FILE, NO_LANE, assigned, change
 from greenlane_serve.haproxy.configuration import configuration
+from greenlane_serve.haproxy.routing import FILE, NO_LANE, assigned, change
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.haproxy.site import Server, Site
-from greenlane_serve.lanes import APART, lanes_of
-from greenlane_serve.layout import SHARED, layout_of
+from greenlane_serve.haproxy.site import FrontServer, Site
+from greenlane_serve.lanes import APART, SHARED, lanes_of, layout_of
 from tests import child
 from tests.servers.server import find
 
@@ -64,7 +63,7 @@ def test_lane_apart_leaves_a_worker_to_the_rest_and_may_be_said_more_of() -> Non
 @pytest.mark.system
 def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None:
     layout = layout_of(SETTINGS)
-    servers = {SHARED: [Server("w1", tmp_path / "w1", 1, True)]}
+    servers = {SHARED: [FrontServer("w1", tmp_path / "w1", 1, True)]}
     port = child.free_port()
     site = Site(layout, servers, [f"127.0.0.1:{port}"], tmp_path, {SHARED: 1}, connections=100)
     file, runtime = tmp_path / FILE, Runtime(tmp_path / "runtime")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from greenlane_serve.cores import Cores, Got, got_of
+from greenlane_serve.measured import Cores, Got, got_of
 
 
 class Machine:

@@ -14,7 +14,7 @@ from greenlane.settings import Settings
 from greenlane_serve import diversion, whereabouts
 from greenlane_serve.diversion import Diverted, change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.layout import layout_of
+from greenlane_serve.lanes import layout_of
 
 
 class Told(Runtime):
@@ -32,7 +32,7 @@ class Told(Runtime):
             self._next = []
             return "New version created: 1\n"
         if word == "add":
-            self._next.append(rest.partition("<<\n")[2].rstrip("\n"))
+            self._next += rest.partition("<<\n")[2].splitlines()
             return "refused\n" if self.fails else "\n"
         self.held = self._next
         return "\n"

@@ -6,10 +6,8 @@ import pytest
 
 from greenlane.errors import SettingsError
 from greenlane.settings import Lane, Settings
-from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.instances import fleet_of
-from greenlane_serve.layout import SHARED
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import SHARED, Match
 
 LANES = (
     Lane("light", match=("/light*",), processes=1, priority=5),
@@ -64,4 +62,4 @@ def test_an_ipv6_address_keeps_its_brackets() -> None:
     [("/a b*", "/a%20b*"), ("/ü", "/%C3%BC"), ("/50%", "/50%25"), ("/bikes/<id>", "/bikes/<id>"), ("/[!a]?", "/[!a]?")],
 )  # fmt: skip
 def test_a_path_is_written_as_in_a_request_line(path: str, written: str) -> None:
-    assert encoded(Match("GET", path)) == Match("GET", written)
+    assert Match("GET", path).encoded == Match("GET", written)

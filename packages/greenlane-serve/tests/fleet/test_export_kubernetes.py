@@ -13,9 +13,8 @@ import pytest
 
 from greenlane.errors import SettingsError
 from greenlane.settings import Lane, Settings, load
-from greenlane_serve.export.kubernetes import Cluster, documents
-from greenlane_serve.export.pod_settings import pod_settings
-from greenlane_serve.layout import SHARED, layout_of
+from greenlane_serve.export.kubernetes import Cluster, documents, pod_settings
+from greenlane_serve.lanes import SHARED, layout_of
 
 CLUSTER = Cluster("shop", "shop:app", "registry/shop:7", "edge", host="shop.example", namespace="live", least=3, most=9)
 LANES = (

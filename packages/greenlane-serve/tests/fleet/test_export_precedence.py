@@ -11,7 +11,7 @@ from greenlane.errors import SettingsError
 from greenlane.settings import Lane, Settings
 from greenlane_serve.export.kubernetes import Cluster, documents, doubtful
 from greenlane_serve.export.precedence import meet
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import Match
 
 CLUSTER = Cluster("shop", "shop:app", "registry/shop:7", "edge")
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenlane_serve.backoff import Backoff
-from greenlane_serve.group import Group, Slot, State
+from greenlane_serve.group import Backoff, Group, Slot, State
 
 
 class Acts:

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from greenlane.settings import Lane, Settings
-from greenlane_serve.haproxy.assigned import FILE
 from greenlane_serve.haproxy.configuration import configuration
-from greenlane_serve.haproxy.site import Server, Site
-from greenlane_serve.haproxy.words import word
-from greenlane_serve.layout import layout_of
+from greenlane_serve.haproxy.routing import FILE
+from greenlane_serve.haproxy.site import FrontServer, Site, word
+from greenlane_serve.lanes import layout_of
 from greenlane_serve.trust import Trust
 from tests.servers.server import find
 
@@ -31,7 +30,7 @@ LANES = (
 def site(folder: Path, lanes: tuple[Lane, ...] = LANES, trust: Trust | None = None) -> Site:
     layout = layout_of(Settings(workers=4, lanes=lanes))
     servers = {
-        group: [Server(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
+        group: [FrontServer(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
         for group, workers in layout.groups.items()
     }  # fmt: skip
     return Site(

@@ -9,10 +9,10 @@ import pytest
 from tests.fleet.served import until
 
 from greenlane.errors import FleetError, FrontError
-from greenlane_serve.child import Children
 from greenlane_serve.haproxy import found
-from greenlane_serve.haproxy.front import Front
+from greenlane_serve.haproxy.front import Haproxy
 from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.processes import Children
 from tests.servers.server import find
 
 
@@ -50,7 +50,7 @@ def test_a_configuration_that_is_refused_says_why(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_front_that_is_stopped_is_killed_at_the_second_call(tmp_path: Path) -> None:
     children = Children()
-    front = Front(find("haproxy", name="HAProxy"), tmp_path, children.start)
+    front = Haproxy(find("haproxy", name="HAProxy"), tmp_path, children.start)
     timeouts = "".join(f"    timeout {one} 1s\n" for one in ("client", "server", "connect"))
     front.run(f"listen in\n    mode http\n{timeouts}    bind unix@{tmp_path}/in\n", ())
     assert front.child is not None

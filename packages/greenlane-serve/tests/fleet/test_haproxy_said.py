@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from tests.fleet.served import until
 
-from greenlane_serve.child import Child
-from greenlane_serve.haproxy.access_log import on_stderr
-from greenlane_serve.haproxy.front import Front
-from greenlane_serve.haproxy.said import Said, news
+from greenlane_serve.haproxy.front import Haproxy, Said, news
+from greenlane_serve.haproxy.requests import on_stderr
+from greenlane_serve.processes import ChildProcess
 from tests.servers.server import find
 
 # As HAProxy 2.6 writes it when it ends.
@@ -68,7 +67,7 @@ def test_a_real_front_ends_without_a_word(tmp_path: Path) -> None:
     reads, writes = os.pipe()
     os.set_blocking(reads, False)
     said = Said(writes)
-    front = Front(find("haproxy", name="HAProxy"), tmp_path, Child, said.write_fd)
+    front = Haproxy(find("haproxy", name="HAProxy"), tmp_path, ChildProcess, said.write_fd)
     timeouts = "".join(f"    timeout {one} 1s\n" for one in ("client", "server", "connect"))
     front.run(f"listen in\n    mode http\n{timeouts}    bind unix@{tmp_path}/in\n", ())
     assert front.child is not None

@@ -8,9 +8,7 @@ import pytest
 
 from greenlane.errors import SettingsError
 from greenlane.settings import Lane, Settings
-from greenlane_serve.lanes import REST, lanes_of
-from greenlane_serve.layout import SHARED, layout_of
-from greenlane_serve.match import Match, parse
+from greenlane_serve.lanes import REST, SHARED, Match, lanes_of, layout_of, parse
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from greenlane.policy import AtOnceRule
 from greenlane.settings import Settings
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.layout import FIRST_AT_ONCE, SHARED, layout_of
-from greenlane_serve.limits import UNMEASURED, Limits, Worked, word_of
+from greenlane_serve.lanes import SHARED, layout_of
+from greenlane_serve.limits import Limits, word_of
+from greenlane_serve.measured import Worked
 from greenlane_serve.places import Places
 
 _MS = 1_000_000
@@ -41,10 +42,10 @@ def worked(jobs: int, cpu_ms: float, io_ms: float) -> Worked:
     return Worked(2_000 * _MS, 0, [("GET /", jobs, round(jobs * cpu_ms * _MS), round(jobs * io_ms * _MS))])
 
 
-def looked(settings: Settings, folder: Path, *looks: Worked, blind: bool = False) -> Service:
+def looked(settings: Settings, folder: Path, *looks: Worked) -> Service:
     service, limits = Service(settings, folder), Limits(threads=True)
     for one in looks:
-        limits.look(service, {SHARED: one}, blind=blind)  # type: ignore[arg-type]  # it needs no more of it
+        limits.look(service, {SHARED: one})  # type: ignore[arg-type]  # it needs no more of it
     return service
 
 
@@ -85,9 +86,3 @@ def test_threads_bound_a_wsgi_worker_only() -> None:
 def test_a_number_of_the_settings_is_left_alone(tmp_path: Path) -> None:
     chosen = looked(Settings(at_once=6), tmp_path, worked(40, 40.0, 0.0)).places.sets[SHARED]
     assert (chosen.at_once, word_of(chosen.why)) == (6, "setting")
-
-
-def test_workers_that_do_not_measure_leave_it_and_say_so(tmp_path: Path) -> None:
-    chosen = looked(Settings(), tmp_path, worked(40, 40.0, 0.0), blind=True).places.sets[SHARED]
-    assert (chosen.at_once, chosen.why) == (FIRST_AT_ONCE, UNMEASURED)
-    assert word_of(chosen.why) == word_of("nothing is measured yet") == "unknown"

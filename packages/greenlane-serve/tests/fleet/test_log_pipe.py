@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.served import Served
 from tests.fleet.wire import bystander
 
-from greenlane_serve.log_pipe import LogLost, opened_anew
+from greenlane_serve.processes import LogLost, opened_anew
 
 
 def test_a_pipe_opened_anew_is_the_same_one_with_flags_of_its_own() -> None:

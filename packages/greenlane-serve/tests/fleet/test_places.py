@@ -13,8 +13,8 @@ from greenlane.settings import Lane, Settings
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.haproxy.site import Server, Site
-from greenlane_serve.layout import FIRST_AT_ONCE, SHARED, Layout, layout_of
+from greenlane_serve.haproxy.site import FrontServer, Site
+from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, Layout, layout_of
 from greenlane_serve.places import Chosen, Places
 from tests import child
 from tests.servers.server import find
@@ -33,7 +33,7 @@ def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> N
     layout, group = layout_and_group(tmp_path)
     places = Places(SETTINGS, layout.groups)
     assert places.live
-    servers = {SHARED: [Server(slot.name, slot.socket, FIRST_AT_ONCE, True) for slot in group.slots]}
+    servers = {SHARED: [FrontServer(slot.name, slot.socket, FIRST_AT_ONCE, True) for slot in group.slots]}
     site = Site(layout, servers, [f"127.0.0.1:{child.free_port()}"], tmp_path, {SHARED: FIRST_AT_ONCE}, connections=100)
     (tmp_path / "haproxy.cfg").write_text(configuration(site))
     runtime = Runtime(tmp_path / "runtime")

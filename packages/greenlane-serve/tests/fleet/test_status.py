@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,15 +11,14 @@ from typing import Any
 from tests.fleet.test_group import Acts
 
 from greenlane.settings import Lane, Settings
-from greenlane_serve.cli.services import Services
-from greenlane_serve.cores import Got
+from greenlane_serve.cli.status import Services
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.runtime import Row
-from greenlane_serve.layout import SHARED, layout_of
-from greenlane_serve.live import worked_by
-from greenlane_serve.measured import Came
+from greenlane_serve.lanes import SHARED, layout_of
+from greenlane_serve.measured import Came, Got, worked_by
 from greenlane_serve.places import Places
-from greenlane_serve.status import status_of
+from greenlane_serve.status import _clocked, status_of
+from greenlane_serve.worker.ledger import Sums
 
 LANES = (
     Lane("light", match=("/light",), processes=1, priority=5),
@@ -107,3 +107,11 @@ def test_tables_of_a_service_and_none_of_what_is_not_there(tmp_path: Path) -> No
     assert later[3][0][0]["worker"].startswith("shared/")  # type: ignore[attr-defined]
     for lines, columns in later:
         assert all(column in line or column == "requests_per_s" for line in lines for column in columns)
+
+
+def test_busy_time_and_lag_are_told_by_clocks_where_nothing_records(tmp_path: Path) -> None:
+    recorded = 'greenlane_busy_seconds_total{worker="1",pid="8"} 3.000000000\n'
+    sums = Sums(1, {}, [3, 1], 2_000)
+    told = "".join(_clocked({os.getpid(): sums, 8: sums}, [recorded]))
+    assert f'greenlane_busy_seconds_total{{pid="{os.getpid()}"}}' in told and 'pid="8"' not in told
+    assert f'greenlane_lag_seconds_count{{pid="{os.getpid()}"}} 4\n' in told

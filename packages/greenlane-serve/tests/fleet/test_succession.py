@@ -8,10 +8,9 @@ from tests.fleet.test_group import Acts
 
 from greenlane.settings import Lane, Settings
 from greenlane_serve.group import Group, State
-from greenlane_serve.layout import layout_of
-from greenlane_serve.lineup import Lineup
+from greenlane_serve.lanes import layout_of
 from greenlane_serve.places import Places
-from greenlane_serve.succession import Succession
+from greenlane_serve.succession import Lineup, Succession
 
 
 class Staged:

@@ -14,11 +14,12 @@ from tests.fleet.test_haproxy_configuration import LANES, site
 from greenlane.errors import SettingsError
 from greenlane.hosts.pace import Pace
 from greenlane.settings import Settings
-from greenlane_serve.haproxy import access_log, peers, requests, sockets, tls
+from greenlane_serve.certificate import binds
+from greenlane_serve.haproxy import requests, routing
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.trust import Trust, trust_of
-from greenlane_serve.workers import bodies
-from greenlane_serve.workers.bodies import Asgi, Bounds
+from greenlane_serve.worker import bodies
+from greenlane_serve.worker.bodies import Asgi, Bounds
 from tests.servers.server import find
 
 ALL = Trust(
@@ -47,30 +48,30 @@ def test_what_would_do_nothing_is_refused(settings: dict[str, Any], names: str) 
 
 
 def test_nobody_is_believed_by_default() -> None:
-    lines = list(peers.client_lines(trust_of(Settings())))
+    lines = list(requests.client_lines(trust_of(Settings())))
     assert not [line for line in lines if "req.hdr" in line or "set-src" in line]
-    assert not list(peers.connection_lines(trust_of(Settings())))
-    assert not list(access_log.lines(trust_of(Settings())))
+    assert not list(requests.connection_lines(trust_of(Settings())))
+    assert not list(requests.log_lines(trust_of(Settings())))
 
 
 def test_an_address_is_a_network_of_its_own_and_a_hop_counts_only_after_a_trusted_one() -> None:
     trust = trust_of(Settings(trusted_proxies=("10.1.2.3", "unix")))
     assert (trust.networks, trust.unix) == (("10.1.2.3/32",), True)
     second = "set-var(txn.hop2) req.hdr_ip(x-forwarded-for,-2) if { var(txn.hop1) -m ip 10.1.2.3/32 }"
-    assert f"http-request {second}" in list(peers.client_lines(trust))
+    assert f"http-request {second}" in list(requests.client_lines(trust))
 
 
 def test_websockets_have_servers_of_their_own_only_where_workers_speak_them() -> None:
     assert trust_of(Settings(), "asgi").websockets == 1000
     assert trust_of(Settings(), "wsgi").websockets == 0
     text = configuration(site(Path("/run"), LANES, ALL))
-    assert sockets.twins(text) == {"shared": "sockets-shared", "lane-reports": "sockets-lane-reports"}
-    assert sockets.twins(configuration(site(Path("/run"), LANES))) == {}
+    assert routing.twins(text) == {"shared": "sockets-shared", "lane-reports": "sockets-lane-reports"}
+    assert routing.twins(configuration(site(Path("/run"), LANES))) == {}
 
 
 def test_only_addresses_of_tls_speak_it() -> None:
     settings = Settings(bind=("a:1", "/b"), tls_bind=("a:2",), tls_certificate="c.pem", tls_min_version="1.3")
-    clear, unix, secure = tls.binds(settings, [3, 4, 5], Path("/run"))
+    clear, unix, secure = binds(settings, [3, 4, 5], Path("/run"))
     assert (clear, unix) == ("fd@3", "fd@4")
     assert secure == "fd@5 ssl crt /run/tls.pem alpn h2,http/1.1 ssl-min-ver TLSv1.3"
 

@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from greenlane.errors import FleetError, SettingsError
-from greenlane_serve.files import Watch
-from greenlane_serve.listeners import listen
-from greenlane_serve.notify import Notify
-from greenlane_serve.workers.application import kind_of, load, parts
+from greenlane_serve.cli.serve import Watch
+from greenlane_serve.processes import Notify, listen
+from greenlane_serve.worker.application import kind_of, load, parts
 
 
 def test_an_application_is_found_by_its_name() -> None:
     assert parts("a.b:c.d") == ("a.b", "c.d")
     assert parts("a") == ("a", "app")
-    assert load("greenlane_serve.workers.application:load") is load
+    assert load("greenlane_serve.worker.application:load") is load
     with pytest.raises(SettingsError, match="module:attribute"):
         parts("a b:c")
     with pytest.raises(SettingsError, match="application='nowhere_at_all:app', expected a module that can be imported"):

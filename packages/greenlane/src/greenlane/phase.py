@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 __all__ = [
     "Jobs",
@@ -100,23 +100,26 @@ active: Callable[[], bool] = _no
 remaining_ms: Callable[[], int | None] = _none
 
 _EVENTS: Final = ("leave", "enter", "name", "pin")
-_observers: list[Observer] = []
+_observers: list[Any] = []
 
 
-def subscribe(observer: Observer) -> None:
-    """Send every later event to `observer`, after those who subscribed before it. Only `bootstrap` calls this."""
+def subscribe(observer: Any, *, first: bool = False) -> None:
+    """Send every later event that it has a method for (see `Observer`) to `observer`: after the others, or `first`.
+
+    Called by the wiring of a process only, and by workers of `greenlane serve`.
+    """
     if not any(known is observer for known in _observers):
-        _observers.append(observer)
+        _observers.insert(0 if first else len(_observers), observer)
         _bind()
 
 
-def unsubscribe(observer: Observer) -> None:
+def unsubscribe(observer: Any) -> None:
     """Send `observer` no more events. Calls that are under way may still reach it."""
     _observers[:] = [known for known in _observers if known is not observer]
     _bind()
 
 
-def subscribers() -> tuple[Observer, ...]:
+def subscribers() -> tuple[Any, ...]:
     """Give those who are subscribed now, in the order in which they are called."""
     return tuple(_observers)
 
@@ -131,7 +134,7 @@ def provide(jobs: Jobs | None) -> None:
 def _bind() -> None:
     bindings = globals()
     for event in _EVENTS:
-        heard = [getattr(observer, event) for observer in _observers]
+        heard = [getattr(observer, event) for observer in _observers if hasattr(observer, event)]
         bindings[event] = heard[0] if len(heard) == 1 else _all(heard) if heard else _nothing
 
 

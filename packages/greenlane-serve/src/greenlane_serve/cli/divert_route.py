@@ -17,7 +17,7 @@ from greenlane.errors import FleetError
 from greenlane_serve.diversion import Diverted, change, read
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
-from greenlane_serve.versions import group_of, version_of
+from greenlane_serve.lanes import group_of, version_of
 from greenlane_serve.whereabouts import folder_of
 
 __all__ = ["COLUMNS", "run"]

@@ -15,7 +15,7 @@ from greenlane.errors import SettingsError
 from greenlane.settings import Settings
 from greenlane_serve.export import envoy, haproxy, kubernetes, nginx
 from greenlane_serve.export.instances import Fleet, fleet_of
-from greenlane_serve.workers.application import parts
+from greenlane_serve.worker.application import parts
 
 __all__ = ["COMMAND"]
 

@@ -8,22 +8,23 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.errors import FleetError, SettingsError
-from greenlane_serve.cli import serve_status
-from greenlane_serve.files import Watch
+from greenlane.errors import FleetError, PlatformError, SettingsError
+from greenlane_serve.cli.status import show
 from greenlane_serve.live import Live
-from greenlane_serve.measured import measuring
 from greenlane_serve.tree import Tree
-from greenlane_serve.workers.application import KINDS, parts
+from greenlane_serve.whereabouts import with_control
+from greenlane_serve.worker.application import KINDS, parts
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "Watch"]
 
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
@@ -44,7 +45,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.status:
-        return serve_status.run(arguments, output)
+        return show(arguments, output)
     if arguments.application is None:
         arguments.parser.error("an APPLICATION is needed, or --status")
     if arguments.json:
@@ -64,7 +65,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.reload:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
             stack.callback(watch.close)
-        stack.enter_context(measuring(settings))
+        stack.enter_context(with_control(settings))
         tree, live = Tree(lambda: settings_of(arguments), arguments.application, kind, say), Live(kind=kind)
         tree.rounds.append(live)
         stack.callback(live.close)
@@ -78,7 +79,7 @@ def _kind(application: str) -> tuple[str, int]:
         The kind, and 0; or an exit code, of a name that is none.
     """
     read_fd, write_fd = os.pipe()
-    command = [sys.executable, "-m", "greenlane_serve.workers", "kind", application, str(write_fd)]
+    command = [sys.executable, "-m", "greenlane_serve.worker", "kind", application, str(write_fd)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False)
     os.close(write_fd)
     with os.fdopen(read_fd) as answer:
@@ -92,3 +93,40 @@ def _kind(application: str) -> tuple[str, int]:
 
 
 COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)
+
+
+class Watch:
+    """Watches folders until closed.
+
+    Args:
+        folders: with everything below; what tools write there (`.git`, `__pycache__`, `.venv` …) does not count.
+        changed: called in the watching thread, once for what changes within some 50 ms. Python files and
+            `greenlane.toml` count.
+
+    Raises:
+        PlatformError: watchfiles is not installed.
+    """
+
+    def __init__(self, folders: list[Path], changed: Callable[[], None]) -> None:
+        try:
+            import watchfiles
+        except ImportError:
+            raise PlatformError("watch the code", name="watchfiles", value=None, rule="an installed package",
+                                hint='pip install "greenlane[serve]"') from None  # fmt: skip
+        self._over = threading.Event()
+        events = watchfiles.watch(
+            *folders, watch_filter=watchfiles.PythonFilter(extra_extensions=("greenlane.toml",)), debounce=1600,
+            step=50, stop_event=self._over, rust_timeout=250, yield_on_timeout=True,
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._run, args=(events, changed), name="greenlane-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; blocks up to 0.25 s."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self, events: Iterable[object], changed: Callable[[], None]) -> None:
+        for changes in events:
+            if changes:
+                changed()

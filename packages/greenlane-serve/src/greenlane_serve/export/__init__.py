@@ -7,6 +7,4 @@ envoy              what Envoy can do of it
 kubernetes         a Deployment, Service and autoscaler for each group of workers
 routes             HTTPRoutes before them
 precedence         where a gateway takes another lane than the first that matches
-pod_settings       greenlane.toml of the pods of a group
-encoded            paths as they stand in a request line
 """

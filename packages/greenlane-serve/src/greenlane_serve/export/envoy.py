@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.instances import Fleet, Instance
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["bootstrap"]
 
@@ -62,7 +60,7 @@ def _routes(fleet: Fleet) -> Iterator[Node]:
     for lane in fleet.layout.lanes:
         action = _action(fleet.layout.group_of(lane), lane)
         for match in lane.matches:
-            yield {"name": lane.name, "match": _match(encoded(match), lane), "route": action}
+            yield {"name": lane.name, "match": _match(match.encoded, lane), "route": action}
         if not lane.name:
             yield {"name": "rest", "match": {"prefix": "/"}, "route": action}
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from greenlane_serve.export.instances import Fleet
 from greenlane_serve.haproxy.configuration import configuration
-from greenlane_serve.haproxy.site import Server, Site
-from greenlane_serve.haproxy.words import word
+from greenlane_serve.haproxy.site import FrontServer, Site, word
 
 __all__ = ["text"]
 
@@ -31,7 +30,7 @@ def text(fleet: Fleet, listen: str, folder: Path, connections: int = 10_000) -> 
     """
     health = fleet.settings.health_path
     servers = {
-        group: [Server(one.name, one.address, fleet.places(group), True, "check inter 2s") for one in instances]
+        group: [FrontServer(one.name, one.address, fleet.places(group), True, "check inter 2s") for one in instances]
         for group, instances in fleet.instances.items()
     }
     site = Site(

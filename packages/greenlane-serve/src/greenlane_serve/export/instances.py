@@ -12,9 +12,7 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import Settings
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.layout import FIRST_AT_ONCE, SHARED, Layout, layout_of
-from greenlane_serve.versions import without_versions
+from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, FrontLane, Layout, layout_of, without_versions
 
 __all__ = ["Fleet", "Instance", "fleet_of"]
 

@@ -6,19 +6,18 @@ Soft lanes share pods, and each pod keeps their reserves as on one machine; a ha
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
-from greenlane_serve.export.pod_settings import pod_settings
+from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Settings
 from greenlane_serve.export.routes import doubts, http_routes
-from greenlane_serve.layout import SHARED, Layout, layout_of
-from greenlane_serve.versions import without_versions
+from greenlane_serve.lanes import SHARED, Layout, layout_of, without_versions
 
-__all__ = ["Cluster", "documents", "doubtful"]
+__all__ = ["Cluster", "documents", "doubtful", "pod_settings"]
 
 Node = dict[str, Any]
 _PORT: Final = 8000
@@ -154,3 +153,35 @@ def _node(version: str, kind: str, name: str, labels: Node, **parts: Node) -> No
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# What the pod says itself, or what names a place of another machine.
+_NOT_OURS: Final = frozenset({"bind", "workers", "control_dir", "record_folder", "learned_file"})
+
+
+def pod_settings(settings: Settings, layout: Layout, group: str, port: int) -> str:
+    """The text. A pod has the workers that the group has on one machine; a hard lane has its pods to itself."""
+    lanes = {lane.name: layout.group_of(lane) for lane in layout.lanes}
+    own = [lane for lane in settings.lanes if lanes[lane.name] == group]
+    if group != SHARED:
+        own = [replace(lane, kind="soft", processes=0) for lane in own]
+    lines = [f'bind = [":{port}"]', f"workers = {layout.groups[group]}"]
+    lines += _changed(settings, {name: key.default for name, key in SETTINGS.items() if name not in _NOT_OURS})
+    for lane in own:
+        lines += ["", f"[lanes.{json.dumps(lane.name)}]"]
+        lines += _changed(lane, {name: key.default for name, key in LANE_KEYS.items()})
+    return "\n".join(lines) + "\n"
+
+
+def _changed(of: Settings | Lane, defaults: Mapping[str, object]) -> Iterator[str]:
+    for name, default in defaults.items():
+        value = getattr(of, name)
+        if value != default:
+            yield f"{name} = {_written(value)}"
+
+
+def _written(value: object) -> str:
+    """A value as TOML: its strings, numbers and lists are those of JSON."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_written(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)

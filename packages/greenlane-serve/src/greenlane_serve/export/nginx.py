@@ -10,7 +10,6 @@ from typing import Final
 
 from greenlane_serve.export.instances import Fleet
 from greenlane_serve.lanes import FrontLane
-from greenlane_serve.match import Match
 
 __all__ = ["text"]
 
@@ -55,14 +54,9 @@ def _lanes(fleet: Fleet) -> Iterator[str]:
 
 def _tests(number: int, lane: FrontLane) -> Iterator[tuple[str, str, list[str]]]:
     """(what is looked at, name of the answer, regular expressions of which one must match)."""
-    yield "$request_method:$uri", f"$greenlane_{number}_path", [_route_regex(match) for match in lane.matches]
+    yield "$request_method:$uri", f"$greenlane_{number}_path", [match.whole_regex(":") for match in lane.matches]
     for place, (header, regex) in enumerate(lane.headers, 1):
         yield f"$http_{header.replace('-', '_')}", f"$greenlane_{number}_header_{place}", [regex]
-
-
-def _route_regex(match: Match) -> str:
-    method = match.method_regex.removeprefix("^").removesuffix("$") or "[^:]*"
-    return f"^{method}:{match.path_regex.removeprefix('^')}"
 
 
 def _map(source: str, name: str, rows: list[tuple[str, str]], default: str) -> str:

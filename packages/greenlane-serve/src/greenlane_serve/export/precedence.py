@@ -13,8 +13,7 @@ from enum import Enum
 from functools import cache
 from typing import Final, NamedTuple
 
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["Clash", "Rule", "clashes", "meet"]
 

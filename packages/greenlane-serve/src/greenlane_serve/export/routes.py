@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane_serve.export.encoded import encoded
 from greenlane_serve.export.precedence import Clash, Rule, clashes
-from greenlane_serve.lanes import FrontLane
-from greenlane_serve.layout import Layout
-from greenlane_serve.match import Match
+from greenlane_serve.lanes import FrontLane, Layout, Match
 
 __all__ = ["doubts", "http_routes"]
 
@@ -69,7 +66,7 @@ def _clashes(layout: Layout, services: Mapping[str, str]) -> Iterator[Clash]:
 
 
 def _rules(lane: FrontLane, service: str) -> Iterator[Node]:
-    found = [one for match in lane.matches for one in _matches(encoded(match), lane)]
+    found = [one for match in lane.matches for one in _matches(match.encoded, lane)]
     for place in range(0, len(found), _MATCHES) if lane.name else [0]:
         rule: Node = {"backendRefs": [{"name": service, "port": 80}]}
         if lane.deadline_ms:

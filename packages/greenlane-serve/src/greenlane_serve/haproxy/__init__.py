@@ -1,17 +1,11 @@
 """HAProxy as the front.
 
-site            all that a configuration is made of
+site            all that a configuration is made of, and how it is written
 configuration   that to text; pure, as are its parts:
-told_apart        which lane is a request's
-gates             lanes that may not take every place
-diverted          shares that go to another version
-peers, requests   who the client is; what is refused
-sockets, tls      WebSockets, TLS
-access_log        a line for each request
-words             how things are written
+requests          who the client is; what is refused; a line for each request in the log
+routing           which lane, version and backend a request goes to; the map of routes that have a lane live
+hops              lanes that may not take every place; answers at a deadline
 found           where it is, its version, how to install it
-assigned        which lane a route has, changed live
 runtime         its runtime socket
-front           its process
-said            what it says on stderr
+front           its process, kept running; what it says on stderr
 """

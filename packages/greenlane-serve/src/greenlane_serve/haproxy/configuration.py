@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from greenlane_serve.haproxy import access_log, diverted, due, gates, peers, requests, sockets, told_apart
-from greenlane_serve.haproxy.site import Server, Site
-from greenlane_serve.haproxy.words import milliseconds, section, word
+from greenlane_serve.haproxy import hops, requests, routing
+from greenlane_serve.haproxy.site import FrontServer, Site, milliseconds, section, word
+from greenlane_serve.lanes import version_of
 from greenlane_serve.trust import Trust
-from greenlane_serve.versions import version_of
 
 __all__ = ["METRICS", "configuration"]
 
@@ -28,9 +27,9 @@ def configuration(site: Site) -> str:
     sections = [_global(site), _defaults(site), _public(site)]
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
-            sections += [gates.gate(site, lane), gates.behind(site, lane)]
-    sections += due.sections(site)
-    sections += [gates.behind_before(site, gate) for gate in site.gates_before]
+            sections += [hops.gate(site, lane), hops.behind_gate(site, lane)]
+    sections += hops.due_sections(site)
+    sections += [hops.behind_gate_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path:
         sections.append(_metrics(site))
@@ -77,12 +76,12 @@ def _silence(site: Site) -> str:
 
 def _public(site: Site) -> list[str]:
     lines = [f"bind {bind}" for bind in site.binds]
-    lines += peers.connection_lines(site.trust)
+    lines += requests.connection_lines(site.trust)
     if site.health_path:
         health = f"{{ path {word(site.health_path)} }}"
         groups = [group for group in site.layout.groups if not version_of(group)]
         alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
-        lines += access_log.target_lines(site.trust, health)
+        lines += requests.target_lines(site.trust, health)
         lines += [
             f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
             f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
@@ -90,27 +89,27 @@ def _public(site: Site) -> list[str]:
     lines += [
         "http-request del-header x-greenlane- -m beg",
         *requests.first_lines(),
-        *peers.client_lines(site.trust),
-        *access_log.lines(site.trust),
-        *peers.clock_lines(site.trust),
-        *requests.lines(site.trust),
+        *requests.client_lines(site.trust),
+        *requests.log_lines(site.trust),
+        *requests.clock_lines(site.trust),
+        *requests.checking_lines(site.trust),
         *_redirected(site.trust),
         *site.frontend_lines,
-        *told_apart.choosing(site.layout, site.folder),
-        f"{gates.ONCE}  # only what is safe is sent twice",
-        *due.choosing(site),
-        *diverted.choosing(site.layout.groups, site.folder, site.version_header),
+        *routing.choosing_lane(site.layout, site.folder),
+        f"{hops.ONCE}  # only what is safe is sent twice",
+        *hops.due_lines(site),
+        *routing.diverting(site.layout.groups, site.folder, site.version_header),
     ]
     if site.metrics_path:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
-    tunnels = sockets.used(site.layout) if site.trust.websockets else ()
-    used = [*diverted.using(site.layout.groups), *due.using(site), *told_apart.using(site.layout)]
+    tunnels = routing.using_sockets(site.layout) if site.trust.websockets else ()
+    used = [*routing.using_versions(site.layout.groups), *hops.using_due(site), *routing.using_lanes(site.layout)]
     return section("frontend public", [*lines, *tunnels, *used])
 
 
 def _redirected(trust: Trust) -> Iterator[str]:
     if trust.redirect:
-        yield f"http-request redirect scheme https code 308 if !{{ {peers.SECURE} -m found }}"
+        yield f"http-request redirect scheme https code 308 if !{{ {requests.SECURE} -m found }}"
 
 
 def _metrics(site: Site) -> list[str]:
@@ -123,7 +122,7 @@ def _metrics(site: Site) -> list[str]:
 
 def _sockets(site: Site, group: str) -> list[str]:
     servers = [replace(server, at_once=site.trust.websockets) for server in site.servers[group]]
-    return section(f"backend {sockets.backend(group)}", ["balance leastconn", *map(_server, servers)])
+    return section(f"backend {routing.sockets_backend(group)}", ["balance leastconn", *map(_server, servers)])
 
 
 def _group(site: Site, group: str) -> list[str]:
@@ -132,12 +131,12 @@ def _group(site: Site, group: str) -> list[str]:
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {milliseconds(lane.deadline_ms / 1000)}")
     if version_of(group):
-        lines += due.limit(site)
+        lines += hops.due_limit(site)
     lines += map(_server, site.servers[group])
     return section(f"backend {group}", lines)
 
 
-def _server(server: Server) -> str:
+def _server(server: FrontServer) -> str:
     where = server.socket if isinstance(server.socket, str) else f"unix@{server.socket}"
     further = f" {server.words}" if server.words else ""
     state = "" if server.enabled else " disabled"

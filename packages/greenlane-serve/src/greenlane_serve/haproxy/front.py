@@ -1,21 +1,77 @@
-"""HAProxy's process: start, another configuration, end. Its listening sockets are the parent's."""
+"""HAProxy's process: started, kept running, told who serves, ended. Its listening sockets are the parent's."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import os
+import re
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
-from greenlane.errors import FrontError
-from greenlane_serve.child import Child
-from greenlane_serve.haproxy import access_log, assigned, found, sockets
-from greenlane_serve.haproxy.runtime import Runtime
+from greenlane.errors import FleetError, FrontError, GreenlaneError
+from greenlane_serve.group import Backoff, Group, Slot
+from greenlane_serve.haproxy import found
+from greenlane_serve.haproxy.requests import on_stderr
+from greenlane_serve.haproxy.routing import FILE, twins
+from greenlane_serve.haproxy.runtime import RUNTIME_SOCKET, Runtime
+from greenlane_serve.processes import ChildProcess
 
-__all__ = ["Front"]
+__all__ = ["Doorkeeper", "Haproxy", "Said", "news"]
+
+_READ_BYTES: Final = 65536
+# A line that is longer goes on in pieces.
+_LINE_BYTES: Final = 65536
+_STOPPED: Final = re.compile(rb"\[WARNING\] +\(\d+\) : Proxy \S+ stopped \(cumulated conns: FE: \d+, BE: \d+\)\.\n?")
 
 
-class Front:
+def news(lines: list[bytes]) -> list[bytes]:
+    """Those lines that tell something."""
+    return [line for line in lines if not _STOPPED.fullmatch(line)]
+
+
+class Said:
+    """A pipe for the stderr of fronts. They never wait for us: what does not fit into it is lost.
+
+    Args:
+        to: the descriptor that the lines go to.
+    """
+
+    def __init__(self, to: int = 2) -> None:
+        #: Readable when a front has said something.
+        self.fd, self.write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._to = to
+        self._begun = b""
+
+    def pass_on(self) -> None:
+        """Pass on the whole lines that are there. Blocks while who reads ours does not."""
+        try:
+            while came := os.read(self.fd, _READ_BYTES):
+                *lines, self._begun = (self._begun + came).splitlines(keepends=True) or [b""]
+                if self._begun.endswith(b"\n") or len(self._begun) > _LINE_BYTES:
+                    lines, self._begun = [*lines, self._begun], b""
+                self._write(lines)
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        """Pass on what is left. After the last front has ended."""
+        self.pass_on()
+        self._write([self._begun])
+        os.close(self.fd)
+        os.close(self.write_fd)
+
+    def _write(self, lines: list[bytes]) -> None:
+        left = memoryview(b"".join(news(lines)))
+        with contextlib.suppress(OSError):  # nobody reads ours: the service goes on without
+            while left:
+                left = left[os.write(self._to, left) :]
+
+
+class Haproxy:
     """One HAProxy, and those that finish what they have after another configuration came.
 
     Args:
@@ -25,17 +81,19 @@ class Front:
         err: its stderr, where it writes no access log there; None = ours.
     """
 
-    def __init__(self, program: str, folder: Path, start: Callable[..., Child] = Child, err: int | None = None) -> None:
+    def __init__(
+        self, program: str, folder: Path, start: Callable[..., ChildProcess] = ChildProcess, err: int | None = None
+    ) -> None:
         self.program = program
         self.version = found.shown(found.version(program))
         self._start = start
         self._err = err
         self._file = folder / "haproxy.cfg"
-        (folder / assigned.FILE).touch()
+        (folder / FILE).touch()
         self.runtime = Runtime(folder / "runtime")
-        self.child: Child | None = None
+        self.child: ChildProcess | None = None
         # Those that no longer listen.
-        self.leaving: dict[int, Child] = {}
+        self.leaving: dict[int, ChildProcess] = {}
         # Those that were told to end now.
         self._told: set[int] = set()
 
@@ -63,9 +121,9 @@ class Front:
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
-        err = None if access_log.on_stderr(text) else self._err
+        err = None if on_stderr(text) else self._err
         self.child = self._start(command, fds=fds, apart=True, err=err)
-        self.runtime.twins = sockets.twins(text)
+        self.runtime.twins = twins(text)
 
     def died(self, pid: int, code: int) -> bool:
         """Whether this was the one that serves."""
@@ -96,15 +154,151 @@ class Front:
         """Some HAProxy of ours is there."""
         return self.child is not None or bool(self.leaving)
 
-    def _all(self) -> list[Child]:
+    def _all(self) -> list[ChildProcess]:
         return [*self.leaving.values(), *([self.child] if self.child else [])]
 
-    def _end(self, children: Sequence[Child]) -> None:
+    def _end(self, children: Sequence[ChildProcess]) -> None:
         self._signal(signal.SIGKILL, [one for one in children if one.pid in self._told])
         self._signal(signal.SIGTERM, [one for one in children if one.pid not in self._told])
         self._told.update(one.pid for one in children)
 
-    def _signal(self, number: int, children: Sequence[Child]) -> None:
+    def _signal(self, number: int, children: Sequence[ChildProcess]) -> None:
         for child in children:
             with contextlib.suppress(OSError):
                 child.signal(number)
+
+
+# HAProxy opens its runtime socket before it forks anything: some 20 ms.
+_FRONT_S: Final = 10.0
+_LOOK_S: Final = 0.01
+# Time that a front gets to end at once; then it is killed.
+_END_S: Final = 1.0
+# Fronts that may die in a row before the first has served.
+_FIRST_TRIES: Final = 3
+
+
+class Doorkeeper:
+    """Starts a front with what it is to do, again after it has died, and passes on what changes.
+
+    Args:
+        front: the process.
+        say: takes one line for the log.
+        reap: takes note of children that have ended, the front perhaps.
+    """
+
+    def __init__(self, front: Haproxy, say: Callable[[str], None], reap: Callable[[], None]) -> None:
+        self.front = front
+        self.backoff = Backoff()
+        self._say = say
+        self._reap = reap
+        self._since_s = 0.0
+        #: When those before the present one must have ended.
+        self.leave_until_s = math.inf
+        #: It runs and does not answer at its runtime socket: another one must take its place.
+        self.deaf = False
+
+    def may_start(self, now_s: float, *, served: bool) -> bool:
+        """Whether the pause after a death is over, or one runs.
+
+        Args:
+            now_s: the time.
+            served: the service has ever been whole.
+
+        Raises:
+            FleetError: it has not, and front after front dies.
+        """
+        if self.backoff.failures >= _FIRST_TRIES and not served:
+            raise FleetError("start the front", name="haproxy", value=self.front.program, rule="one that stays",
+                             hint="see above what it says")  # fmt: skip
+        return self.front.child is not None or self.backoff.may_try(now_s)
+
+    def start(self, text: str, fds: Sequence[int], groups: Iterable[Group], *, leave_s: float) -> None:
+        """Start a front, or another one after that which runs. Blocks until it can be talked to, some 40 ms.
+
+        Args:
+            text: its configuration.
+            fds: descriptors of the public sockets.
+            groups: whom it is to know.
+            leave_s: time that one which runs has to finish.
+
+        Raises:
+            FrontError: the configuration is refused. What ran goes on.
+        """
+        if self.front.child is not None:
+            self.leave_until_s = time.monotonic() + leave_s
+        self.front.run(text, fds)
+        self.deaf = False
+        self._since_s = time.monotonic()
+        until_s = self._since_s + _FRONT_S
+        while time.monotonic() < until_s and not self._listens():
+            if self.front.child is None:
+                return
+            time.sleep(_LOOK_S)
+            self._reap()
+        for group in groups:  # what came or went meanwhile
+            for slot in group.slots:
+                (self.open if slot.open else self.shut)(group, slot)
+
+    def end_late(self, now_s: float) -> None:
+        """End the fronts before the present one whose time is over."""
+        if self.front.leaving and now_s >= self.leave_until_s:
+            self.leave_until_s = now_s + _END_S
+            self.front.end_leaving()
+
+    def end(self, now_s: float) -> float:
+        """End every front, at the second call for certain; when to look again."""
+        self.front.end()
+        return now_s + _END_S
+
+    def next_s(self, now_s: float, *, wanted: bool) -> float:
+        """When it is to be looked at again, if nothing happens before; `wanted`: there should be a front."""
+        times = [math.inf]
+        if self.front.child is None and wanted:
+            times.append(self.backoff.until_s)
+        if self.front.leaving and self.leave_until_s > now_s:
+            times.append(self.leave_until_s)
+        return min(times)
+
+    def _listens(self) -> bool:
+        """Whether the present one answers: for a moment the one before still does."""
+        with contextlib.suppress(FleetError):
+            return self.front.child is not None and self.front.runtime.pid() == self.front.child.pid
+        return False
+
+    def open(self, group: Group, slot: Slot) -> None:
+        """Let the front give a worker requests."""
+        self.tell(lambda: self.front.runtime.enable(group.name, slot.name))
+
+    def shut(self, group: Group, slot: Slot) -> None:
+        """Let the front give it nothing new."""
+        self.tell(lambda: self.front.runtime.disable(group.name, slot.name))
+
+    def tell(self, command: Callable[[], None]) -> None:
+        """Do a command; nothing while no front runs: one that starts is told by its configuration."""
+        if self.front.child is None:
+            return
+        try:
+            command()
+        except FleetError as error:
+            self.failed(error)
+
+    def failed(self, error: GreenlaneError) -> None:
+        """Tell an error; one of the runtime socket says that the front is deaf."""
+        if error.name == RUNTIME_SOCKET:
+            if self.deaf:
+                return  # told already
+            self.deaf = True
+        self._say(str(error))
+
+    def in_progress(self, group: Group, slot: Slot) -> int:
+        """Requests that a worker has."""
+        if self.front.child is None:
+            return 0
+        try:
+            return self.front.runtime.in_progress(group.name, slot.name)
+        except FleetError:
+            return 1
+
+    def died(self, now_s: float) -> float:
+        """Note that the front has ended; the pause before the next try, in s."""
+        return self.backoff.failed(now_s, now_s - self._since_s)

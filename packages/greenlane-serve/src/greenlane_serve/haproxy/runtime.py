@@ -10,7 +10,7 @@ import csv
 import io
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ RUNTIME_SOCKET: Final = "runtime socket"
 
 _ANSWER_S: Final = 5.0
 _READ_BYTES: Final = 65536
+_PIECE: Final = 8000
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,27 @@ class Runtime:
         found = re.search(r"^DroppedLogs: (\d+)$", self.ask("show info"), re.MULTILINE)
         return int(found[1]) if found else 0
 
+    def replace_map(
+        self, path: Path, lines: Sequence[str], *, attempted: str, named: str = "routes", hint: str = ""
+    ) -> None:
+        """Let the front go over to another map between two requests.
+
+        Args:
+            attempted: for messages.
+            named: what a front has that has this map.
+            hint: what to do if it has not.
+        """
+        said = self.ask(f"prepare map {path}")
+        version = re.search(r"version created: (\d+)", said)
+        if version is None:
+            rule = f"a front that has {named}; it says: {said.strip() or 'nothing'}"
+            raise FleetError(attempted, name="map", value=str(path), rule=rule, hint=hint)
+        adds = [f"add map @{version[1]} {path} <<\n{some}" for some in _pieces(lines)]
+        for command in (*adds, f"commit map @{version[1]} {path}"):
+            if said := self.ask(command).strip():
+                rule = f"one that the front accepts; it says: {said}"
+                raise FleetError(attempted, name="command", value=command.partition("\n")[0], rule=rule)
+
     def ask(self, command: str) -> str:
         """The answer to a command."""
         try:
@@ -127,6 +149,18 @@ class Runtime:
             raise FleetError(
                 "change the front", name="command", value=command, rule=f"one it accepts; it says: {answer}"
             )
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[str]:
+    """HAProxy takes no command that is larger than its buffer of 16 KB."""
+    piece = ""
+    for line in lines:
+        if piece and len(piece) + len(line) > _PIECE:
+            yield piece
+            piece = ""
+        piece += f"{line}\n"
+    if piece:
+        yield piece
 
 
 def _row(line: dict[str, str]) -> Row:

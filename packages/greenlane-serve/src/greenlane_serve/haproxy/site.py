@@ -1,19 +1,41 @@
-"""All that a configuration of HAProxy is made of."""
+"""All that a configuration of HAProxy is made of, and how it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from greenlane_serve.layout import Layout
+from greenlane_serve.lanes import Layout
 from greenlane_serve.trust import Trust
 
-__all__ = ["Server", "Site"]
+__all__ = ["FrontServer", "Site", "milliseconds", "section", "word"]
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./:@%+=^-]+")
+
+
+def word(text: str) -> str:
+    """One word: quoted where it needs to be. The text must hold no line break: none can be written."""
+    if _PLAIN.fullmatch(text):
+        return text
+    assert "\n" not in text and "\r" not in text and "\0" not in text
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def section(head: str, lines: Iterable[str]) -> list[str]:
+    """A section: its head, and its lines set in."""
+    return [head, *(f"    {line}" for line in lines)]
+
+
+def milliseconds(seconds: float) -> str:
+    """A time; 0 would be none, so it is 1 ms at least."""
+    return f"{max(1, round(seconds * 1000))}ms"
 
 
 @dataclass(frozen=True)
-class Server:
+class FrontServer:
     """One worker as the front sees it."""
 
     name: str
@@ -33,7 +55,7 @@ class Site:
 
     layout: Layout
     # Group -> its servers; `layout` names the groups.
-    servers: Mapping[str, Sequence[Server]]
+    servers: Mapping[str, Sequence[FrontServer]]
     # Words after `bind`: an address, or the descriptor of a socket ("fd@3").
     binds: Sequence[str]
     # Where the sockets of this HAProxy are: its runtime interface, and one for each gate.

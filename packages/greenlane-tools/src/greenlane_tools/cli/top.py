@@ -14,7 +14,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.running import answers, declare_running
 from greenlane.errors import ControlError
-from greenlane_serve.cli.services import Services
+from greenlane_serve.cli.status import Services
 from greenlane_tools.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
 from greenlane_tools.cli.top_record import ROUTE_COLUMNS, Looks
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
-from greenlane_serve.child import die_with_parent as die_with_parent
+from greenlane_serve.processes import die_with_parent as die_with_parent
 
 # Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
 _CPUCLOCK_SCHED: Final = 2

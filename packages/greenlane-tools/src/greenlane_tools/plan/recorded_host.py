@@ -17,7 +17,7 @@ _TASKS: Final = ("celery", "greenlane.work")
 #: Hosts whose requests are tasks of asyncio.
 _TASK_HOSTS: Final = ("aiohttp", "asgi", "uvicorn", "hypercorn", "granian", "daphne")
 #: Our own worker: permits, unless they are switched off.
-_PERMITS: Final = ("greenlane.hosts.gunicorn", "greenlane_serve.workers")
+_PERMITS: Final = ("greenlane.hosts.gunicorn", "greenlane_serve.worker")
 #: By host: the option that says how many requests a process has at most, and what it is when nobody says it.
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], int | None]]] = {
     "gevent": (("--worker-connections",), 1000),

@@ -35,7 +35,7 @@ from greenlane.metrics import (
     most_used,
 )
 
-__all__ = ["CONTENT_TYPE", "merged", "render", "render_serve"]
+__all__ = ["CONTENT_TYPE", "merged", "render", "render_metric", "render_serve"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -100,6 +100,11 @@ def render_serve(status: Mapping[str, Any], *, labels: Labels | None = None) -> 
             line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
             families.setdefault(metric, []).append(line)
     return "".join(_family(metric, lines) for metric, lines in families.items())
+
+
+def render_metric(metric: Metric, labels: Mapping[str, str], told: float | Histogram) -> str:
+    """One metric with one set of labels."""
+    return _family(metric, list(_lines(metric, dict(labels), told)))
 
 
 def merged(texts: Iterable[str]) -> str:

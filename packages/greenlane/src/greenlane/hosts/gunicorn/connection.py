@@ -399,7 +399,7 @@ class Served(Protocol):
     alive: bool
     #: The worker is at its `max_requests` and its successor does not run yet.
     recycling: bool
-    #: All requests come from the front of `greenlane serve`, over Unix sockets: see `greenlane_serve.workers`. What
+    #: All requests come from the front of `greenlane serve`, over Unix sockets: see `greenlane_serve.worker`. What
     #: the head of a request says of arrival and lane is believed.
     behind_front: bool
     sockets: Sequence[Any]

@@ -70,7 +70,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     alive: bool
     #: Told to stop by `max_requests`, not by a signal.
     recycling = False
-    #: See `greenlane_serve.workers`: who sets it trusts what the head of a request says of arrival and lane.
+    #: See `greenlane_serve.worker`: who sets it trusts what the head of a request says of arrival and lane.
     behind_front = False
     #: The recorder does not put the application under observation: a request's job is opened here.
     opens_jobs = True

@@ -9,14 +9,13 @@ Cost: some 4 us a request.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from greenlane._native import Recorder, Steps
+from greenlane.hosts.asgi_routes import route_of
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
-from greenlane.probes.routes import NO_ROUTE
 from greenlane.shape import shape
 
 __all__ = ["Application", "observed", "route_of"]
@@ -28,7 +27,6 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[Any]]
 
 _FAILED: Final = 500
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 #: Headers that are read: as ASGI writes them -> as WSGI does.
 _WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in READ.items()}
 
@@ -126,36 +124,3 @@ class _Answer:
         route = route_of(self._scope)
         if route is not None:
             _recorder.name(route)
-
-
-def route_of(scope: Scope) -> str | None:
-    """Name the route as the framework left it in `scope`: Starlette, FastAPI, Litestar; None = another one.
-
-    Mounts are named by the path that they matched; a segment of it that is no word is `*`.
-    """
-    path = scope.get("path_template") or _starlette_path(scope)
-    if path is None:
-        return f"{_method(scope)} {NO_ROUTE}" if "router" in scope else None
-    return f"{_method(scope)} {path or '/'}"
-
-
-def _starlette_path(scope: Scope) -> str | None:
-    told = getattr(scope.get("fastapi.telemetry"), "route", None)
-    if isinstance(told, str) and told:
-        return told
-    route = scope.get("route")
-    effective = scope.get("fastapi")
-    context = effective.get("effective_route_context") if isinstance(effective, dict) else None
-    path = getattr(context, "path_format", None) or getattr(route, "path_format", None)
-    if not isinstance(path, str):
-        return None
-    mounted = scope.get("root_path", "")[len(scope.get("app_root_path", scope.get("root_path", ""))) :]
-    if mounted and hasattr(route, "routes"):
-        # A mount whose application is not Starlette's: its own path is part of `mounted`.
-        path = "/{path}"
-    words = [word if _WORD.fullmatch(word) else "*" for word in mounted.split("/")[1:]]
-    return "".join(f"/{word}" for word in words) + path
-
-
-def _method(scope: Scope) -> str:
-    return shape(scope.get("method", ""), "/").partition(" ")[0]

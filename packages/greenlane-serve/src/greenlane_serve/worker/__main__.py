@@ -1,10 +1,10 @@
 """The process of a worker.
 
-    python -m greenlane_serve.workers KIND APPLICATION SOCKET_FD INDEX READY_FD BEAT_FD ALIVE_FD STOP_S
-    python -m greenlane_serve.workers kind APPLICATION FD
+    python -m greenlane_serve.worker KIND APPLICATION SOCKET_FD INDEX READY_FD LEDGER_FD ALIVE_FD STOP_S
+    python -m greenlane_serve.worker kind APPLICATION FD
 
-`ready` goes to READY_FD once it serves, signs of life to BEAT_FD; ALIVE_FD ends with the parent. On SIGUSR2
-it says on stderr where its threads are.
+`ready` goes to READY_FD once it serves; signs of life and what its requests cost to LEDGER_FD; ALIVE_FD ends with the
+parent. On SIGUSR2 it says on stderr where its threads are.
 
 The second form writes the kind of the application to FD and ends. Started by the tree and the command line only: the
 arguments are theirs.
@@ -17,17 +17,20 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import select
 import signal
 import socket
 import sys
 from pathlib import Path
 from typing import Final
 
+from greenlane import real
 from greenlane.errors import GreenlaneError
 from greenlane_serve import folders
-from greenlane_serve.beat import beat
-from greenlane_serve.workers import application, asgi, wsgi
-from greenlane_serve.workers.orphaned import end_with_parent
+from greenlane_serve.worker import application
+from greenlane_serve.worker.ledger import Ledger
+
+__all__ = ["end_with_parent"]
 
 #: The application cannot be loaded.
 UNLOADABLE: Final = 3
@@ -53,9 +56,9 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(
-    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, beat_fd: str, alive_fd: str, stop_s: str
+    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, ledger_fd: str, alive_fd: str, stop_s: str
 ) -> None:
-    for fd in (int(socket_fd), int(ready_fd), int(beat_fd), int(alive_fd)):
+    for fd in (int(socket_fd), int(ready_fd), int(ledger_fd), int(alive_fd)):
         os.set_inheritable(fd, False)
     end_with_parent(int(alive_fd), float(stop_s))
     _settle(int(socket_fd))
@@ -66,13 +69,15 @@ def _serve(
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 
-    def turn() -> None:
-        beat(int(beat_fd))
-
+    ledger = Ledger(int(ledger_fd))
     if kind == "asgi":
-        asgi.serve(name, int(socket_fd), int(index), ready, turn, float(stop_s))
+        from greenlane_serve.worker import asgi
+
+        asgi.serve(name, int(socket_fd), int(index), ready, ledger, float(stop_s))
     else:
-        wsgi.serve(name, int(socket_fd), int(index), ready, turn)
+        from greenlane_serve.worker import wsgi
+
+        wsgi.serve(name, int(socket_fd), int(index), ready, ledger)
 
 
 def _end(number: int, frame: object) -> None:
@@ -84,9 +89,30 @@ def _settle(socket_fd: int) -> None:
     """Before anything else registers what is done at the end: the folders go last."""
     with socket.socket(fileno=os.dup(socket_fd)) as listening:
         folders.live_in(Path(listening.getsockname()).parent.parent)
-    for name in ("GREENLANE_CONTROL_DIR", "GREENLANE_RECORD_FOLDER"):
-        if folder := os.environ.get(name):
-            folders.live_in(Path(folder))
+    if folder := os.environ.get("GREENLANE_CONTROL_DIR"):
+        folders.live_in(Path(folder))
+
+
+# What a worker that ends in time needs after its last request.
+_MORE_S: Final = 1.0
+
+
+def end_with_parent(alive_fd: int, stop_s: float) -> None:
+    """Kill this process `stop_s` and a second after the parent has ended, in a thread that costs nothing until then.
+
+    Args:
+        alive_fd: read end of a pipe whose other end the parent alone holds.
+        stop_s: what requests in progress may still take.
+    """
+
+    def watch() -> None:
+        waiting = real.poll()
+        waiting.register(alive_fd, select.POLLIN)
+        waiting.poll()
+        real.sleep(stop_s + _MORE_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    real.start_new_thread(watch, ())
 
 
 if __name__ == "__main__":

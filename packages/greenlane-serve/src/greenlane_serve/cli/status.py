@@ -1,11 +1,19 @@
-"""What `greenlane serve` says of itself, for `greenlane top`: queues, limits and their reasons, lanes, workers."""
+"""What `greenlane serve` says of itself: `greenlane serve --status`, and for `greenlane top`."""
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Services"]
+from greenlane.cli.output import Output
+from greenlane.cli.settings_flags import settings_of
+from greenlane.control import ask
+from greenlane.errors import ControlError
+from greenlane_serve.whereabouts import control_of, folder_of
+
+__all__ = ["Services", "show"]
 
 GROUP_COLUMNS: Final = (
     *("group", "workers", "serving", "at_once", "in_progress", "waiting", "queue_ms", "requests", "requests_per_s"),
@@ -55,3 +63,46 @@ class Services:
             line["requests_per_s"] = round(max(0, requests - before) / max(now_s - then_s, 1e-6), 1)
         self._before[key] = now_s, requests
         return line
+
+
+_LOOK: Final = "look at the service"
+# It looks at itself once a second, from when it serves on.
+_FIRST_S: Final = 5.0
+_PAUSE_S: Final = 0.1
+
+
+def show(arguments: argparse.Namespace, output: Output) -> int:
+    """Show it.
+
+    Args:
+        arguments: `json`, and the settings' flags: `bind` says which service.
+        output: for rows.
+
+    Raises:
+        ControlError: none runs there, or it does not answer.
+    """
+    settings = settings_of(arguments)
+    address = next(iter((*settings.bind, *settings.tls_bind)))
+    answer = _answer(address)
+    if arguments.json:
+        output.document("serve", [{"pid": answer["pid"], **answer["serve"]}])
+        return 0
+    for number, (rows, columns) in enumerate(Services().take([answer], time.monotonic())):
+        if number:
+            output.line()
+        output.table(rows, columns)
+    return 0
+
+
+def _answer(address: str) -> dict[str, Any]:
+    control = control_of(folder_of(address, _LOOK))
+    until_s = time.monotonic() + _FIRST_S
+    while True:
+        if control.exists():
+            answer = ask(control, {"do": "show"})
+            if answer.get("serve"):
+                return answer
+        if time.monotonic() > until_s:
+            rule, hint = "one that has looked at itself", "see in its log why it does not"
+            raise ControlError(_LOOK, name="bind", value=address, rule=rule, hint=hint)
+        time.sleep(_PAUSE_S)

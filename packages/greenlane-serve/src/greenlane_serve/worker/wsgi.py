@@ -11,8 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane import settings
-from greenlane_serve.workers import application, bodies
-from greenlane_serve.workers.bodies import Bounds
+from greenlane_serve.worker import application, bodies
+from greenlane_serve.worker.bodies import Bounds
+from greenlane_serve.worker.clocks import Lateness, Tally
+from greenlane_serve.worker.ledger import Ledger
+from greenlane_serve.worker.thread_clocks import ThreadClocks
 
 __all__ = ["serve"]
 
@@ -21,24 +24,32 @@ _KEEPALIVE_S: Final = 3600
 
 
 def serve(
-    name: str, socket_fd: int, index: int, ready: Callable[[], None], turn: Callable[[], None]
+    name: str, socket_fd: int, index: int, ready: Callable[[], None], ledger: Ledger
 ) -> None:  # fmt: skip
-    """Serve until told to stop; `turn` is called twice a second, while the main thread turns. Blocks."""
+    """Serve until told to stop; `ledger` is written twice a second, while the main thread turns. Blocks."""
     from gunicorn import sock as gunicorn_sock
     from gunicorn.app.base import BaseApplication
 
     from greenlane.hosts.gunicorn import Worker
+
+    lateness = Lateness()
+    tally = Tally(ledger, lateness)
+    clocks: list[ThreadClocks] = []
 
     class Beating(Worker):
         behind_front = True
 
         def notify(self) -> None:
             super().notify()
-            turn()
+            tally.turn()
+
+        def load_wsgi(self) -> None:
+            super().load_wsgi()
+            clocks.append(ThreadClocks(tally, lateness))  # once the probes are there
 
     class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         def load_config(self) -> None:
-            for key, value in _config(ready).items():
+            for key, value in _config(ready, clocks).items():
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
@@ -65,7 +76,7 @@ def with_client(wsgi: Any) -> Any:
     return called
 
 
-def _config(ready: Callable[[], None]) -> dict[str, Any]:
+def _config(ready: Callable[[], None], clocks: list[ThreadClocks]) -> dict[str, Any]:
     return {
         "worker_class": "greenlane.hosts.gunicorn.Worker",
         "keepalive": _KEEPALIVE_S,
@@ -79,5 +90,7 @@ def _config(ready: Callable[[], None]) -> dict[str, Any]:
         "limit_request_field_size": 1_000_000,
         "loglevel": "warning",
         "post_worker_init": lambda worker: ready(),
+        "pre_request": lambda worker, req: clocks[0].begin(),
+        "post_request": lambda worker, req, environ, resp: clocks[0].end(req.method, req.path),
         "control_socket_disable": True,
     }

@@ -1,0 +1,217 @@
+"""Where a request goes: lines of the public frontend, and the map of routes with a lane. Pure but for that map.
+
+Lanes are told apart first. What no lane matches may have one by the map: a route is what the framework calls it (`GET
+/bikes/<id>`), the front sees method and path, so each is a regular expression on both, written together, and the first
+that matches counts. Routes that such an expression would take from another one (`GET /bikes/popular`) stand before it,
+without a lane.
+
+A WebSocket lasts for hours and mostly sleeps. Counted as a request in progress, `at_once` of them would fill a worker.
+So each group has a second backend on the same sockets, with a limit of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from greenlane.errors import SettingsError
+from greenlane_serve.diversion import MAP, WHOLE
+from greenlane_serve.haproxy.requests import SOCKET
+from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.haproxy.site import word
+from greenlane_serve.lanes import SHARED, FrontLane, Layout, Match, parse, version_of
+
+__all__ = [
+    "FILE",
+    "LANE_HEADER",
+    "NO_LANE",
+    "assigned",
+    "change",
+    "choosing_lane",
+    "diverting",
+    "priorities",
+    "sockets_backend",
+    "taken",
+    "twins",
+    "using_lanes",
+    "using_sockets",
+    "using_versions",
+]
+
+#: In the folder of the front; there from the start on.
+FILE: Final = "routes.map"
+#: Value of a route without a lane; no lane has this name, since it has a character that names have not.
+NO_LANE: Final = "/"
+# A route whose first part is open stands for whatever no other route takes: the front cannot tell which those are.
+_OPEN_FIRST: Final = re.compile(r"/[^/]*[*?\[<{]")
+
+
+def assigned(lane: str, apart: Iterable[str], others: Iterable[str]) -> list[tuple[str, str]]:
+    """(expression on method and path, lane) in the order in which they are tried.
+
+    Args:
+        lane: that of the routes `apart`; those that no front can tell are left out.
+        others: routes that must not go with them.
+    """
+    taken = [match for match in map(_match, apart) if match is not None]
+    kept = [match for match in map(_match, others) if match is not None and any(_takes(one, match) for one in taken)]
+    rows = [(_key(match), NO_LANE) for match in kept] + [(_key(match), lane) for match in taken]
+    return [row for row in dict(rows).items() if not re.search(r"\s", row[0])]
+
+
+def change(path: Path, rows: Iterable[tuple[str, str]], runtime: Runtime | None) -> None:
+    """Write the file, for a front that is started, and let the one that runs go over to it between two requests.
+
+    Raises:
+        FleetError: the front does not answer or refuses. The file is written.
+    """
+    lines = [f"{key} {lane}" for key, lane in rows]
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(f"{line}\n" for line in lines))
+    fresh.replace(path)
+    if runtime is not None:
+        runtime.replace_map(path, lines, attempted="assign routes to lanes")
+
+
+def _match(route: str) -> Match | None:
+    try:
+        match = parse(route, setting="route")
+    except SettingsError:
+        return None  # no path: an endpoint's name
+    return None if _OPEN_FIRST.match(match.path) or not match.path.startswith("/") else match
+
+
+def _key(match: Match) -> str:
+    return match.whole_regex("", any_method="[A-Z]+").replace(r"\ ", r"\x20")
+
+
+def _takes(wide: Match, narrow: Match) -> bool:
+    """Whether a request of `narrow` could go with `wide`; what is open in it stands for one part of a path."""
+    if wide.method not in ("", narrow.method):
+        return False
+    path = re.sub(r"<[^<>]*>|\{[^{}]*\}|\*", "x", narrow.path)
+    return wide.path != narrow.path and re.fullmatch(wide.path_regex, path) is not None
+
+
+#: Tells a worker the lane of a request; "" = none. A client's own is removed.
+LANE_HEADER: Final = "x-greenlane-lane"
+
+
+def choosing_lane(layout: Layout, folder: Path) -> Iterator[str]:
+    """The first lane that matches is a request's lane."""
+    lane_is = "var(txn.lane)"
+    for number, lane in enumerate(layout.lanes):
+        first = "" if number == 0 else f" !{{ {lane_is} -m found }}"
+        for match in lane.matches:
+            conditions = _conditions(lane, match.method_regex, _path_test(match))
+            yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {conditions}{first}"
+    for lane in layout.lanes:
+        if lane.auto:
+            yield from _assigned(lane, folder / FILE)
+    for lane in layout.lanes:
+        if lane.name:
+            yield f"http-request set-header {LANE_HEADER} {word(lane.name)} if {{ {lane_is} -m str {word(lane.name)} }}"
+        yield from _priority(lane)
+
+
+def using_lanes(layout: Layout) -> Iterator[str]:
+    """Where each lane's requests go."""
+    for lane in layout.lanes:
+        backend = lane.gate if layout.gated(lane) else layout.group_of(lane)
+        if lane.name:
+            yield f"use_backend {backend} if {{ var(txn.lane) -m str {word(lane.name)} }}"
+        else:
+            yield f"default_backend {backend}"
+
+
+def priorities(layout: Layout) -> Iterator[str]:
+    """Who goes before whom in a queue."""
+    for lane in layout.lanes:
+        yield from _priority(lane)
+
+
+def _priority(lane: FrontLane) -> Iterator[str]:
+    if lane.name and lane.priority:
+        yield f"http-request set-priority-class int({-lane.priority}) if {{ var(txn.lane) -m str {word(lane.name)} }}"
+
+
+def _assigned(lane: FrontLane, file: Path) -> Iterator[str]:
+    """What no lane matches may be in the map, which changes live."""
+    left, said = "!{ var(txn.lane) -m found }", f"{{ var(txn.assigned) -m str {word(lane.name)} }}"
+    yield f"http-request set-var-fmt(txn.route) %[method]%[path,url_dec] if {left}"
+    yield f"http-request set-var(txn.assigned) var(txn.route),map_reg({word(str(file))}) if {left}"
+    yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {left} {said}"
+
+
+def _path_test(match: Match) -> str:
+    if match.exact is not None:
+        return f"-m str {word(match.exact)}"
+    if match.prefix is not None:
+        return f"-m beg {word(match.prefix)}"
+    return f"-m reg {word(match.path_regex)}"
+
+
+def _conditions(lane: FrontLane, method_regex: str, path_test: str) -> str:
+    tests = [f"{{ path,url_dec {path_test} }}"]
+    if method_regex:
+        tests.append(f"{{ method -m reg {word(method_regex)} }}")
+    tests += [f"{{ req.fhdr({name}) -m reg {word(regex)} }}" for name, regex in lane.headers]
+    return " ".join(tests)
+
+
+_DIVERTED: Final = "{ var(txn.diverted) -m found }"
+
+
+def diverting(groups: Iterable[str], folder: Path, header: str) -> Iterator[str]:
+    """Look the request up, and throw the dice: once, or by the header's value, which stays on one side."""
+    if not any(map(version_of, groups)):
+        return
+    yield "http-request set-var(txn.path) path,url_dec"
+    yield f"http-request set-var(txn.diverted) method,concat(:,txn.path),map_reg({word(str(folder / MAP))})"
+    yield f"http-request set-var(txn.share) var(txn.diverted),field(2,:) if {_DIVERTED}"
+    yield f"http-request set-var(txn.dice) rand({WHOLE}) if {_DIVERTED}"
+    if header:
+        value = f"req.fhdr({header})"
+        yield f"http-request set-var(txn.dice) {value},xxh32,mod({WHOLE}) if {_DIVERTED} {{ {value} -m found }}"
+
+
+def using_versions(groups: Iterable[str]) -> Iterator[str]:
+    """To the version's workers, if there are any: else the request goes on as if nothing were diverted."""
+    for group in groups:
+        if version_of(group):
+            yield f"use_backend {group} if {taken(group)}"
+
+
+def taken(group: str) -> str:
+    """Whether a request goes to this group of a version."""
+    mine = f"{{ var(txn.diverted),field(1,:) -m str {word(version_of(group))} }}"
+    under = "{ var(txn.dice),sub(txn.share) -m int lt 0 }"
+    return f"{_DIVERTED} {mine} {under} {{ nbsrv({group}) gt 0 }}"
+
+
+_SOCKETS: Final = "sockets-"
+
+
+def sockets_backend(group: str) -> str:
+    """The backend of a group's WebSockets."""
+    return _SOCKETS + group
+
+
+def using_sockets(layout: Layout) -> Iterator[str]:
+    """Which backend a WebSocket goes to: of the public frontend, before its other backends."""
+    for group in layout.groups:
+        if version_of(group):
+            yield f"use_backend {sockets_backend(group)} if {SOCKET} {taken(group)}"
+    for lane in layout.lanes:
+        if lane.hard:
+            mine = f"{{ var(txn.lane) -m str {lane.name} }}"
+            yield f"use_backend {sockets_backend(layout.group_of(lane))} if {SOCKET} {mine}"
+    yield f"use_backend {sockets_backend(SHARED)} if {SOCKET}"
+
+
+def twins(configuration: str) -> dict[str, str]:
+    """Group -> the backend of its WebSockets, in a configuration."""
+    groups = re.findall(rf"^backend {_SOCKETS}(\S+)$", configuration, re.MULTILINE)
+    return {group: sockets_backend(group) for group in groups}

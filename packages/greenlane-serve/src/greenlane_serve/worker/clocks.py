@@ -1,0 +1,189 @@
+"""What requests cost, by clocks: for limits and lanes that are set live. docs/design/0022-serve-measures-by-clocks.md.
+
+`Tally` has the sums by route. CPU is that of thread clocks. I/O lasts until the reply is *ready*: what a request is
+blocked, as phase probes see it, less the usual wait until code that is ready runs (`Lateness`), which the parent takes
+off. That is looked at for one request in some (`Tally.picks`); `SampledRequest` is one of these.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Final
+
+from greenlane import phase, real
+from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
+
+__all__ = ["Blocks", "Lateness", "SampledRequest", "Tally"]
+
+#: Requests a second that are looked at closely, about; where there are fewer it is each.
+SAMPLES_PER_S: Final = 100
+# Routes that are told apart; further ones count together. Core knows as many.
+_MOST_ROUTES: Final = 1024
+# At most so often the parent is told; it looks once a second.
+_TELL_NS: Final = 400_000_000
+#: Between two wake-ups of our own while requests are sampled, as a mean; how long after the last one.
+LOOK_S: Final = 0.02
+IDLE_S: Final = 1.0
+_LAG_BUCKETS: Final = 32
+# A call that took less did not wait for the interpreter: it had not blocked, and got it back before others woke.
+_SHORT_NS: Final = 200_000
+
+
+class SampledRequest:
+    """One request that is looked at closely: it is blocked while none of its parts (thread, tasks) runs or could."""
+
+    __slots__ = ("_busy", "_guard", "_since_ns", "blocked_ns", "cpu_ns", "native_id", "waits")
+
+    def __init__(self) -> None:
+        self.native_id = real.get_native_id()
+        self.cpu_ns = 0
+        self.blocked_ns = 0
+        self.waits = 0
+        self._busy = 1
+        self._since_ns = 0
+        self._guard = real.allocate_lock()
+
+    def rest(self) -> None:
+        """Note that a part waits for something, or has ended."""
+        with self._guard:
+            self._busy -= 1
+            if not self._busy:
+                self._since_ns = time.monotonic_ns()
+
+    def run(self) -> None:
+        """Note that a part goes on, or begins."""
+        with self._guard:
+            if not self._busy:
+                span_ns = time.monotonic_ns() - self._since_ns
+                self.blocked_ns += span_ns
+                self.waits += span_ns > _SHORT_NS
+            self._busy += 1
+
+    @property
+    def rests(self) -> bool:
+        """Whether none of its parts runs or could."""
+        return not self._busy
+
+
+class Blocks:
+    """Which of the sampled requests' threads block: an observer of phases while there is one, before the permits.
+
+    A wait for a lock is none: it ends when another request of this process goes on.
+    """
+
+    def __init__(self) -> None:
+        self._guard = real.allocate_lock()
+        #: By thread.
+        self.of: dict[int, SampledRequest] = {}
+        self._depth: dict[int, list[int]] = {}
+
+    def begin(self, sample: SampledRequest) -> None:
+        """Look at this thread from now on."""
+        with self._guard:
+            self._depth[get_ident()] = []
+            self.of[get_ident()] = sample
+            if len(self.of) == 1:
+                phase.subscribe(self, first=True)
+
+    def end(self) -> SampledRequest | None:
+        """Look at it no longer."""
+        if get_ident() not in self.of:
+            return None
+        with self._guard:
+            sample = self.of.pop(get_ident())
+            kinds = self._depth.pop(get_ident())
+            if kinds and kinds[0] != phase.Kind.LOCK:
+                sample.run()
+            if not self.of:
+                phase.unsubscribe(self)
+        return sample
+
+    def leave(self, kind: int, /) -> None:
+        """Take note that this thread is about to block."""
+        if (kinds := self._depth.get(get_ident())) is not None:
+            kinds.append(kind)
+            if len(kinds) == 1 and kind != phase.Kind.LOCK:
+                self.of[get_ident()].rest()
+
+    def enter(self) -> None:
+        """Take note that it came back."""
+        if kinds := self._depth.get(get_ident()):
+            kind = kinds.pop()
+            if not kinds and kind != phase.Kind.LOCK:
+                self.of[get_ident()].run()
+
+
+class Lateness:
+    """How late what is ready runs, from wake-ups of our own: it waits for the GIL, or for its turn on the loop.
+
+    Without what a wake-up takes in a process that does nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.by_lag = [0] * _LAG_BUCKETS
+        self.sum_ns = 0
+        self._least_ns: int | None = None
+
+    def took(self, late_ns: int) -> None:
+        """Take in one wake-up."""
+        late_ns = max(0, late_ns)
+        self._least_ns = late_ns if self._least_ns is None else min(late_ns, self._least_ns)
+        own_ns = late_ns - self._least_ns
+        self.by_lag[min((own_ns // 1000).bit_length(), _LAG_BUCKETS - 1)] += 1
+        self.sum_ns += own_ns
+
+
+class Tally:
+    """The sums of this worker, and what the parent is told of them."""
+
+    def __init__(self, ledger: Ledger, lateness: Lateness, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._lateness = lateness
+        self._guard = real.allocate_lock()
+        self._rows: dict[str, list[int]] = {}
+        self._jobs = self._jobs_told = 0
+        self._told_ns = 0
+        # One in so many requests is looked at; how many are not, before the next one.
+        self._each = self._left = 1
+
+    def picks(self) -> bool:
+        """Whether the request that begins is looked at closely. About 0.1 us."""
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = 1 if self._each == 1 else random.randint(1, 2 * self._each - 1)
+        return True
+
+    def ended(self, route: str, cpu_ns: int | None, sample: SampledRequest | None) -> None:
+        """Count a request; `cpu_ns` None = not known. About 0.5 us."""
+        with self._guard:
+            row = self._rows.get(route)
+            if row is None:
+                row = self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0, 0])
+            self._jobs += 1
+            row[0] += 1
+            if cpu_ns is not None:
+                row[1] += cpu_ns
+                row[2] += 1
+            if sample is not None:
+                row[3] += sample.blocked_ns
+                row[4] += sample.waits
+                row[5] += 1
+
+    def turn(self) -> None:
+        """Tell the parent that this process turns, and now and then the sums. On the main thread."""
+        self._ledger.beat()
+        now_ns = self._clock()
+        span_ns = now_ns - self._told_ns
+        if span_ns < _TELL_NS:
+            return
+        with self._guard:
+            routes = {route: RouteSums(*row) for route, row in self._rows.items()}
+            jobs, self._jobs_told, self._told_ns = self._jobs - self._jobs_told, self._jobs, now_ns
+        self._each = max(1, round(jobs * 1e9 / span_ns / SAMPLES_PER_S))
+        self._left = min(self._left, 2 * self._each)
+        self._ledger.write(Sums(now_ns, routes, self._lateness.by_lag, self._lateness.sum_ns))
