@@ -8,7 +8,7 @@ from pathlib import Path
 
 from greenlane import hosts
 from greenlane.export.prometheus import CONTENT_TYPE, merged, render, render_serve
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.metrics import (
     COUNTERS,
     LEARNED,
@@ -67,7 +67,7 @@ def test_every_counter_of_a_process_has_a_metric() -> None:
 
 def test_every_event_that_the_worker_counts_has_a_metric() -> None:
     folder = Path(hosts.__file__).parent
-    noted = {name for file in folder.glob("*.py") for name in re.findall(r'\.note\("(\w+)"\)', file.read_text())}
+    noted = {name for file in folder.rglob("*.py") for name in re.findall(r'\.note\("(\w+)"\)', file.read_text())}
     assert noted
     assert noted <= set(COUNTERS)
 
