@@ -50,14 +50,14 @@ def round_ns(calls: int) -> float:
 
 def interleaved(rounds: int, calls: int) -> tuple[list[float], list[float]]:
     """(on, off) ns of a call in each round, in this process."""
-    from greenlane import bootstrap_recording
     from greenlane._native import Recorder
     from greenlane.settings import load
+    from greenlane.wiring import recording as wired
 
     on: list[float] = []
     off: list[float] = []
     with tempfile.TemporaryDirectory(prefix="greenlane-cost-") as folder:
-        recording = bootstrap_recording.start_recording(load({"record_folder": folder}))
+        recording = wired.start_recording(load({"record_folder": folder}))
         assert recording is not None
         recorder = Recorder()
         for number in range(rounds + 1):
@@ -66,7 +66,7 @@ def interleaved(rounds: int, calls: int) -> tuple[list[float], list[float]]:
                 job = recorder.open() if wanted else 0
                 (on if wanted else off).append(round_ns(calls))
                 recorder.close(job)
-        bootstrap_recording.stop_recording()
+        wired.stop_recording()
     return on[1:], off[1:]
 
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from bench.record_cost import iterations_per_ms, started
 from bench.recorded_contenders import RECORD, TOOLS, WORKERS, Watched
-from greenlane import control
+from greenlane.control import client as control
 from greenlane_tools.lab import processes
 
 #: One turn: (endpoint, path). 0.6 s of CPU in 1.2 s: half a core, with requests that wait for each other.

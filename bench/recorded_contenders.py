@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane import control
+from greenlane.control import client as control
 from greenlane_tools.lab.pricing.mixes import pricing
 from greenlane_tools.lab.run.server import Server
 from greenlane_tools.lab.scenario.contender import Contender

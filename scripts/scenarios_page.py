@@ -14,7 +14,7 @@ from typing import Any
 
 from generated import written_or_checked
 
-from greenlane.setting import Setting, declarations
+from greenlane.settings.setting import Setting, declarations
 from greenlane_tools.lab.scenario import bound, placeholders
 from greenlane_tools.lab.scenario.contrast import Contrast
 from greenlane_tools.lab.scenario.file import TABLES

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the declarations in greenlane/settings/declared; `--check` tells whether it is stale.
+"""Writes docs/settings.md from the declarations of all distributions; `--check` tells whether it is stale.
 
 Exit 0: written, or up to date. Exit 1: stale (the remedy is printed).
 """
@@ -11,14 +11,15 @@ from pathlib import Path
 
 from generated import written_or_checked
 
-from greenlane import settings
+from greenlane.settings import shown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
 HEAD = """\
 # Settings
 
-<!-- Written by `make docs` from the declarations in greenlane/settings/declared: change them there. -->
+<!-- Written by `make docs` from greenlane/settings/settings.py and settings.py of the other distributions: change them
+there. -->
 
 A value comes from `greenlane.toml` in the current directory (or the file that `GREENLANE_CONFIG` names), then from the
 environment, then from a flag; the later one wins. `greenlane config` prints what is in force and where each value came
@@ -27,6 +28,9 @@ names the setting, the value, the rule and one remedy.
 
 The environment variable of `interval_ms` is `GREENLANE_INTERVAL_MS`, its flag `--interval-ms`, and so for every
 setting. Lists are written comma separated there, and as lists in the file.
+
+Each distribution declares its own settings. A process passes over those of a distribution that it has not loaded, so
+one file may serve all of them.
 
 ```toml
 interval_ms = 0.5
@@ -47,10 +51,12 @@ COLUMNS = "\n| setting | default | expected | what it is, and why this default |
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = settings.describe()
-    own = [_row(row) for row in rows if not _of_lane(row)]
-    lanes = [_row(row) for row in rows if _of_lane(row)]
-    return HEAD + COLUMNS + "".join(own) + LANES + COLUMNS + "".join(lanes)
+    rows = shown.describe()
+    text = HEAD
+    for distribution in shown.by_distribution():
+        own = [_row(row) for row in rows if row["distribution"] == distribution and not _of_lane(row)]
+        text += f"\n## {distribution}\n{COLUMNS}" + "".join(own)
+    return text + LANES + COLUMNS + "".join(_row(row) for row in rows if _of_lane(row))
 
 
 def main(arguments: list[str]) -> int:

@@ -21,8 +21,9 @@ from greenlane import __version__
 from greenlane.cli import check
 from greenlane.cli.commands import installed, known
 from greenlane.cli.main import main
-from greenlane.control import Server
-from greenlane.settings import SETTINGS
+from greenlane.control.server import Server
+from greenlane.settings import settings_of
+from greenlane.settings.shown import installed as all_settings
 from greenlane_tools.cli import top
 from greenlane_tools.cli.demo import DEMOS
 
@@ -179,7 +180,7 @@ def test_config_prints_every_setting_with_its_origin(run: Run, tmp_path: Path, m
     (tmp_path / "greenlane.toml").write_text('heavy_ms = 3\n[lanes.fast]\nmatch = ["/a*"]\n')
     monkeypatch.setenv("GREENLANE_PERMITS", "2")
     rows = {row["setting"]: row for row in run("config", "--mode", "observe", "--json").document["rows"]}
-    assert set(SETTINGS) <= set(rows)
+    assert set(settings_of(all_settings())) <= set(rows)
     assert (rows["mode"]["value"], rows["mode"]["origin"]) == ("observe", "flag --mode")
     assert (rows["permits"]["value"], rows["permits"]["origin"]) == (2, "environment GREENLANE_PERMITS")
     assert (rows["heavy_ms"]["value"], rows["heavy_ms"]["origin"]) == (3.0, f"file {tmp_path}/greenlane.toml")
@@ -190,7 +191,7 @@ def test_config_prints_every_setting_with_its_origin(run: Run, tmp_path: Path, m
 def test_config_is_a_table_for_people(run: Run) -> None:
     lines = run("config").out.splitlines()
     assert lines[0].split() == ["setting", "value", "unit", "origin"]
-    assert len(lines) == len(SETTINGS) + 1
+    assert len(lines) == len(settings_of(all_settings())) + 1
     assert any(line.split()[:2] == ["interval_ms", "0.5"] for line in lines)
 
 

@@ -22,7 +22,7 @@ from bench import blocks
 from bench.predicted import recorded_pool
 from bench.predicted.rows import Asked, Prediction, Row, row_of
 from greenlane.errors import GreenlaneError
-from greenlane.settings import Settings
+from greenlane_serve.settings import ServeSettings
 from greenlane_tools.lab import queueing
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.part3.clocks import latencies_ms
@@ -47,7 +47,7 @@ _RECORDED_PLACES: Final = 12
 _HOSTS: Final = {"gevent": "gevent", "threads": "threads", "greenlane": "permits"}
 _JOBS: Final = 100_000
 #: The program's own lane is pinned heavy: each burst asks for a permit.
-_PINNED: Final = rules(Settings(heavy_ms=0.1))
+_PINNED: Final = rules(ServeSettings(heavy_ms=0.1))
 #: A run begins with all places at once and ends with empty ones: this many times the places are left out at each end.
 _EDGE: Final = 2
 _FEWEST: Final = 300

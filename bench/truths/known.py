@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from greenlane._native import Recorder
-from greenlane.bootstrap_recording import stop_recording
+from greenlane.wiring.recording import stop_recording
 
 MS = 1_000_000
 #: A victim's CPU before and after what it waits for.

@@ -13,8 +13,8 @@ import threading
 import time
 
 from greenlane._native import Recorder
-from greenlane.bootstrap_recording import start_recording, stop_recording
 from greenlane.record.jobs import job
+from greenlane.wiring.recording import start_recording, stop_recording
 
 
 def _partner(asked: int, answers: int) -> None:

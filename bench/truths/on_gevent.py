@@ -19,8 +19,8 @@ import gevent
 import gevent.event
 
 from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
-from greenlane.bootstrap_recording import start_recording
 from greenlane.record.jobs import job
+from greenlane.wiring.recording import start_recording
 
 _others: list[Callable[[], None]] = []
 _wake = gevent.event.Event()

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, ran, told
-from greenlane.bootstrap_recording import start_recording
 from greenlane.record.jobs import job
+from greenlane.wiring.recording import start_recording
 
 _others: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 

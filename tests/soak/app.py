@@ -7,7 +7,8 @@ import time
 
 import flask
 
-from greenlane import bootstrap, phase
+from greenlane import phase
+from greenlane.wiring import process
 
 application = flask.Flask(__name__)
 lock = threading.Lock()
@@ -84,7 +85,7 @@ def dies(n):
     """A thread of the application opens a job and ends without closing it."""
 
     def body():
-        running = bootstrap.running()
+        running = process.running()
         if running is not None and running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/died"}, time.monotonic_ns()):
             phase.name("GET /died")
             burn(6)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane import control
+from greenlane.control import client as control
 from tests import child
 from tests.where import IMPORT_PATH
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane import control
+from greenlane.control import client as control
 from tests import child
 from tests.system import load
 from tests.where import IMPORT_PATH, ROOT

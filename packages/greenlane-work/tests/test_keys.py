@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
 from greenlane_work.keys import key_function
+from greenlane_work.settings import WorkSettings
 
 ARGS = ("first", {"merchant": "taco"})
 KWARGS = {"merchant": "burger", "order": {"shop": {"id": 7}}}
@@ -32,7 +32,7 @@ def test_a_key_is_read_where_the_setting_says(spec: str, key: str) -> None:
     function = key_function("task_key", spec)
     assert function is not None
     assert function("send", ARGS, KWARGS, HEADERS) == key
-    assert Settings(task_key=spec).task_key == spec
+    assert WorkSettings(task_key=spec).task_key == spec
 
 
 def named(name: str, args: tuple[object, ...], _kwargs: object, _headers: object) -> str:

@@ -6,8 +6,9 @@ import pytest
 
 from greenlane import _native
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings, load
+from greenlane.settings import load
 from greenlane_work.limits import CallOutcome, UpstreamRule
+from greenlane_work.settings import WorkSettings
 
 S = 1_000_000_000
 
@@ -63,7 +64,7 @@ def test_a_rule_of_its_own_holds_for_one_key_until_it_is_taken_back():
 
 
 def test_the_defaults_of_the_settings_are_those_of_the_rule():
-    of = UpstreamRule.of(load({"task_key": "kwargs.merchant"}, environ={"GREENLANE_CONFIG": ""}))
+    of = UpstreamRule.of(load({"task_key": "kwargs.merchant"}, environ={"GREENLANE_CONFIG": ""}, kind=WorkSettings))
     rule = UpstreamRule()
     for field in dataclasses.fields(rule):
         if not field.name.startswith(("parked", "all_parked")):
@@ -71,14 +72,15 @@ def test_the_defaults_of_the_settings_are_those_of_the_rule():
 
 
 def test_one_key_may_have_half_of_what_may_be_parked():
-    rule = UpstreamRule.of(Settings(task_key="args.0", task_parked_most=300, task_parked_most_mb=10))
+    rule = UpstreamRule.of(WorkSettings(task_key="args.0", task_parked_most=300, task_parked_most_mb=10))
     assert (rule.parked_most, rule.all_parked_most) == (150, 300)
     assert (rule.parked_most_bytes, rule.all_parked_most_bytes) == (5_000_000, 10_000_000)
 
 
 def test_single_keys_have_rules_of_their_own_by_the_settings():
     environ = {"GREENLANE_CONFIG": "", "GREENLANE_TASK_KEY": "args.0"}
-    settings = load(environ=environ | {"GREENLANE_TASK_RULES": "kiosk=limit:5 most_frac:.25,vip=least:7 weight:2"})
+    environ["GREENLANE_TASK_RULES"] = "kiosk=limit:5 most_frac:.25,vip=least:7 weight:2"
+    settings = load(environ=environ, kind=WorkSettings)
     general, rules = UpstreamRule.of(settings), UpstreamRule.of_keys(settings)
     assert rules == {
         "kiosk": dataclasses.replace(general, limit=5, most_frac=0.25),
@@ -89,11 +91,11 @@ def test_single_keys_have_rules_of_their_own_by_the_settings():
 @pytest.mark.parametrize("words", ["limit=5", "limit:", "weight:0", "most_frac:2", "limit:1  least:1", "", "window:5"])
 def test_a_rule_that_is_none_is_refused_by_name(words):
     with pytest.raises(SettingsError, match=r"task_rules=.*expected a table of texts, each one or more of limit:N"):
-        Settings(task_rules={"kiosk": words})
+        WorkSettings(task_rules={"kiosk": words})
 
 
 def test_without_a_key_there_is_neither_share_nor_breaker_and_all_slots_are_used():
-    rule = UpstreamRule.of(Settings(task_slots=16))
+    rule = UpstreamRule.of(WorkSettings(task_slots=16))
     upstreams = _native.Upstreams(16, rule)
     for number in range(40):
         upstreams.arrive(number, "", S)

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from greenlane import control
-from greenlane.control import PATH_MAX_BYTES, REQUEST_MAX_BYTES, Process, Server, ask, check_directory, processes
+from greenlane.control import protocol
+from greenlane.control.client import Process, ask, processes
+from greenlane.control.protocol import PATH_MAX_BYTES, REQUEST_MAX_BYTES, check_directory
+from greenlane.control.server import Server
 from greenlane.errors import ControlError, SettingsError
 from tests.where import IMPORT_PATH
 
@@ -260,21 +262,23 @@ def test_a_process_that_ends_in_order_removes_its_socket(tmp_path: Path, run_pyt
     assert os.listdir(tmp_path / "control") == []
 
 
+PATCH = "import gevent.monkey; gevent.monkey.patch_all()"
+LOAD = "from greenlane.control import client, server"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ["import gevent.monkey; gevent.monkey.patch_all(); from greenlane import control",
-                                   "from greenlane import control; import gevent.monkey; gevent.monkey.patch_all()"],
-                         ids=["patched before", "patched later"])  # fmt: skip
-def test_under_gevent_it_answers_while_the_hub_is_blocked(tmp_path: Path, order: str, run_python) -> None:
+@pytest.mark.parametrize("order", [(PATCH, LOAD), (LOAD, PATCH)], ids=["patched before", "patched later"])
+def test_under_gevent_it_answers_while_the_hub_is_blocked(tmp_path: Path, order: tuple[str, str], run_python) -> None:
     program = (
-        order
+        "; ".join(order)
         + """
 import sys
 class Controlled:
     mode = lambda self: "on"
     counters, learned = dict, list
-server = control.Server(Controlled(), sys.argv[1])
-server.start()
-assert control.ask(server.path, {"do": "show"})["ok"]
+served = server.Server(Controlled(), sys.argv[1])
+served.start()
+assert client.ask(served.path, {"do": "show"})["ok"]
 import gc, gevent.hub
 assert [each for each in gc.get_objects() if isinstance(each, gevent.hub.Hub)] == []
 """
@@ -437,7 +441,7 @@ def test_an_answer_without_end_is_refused() -> None:
     with ours, theirs:
         theirs.sendall(b"x" * 1000)
         with pytest.raises(ValueError, match="over 999 bytes"):
-            control._line(ours, time.monotonic() + 10, 999)
+            protocol.read_line(ours, time.monotonic() + 10, 999)
 
 
 # --- fork

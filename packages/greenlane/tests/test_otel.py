@@ -172,7 +172,7 @@ def test_spans_are_sent_whatever_the_environment_says_of_sampling(monkeypatch: p
 
 PROVIDER = """
 import sys
-from greenlane.bootstrap_recording import start_recording
+from greenlane.wiring.recording import start_recording
 from greenlane.settings import Settings
 running = start_recording(Settings(record_folder=sys.argv[1]))
 from opentelemetry.sdk.trace import TracerProvider

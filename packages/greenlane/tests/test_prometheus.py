@@ -8,7 +8,7 @@ from pathlib import Path
 
 from greenlane import hosts
 from greenlane.export.prometheus import CONTENT_TYPE, merged, render, render_serve
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.metrics import (
     COUNTERS,
     LEARNED,

@@ -12,7 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from greenlane.errors import SettingsError
-from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Setting, Settings, describe, load
+from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Setting, Settings, load
+from greenlane.settings.shown import describe, effective
 
 Load = Callable[..., Settings]
 
@@ -57,7 +58,7 @@ def test_a_unit_in_the_name_is_the_unit_of_the_setting(setting: Setting) -> None
 
 
 def test_describe_has_a_row_for_every_setting_and_lane_key() -> None:
-    rows = describe()
+    rows = [row for row in describe() if row["distribution"] == "greenlane"]
     assert [row["setting"] for row in rows] == [*SETTINGS, *(f"lanes.NAME.{key}" for key in LANE_KEYS)]
     interval = next(row for row in rows if row["setting"] == "interval_ms")
     assert interval["environment"] == "GREENLANE_INTERVAL_MS"
@@ -84,7 +85,8 @@ def test_flags_win_over_the_environment_and_that_over_the_file(from_toml: Load) 
 
 
 def test_effective_names_the_origin_of_each_value(from_toml: Load) -> None:
-    rows = {row["setting"]: row for row in from_toml('permits = 2\n[lanes.fast]\nmatch = ["/a"]\n').effective()}
+    settings = from_toml('permits = 2\n[lanes.fast]\nmatch = ["/a"]\n')
+    rows = {row["setting"]: row for row in effective(settings)}
     assert rows["permits"]["value"] == 2
     assert str(rows["permits"]["origin"]).startswith("file ")
     assert rows["heavy_ms"]["origin"] == "default"
@@ -148,6 +150,13 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(from_toml: Load) -> No
     assert from_toml("\ufeffpermits = 2\r\nthreads = 3\r\n").threads == 3
 
 
+def test_names_of_a_distribution_that_is_not_loaded_are_passed_over(from_toml: Load) -> None:
+    text = 'permits = 2\nworkers = 4\ntask_slots = "any"\n[versions]\nnext = "/srv/next"\n'
+    settings = from_toml(text, {"GREENLANE_TASK_KEY": "kwargs.merchant", "GREENLANE_BIND": "x"})
+    assert settings.permits == 2
+    assert not hasattr(settings, "workers")
+
+
 # --- lanes
 
 
@@ -192,6 +201,7 @@ def test_no_lane_matches_where_none_is_set() -> None:
         ("mode = false", "mode=False", "default, 'on'"),
         ("interval-ms = 1", "interval-ms=1, expected a known name", "did you mean 'interval_ms'?"),
         ("zzz = 1", "zzz=1, expected a known name", "greenlane config"),
+        ("task_slot = 1", "task_slot=1, expected a known name", "did you mean 'task_slots'?"),
         ('[lane.fast]\nmatch = ["/"]', "line 1: [lane]='lane', expected no table but", "did you mean 'lanes'?"),
         ("[greenlane]\npermits = 1", "expected no table but [lanes.NAME]", "top of the file"),
         ("lanes = 3", "lanes=3, expected tables", "write [lanes.fast]"),
@@ -231,6 +241,7 @@ def test_a_wrong_file_is_refused_with_place_rule_and_hint(from_toml: Load, toml:
         ("GREENLANE_THREADS", "1e3", "threads='1e3', expected a whole number", "default, 64"),
         ("GREENLANE_DEADLINE_OUT", "maybe", "deadline_out='maybe', expected true or false", "default, True"),
         ("GREENLANE_INTERVALL_MS", "1", "GREENLANE_INTERVALL_MS='1'", "did you mean 'GREENLANE_INTERVAL_MS'?"),
+        ("GREENLANE_TASK_KYE", "x", "GREENLANE_TASK_KYE='x'", "did you mean 'GREENLANE_TASK_KEY'?"),
         ("GREENLANE_LANES", "x", "GREENLANE_LANES='x', expected a known name", "greenlane config"),
     ],
 )
@@ -245,6 +256,7 @@ def test_a_wrong_flag_is_refused_by_its_name() -> None:
     environ = {"GREENLANE_CONFIG": ""}
     assert "read the flag --threads: threads=" in str(refused(lambda: load({"threads": object()}, environ=environ)))
     assert "did you mean 'threads'?" in str(refused(lambda: load({"thread": 1}, environ=environ)))
+    assert "workers=2, expected a known name" in str(refused(lambda: load({"workers": 2}, environ=environ)))
 
 
 @pytest.mark.parametrize("name", ["absent.toml", ".", "nul\0nul", "/dev/zero"])

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, SettingsError
-from greenlane.settings import Settings
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.haproxy.site import word
 from greenlane_serve.rounds import Service
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["CERTIFICATE", "Certificate", "Renewal", "binds", "global_lines"]
 
@@ -21,7 +21,7 @@ __all__ = ["CERTIFICATE", "Certificate", "Renewal", "binds", "global_lines"]
 CERTIFICATE: Final = "tls.pem"
 
 
-def binds(settings: Settings, fds: Sequence[int], folder: Path) -> list[str]:
+def binds(settings: ServeSettings, fds: Sequence[int], folder: Path) -> list[str]:
     """What follows `bind` for each listening socket: those of `bind`, then those of `tls_bind`."""
     protocols = "h2,http/1.1" if settings.http2 else "http/1.1"
     certificate = word(str(folder / CERTIFICATE))
@@ -30,7 +30,7 @@ def binds(settings: Settings, fds: Sequence[int], folder: Path) -> list[str]:
     return [f"fd@{fd}{secure if number >= clear else ''}" for number, fd in enumerate(fds)]
 
 
-def global_lines(settings: Settings) -> list[str]:
+def global_lines(settings: ServeSettings) -> list[str]:
     """Of the section `global`: forward secrecy and authenticated ciphers for TLS 1.2; 1.3 has no others."""
     if not settings.tls_bind:
         return []
@@ -50,7 +50,7 @@ class Certificate:
         path: where HAProxy reads them, as one file that nobody else may read.
     """
 
-    def __init__(self, settings: Settings, path: Path) -> None:
+    def __init__(self, settings: ServeSettings, path: Path) -> None:
         self._files = [Path(name) for name in (settings.tls_certificate, settings.tls_key) if name]
         self._path = path
         self._stamp: _Stamp = ()
@@ -116,7 +116,7 @@ class Renewal:
         # What the front has.
         self._told = ""
 
-    def take(self, settings: Settings, folder: Path) -> None:
+    def take(self, settings: ServeSettings, folder: Path) -> None:
         """Read the certificate of these settings for a front whose folder this is.
 
         Raises:

@@ -18,7 +18,8 @@ from typing import Final
 from urllib.parse import quote
 
 from greenlane.errors import SettingsError
-from greenlane.settings import APART, Lane, Settings
+from greenlane.settings import APART, Lane
+from greenlane_serve.settings import ServeSettings
 
 __all__ = [
     "APART",
@@ -186,7 +187,7 @@ class FrontLane:
 REST = FrontLane("")
 
 
-def lanes_of(settings: Settings) -> tuple[FrontLane, ...]:
+def lanes_of(settings: ServeSettings) -> tuple[FrontLane, ...]:
     """The lanes in the order in which they are tried, without `REST`.
 
     Raises:
@@ -200,7 +201,7 @@ def lanes_of(settings: Settings) -> tuple[FrontLane, ...]:
     return lanes
 
 
-def _with_apart(lanes: tuple[FrontLane, ...], settings: Settings) -> tuple[FrontLane, ...]:
+def _with_apart(lanes: tuple[FrontLane, ...], settings: ServeSettings) -> tuple[FrontLane, ...]:
     """Lane `apart` waits last; with `auto_lane` it also leaves one worker to everybody else, so that any number of
     heavy requests keeps nobody waiting."""
     if not settings.assigns:
@@ -265,7 +266,7 @@ def version_of(group: str) -> str:
     return group.removeprefix(_VERSION) if group.startswith(_VERSION) else ""
 
 
-def version_groups(settings: Settings, shared: int) -> dict[str, int]:
+def version_groups(settings: ServeSettings, shared: int) -> dict[str, int]:
     """Group -> workers.
 
     Args:
@@ -286,7 +287,7 @@ def version_groups(settings: Settings, shared: int) -> dict[str, int]:
     return {group_of(name): settings.version_workers or shared for name in settings.versions}
 
 
-def directory_of(settings: Settings, group: str) -> str | None:
+def directory_of(settings: ServeSettings, group: str) -> str | None:
     """Where the workers of a group are started; None = here."""
     version = version_of(group)
     return os.path.abspath(settings.versions[version]) if version else None
@@ -298,7 +299,7 @@ def python_of(directory: str | None) -> str:
     return str(own) if own is not None and own.exists() else sys.executable
 
 
-def without_versions(settings: Settings) -> Settings:
+def without_versions(settings: ServeSettings) -> ServeSettings:
     """The application itself: what is beside it on one machine is no matter of a fleet."""
     return replace(settings, versions={}, version_workers=0, version_header="")
 
@@ -335,7 +336,7 @@ class Layout:
         return bool(lane.at_once or lane.leaves) or (others and not lane.hard)
 
 
-def layout_of(settings: Settings) -> Layout:
+def layout_of(settings: ServeSettings) -> Layout:
     """The layout of the settings.
 
     Raises:

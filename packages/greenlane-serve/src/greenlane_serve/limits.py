@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from greenlane._native import Apart, AtOnce
-from greenlane.policy import ApartRule, AtOnceRule
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
 from greenlane_serve.measured import Worked
+from greenlane_serve.policy import ApartRule, AtOnceRule
 from greenlane_serve.rounds import Service
 
 __all__ = ["Assignment", "Limits", "reason", "word_of"]

@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from greenlane.control import Server
+from greenlane.control.server import Server
 from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
-from greenlane.real import start_new_thread
+from greenlane.threads.unpatched import start_new_thread
 from greenlane_serve import whereabouts
 from greenlane_serve.group import State
 from greenlane_serve.limits import Assignment, Limits

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from greenlane.settings import Settings
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.hops import PLACES
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import FIRST_AT_ONCE, Layout
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Chosen", "Places"]
 
@@ -28,12 +28,12 @@ class Chosen:
 class Places:
     """The numbers of all groups. Give it the settings again when they change: what they fix wins."""
 
-    def __init__(self, settings: Settings, groups: Iterable[str]) -> None:
+    def __init__(self, settings: ServeSettings, groups: Iterable[str]) -> None:
         self._groups = list(groups)
         self._sets: dict[str, Chosen] = {}
         self.read(settings)
 
-    def read(self, settings: Settings) -> None:
+    def read(self, settings: ServeSettings) -> None:
         """Take what the settings fix; where they fix nothing, what was measured stays."""
         #: Whether the settings leave the number to measurement.
         self.live = not settings.at_once
@@ -56,7 +56,7 @@ class Places:
         """Give another reason for the number that holds."""
         self._sets[group] = Chosen(self.at_once(group), why)
 
-    def followed_by(self, settings: Settings, groups: Iterable[str]) -> Places:
+    def followed_by(self, settings: ServeSettings, groups: Iterable[str]) -> Places:
         """The numbers for other settings and groups: what was measured of a group that stays holds."""
         after = Places(settings, groups)
         if after.live:

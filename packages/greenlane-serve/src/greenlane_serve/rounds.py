@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from greenlane.errors import GreenlaneError
-from greenlane.settings import Settings
 from greenlane_serve.group import Group, Slot
 from greenlane_serve.haproxy.front import Haproxy
 from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Round", "Rounds", "Service"]
@@ -20,7 +20,7 @@ __all__ = ["Round", "Rounds", "Service"]
 class Service(Protocol):
     """What a round sees of the tree, and may do."""
 
-    settings: Settings
+    settings: ServeSettings
     layout: Layout
     places: Places
     # Sockets and files of this service.

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from greenlane.settings import Settings
 from greenlane_serve.certificate import binds, global_lines
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import configuration
@@ -22,6 +21,7 @@ from greenlane_serve.haproxy.hops import DUE
 from greenlane_serve.haproxy.site import FrontServer, Site
 from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.trust import Trust
 
 __all__ = ["Lineup", "Succession", "addresses_of"]
@@ -34,7 +34,7 @@ _MOST_CONNECTIONS: Final = 10_000
 class Lineup:
     """One of them. Another one takes its place when a reload changes what the front must know."""
 
-    settings: Settings
+    settings: ServeSettings
     layout: Layout
     places: Places
     # By their address, as `bind` and `tls_bind` have it.
@@ -58,7 +58,7 @@ class Lineup:
         gates = [lane.gate for lane in self.layout.lanes if self.layout.gated(lane) and not lane.hard]
         return [*gates, DUE] if self.trust.due else gates
 
-    def is_as(self, settings: Settings, layout: Layout, places: Places, trust: Trust, folder: Path) -> bool:
+    def is_as(self, settings: ServeSettings, layout: Layout, places: Places, trust: Trust, folder: Path) -> bool:
         """Whether the front would be told the same under these."""
         had = self.settings
         told = (settings.bind, settings.tls_bind, settings.versions, layout.groups)
@@ -92,7 +92,7 @@ class Lineup:
         )  # fmt: skip
 
 
-def addresses_of(settings: Settings) -> tuple[str, ...]:
+def addresses_of(settings: ServeSettings) -> tuple[str, ...]:
     """Where a service listens: `bind`, then `tls_bind`."""
     return *settings.bind, *settings.tls_bind
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FleetError, GreenlaneError
-from greenlane.settings import Settings
 from greenlane_serve import diversion, folders, whereabouts
 from greenlane_serve.certificate import Renewal
 from greenlane_serve.group import Group, Slot, State, ending
@@ -35,6 +34,7 @@ from greenlane_serve.lanes import Layout, directory_of, layout_of
 from greenlane_serve.places import Places
 from greenlane_serve.processes import Children, Notify, Signals, listen_also
 from greenlane_serve.rounds import Rounds
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.staff import Blocked, Hung, Staff
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
@@ -58,7 +58,9 @@ class Tree:
         say: takes one line for the log.
     """
 
-    def __init__(self, read: Callable[[], Settings], application: str, kind: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, read: Callable[[], ServeSettings], application: str, kind: str, say: Callable[[str], None]
+    ) -> None:
         self._read = read
         self._application = application
         self._kind = kind
@@ -180,7 +182,7 @@ class Tree:
     # -- line-ups
 
     def _made(
-        self, settings: Settings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
+        self, settings: ServeSettings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
     ) -> Lineup:
         trust = trust_of(settings, self._kind)
         self._renewal.take(settings, self.folder)
@@ -329,7 +331,7 @@ class Tree:
         self._renewing = True
         self._succession.begin(lineup, now_s)
 
-    def _renew(self, here: Lineup, settings: Settings) -> None:
+    def _renew(self, here: Lineup, settings: ServeSettings) -> None:
         self.say("replacing every worker, one by one")
         self._notify.reloading()
         self.settings = here.settings = settings

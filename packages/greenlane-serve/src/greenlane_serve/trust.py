@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Trust", "trust_of"]
 
@@ -47,7 +47,7 @@ class Trust:
     request_id_header: str = ""
 
 
-def trust_of(settings: Settings, kind: str = "wsgi") -> Trust:
+def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
     """What the settings say, for an application of this kind (`wsgi`, `asgi`).
 
     Raises:
@@ -83,7 +83,7 @@ def _network(text: str) -> str:
         raise SettingsError("trusted_proxies", text, rule, "write it as 10.0.0.0/8", attempted=_ATTEMPT) from None
 
 
-def _check_together(settings: Settings) -> None:
+def _check_together(settings: ServeSettings) -> None:
     """Settings that would silently do nothing."""
     if not settings.bind and not settings.tls_bind:
         raise SettingsError("bind", [], "at least one address, here or in tls_bind", 'set bind = ["127.0.0.1:8000"]')

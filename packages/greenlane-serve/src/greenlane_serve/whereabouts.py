@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import ControlError
-from greenlane.settings import Settings
 from greenlane_serve import folders
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["announce", "control_of", "folder_of", "lead", "with_control", "withdraw"]
 
@@ -102,7 +102,7 @@ def _link(home: Path, address: str) -> Path:
 
 
 @contextlib.contextmanager
-def with_control(settings: Settings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+def with_control(settings: ServeSettings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
     """Let workers that are started from now on have control sockets: by their environment, put back at the end."""
     with contextlib.ExitStack() as stack:
         wanted = settings.control_dir

@@ -9,16 +9,17 @@ import pytest
 from tests.fleet.test_places import wait_for
 
 from greenlane.errors import FleetError
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.routing import FILE, NO_LANE, assigned, change
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.haproxy.site import FrontServer, Site
 from greenlane_serve.lanes import APART, SHARED, lanes_of, layout_of
+from greenlane_serve.settings import ServeSettings
 from tests import child
 from tests.servers.server import find
 
-SETTINGS = Settings(workers=3, auto_lane=True, lanes=(Lane("bikes", match=("/bikes*",)),))
+SETTINGS = ServeSettings(workers=3, auto_lane=True, lanes=(Lane("bikes", match=("/bikes*",)),))
 
 
 def lane_of(rows: list[tuple[str, str]], request: str) -> str:
@@ -55,9 +56,9 @@ def test_lane_apart_leaves_a_worker_to_the_rest_and_may_be_said_more_of() -> Non
     assert [layout.gated(lane) for lane in (bikes, apart, rest)] == [False, True, False]
     assert layout.most(apart, 4) == 8
     own = Lane(APART, match=("/report",), kind="hard", processes=1, priority=-7)
-    (lane,) = lanes_of(Settings(auto_lane=True, lanes=(own,)))
+    (lane,) = lanes_of(ServeSettings(auto_lane=True, lanes=(own,)))
     assert (lane.auto, lane.leaves, lane.hard, lane.priority) == (True, 0, True, -7)
-    assert layout_of(Settings(workers=1, auto_lane=True)).most(apart, 4) == 4, "there is only one to share"
+    assert layout_of(ServeSettings(workers=1, auto_lane=True)).most(apart, 4) == 4, "there is only one to share"
 
 
 @pytest.mark.system
@@ -85,16 +86,17 @@ def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None
 
 def test_a_worker_knows_the_lane_apart() -> None:
     assert SETTINGS.lane_names() == ["bikes", APART]
-    assert Settings(auto_lane=True, lanes=(Lane(APART, match=("/x",)),)).lane_names() == [APART]
-    assert Settings(auto_last=False).lane_names() == Settings(at_once=2).lane_names() == []
-    assert Settings().lane_names() == [APART]
+    assert SETTINGS.assigns and ServeSettings().assigns
+    assert not ServeSettings(auto_last=False).assigns and not ServeSettings(at_once=2).assigns
+    assert ServeSettings(auto_lane=True, lanes=(Lane(APART, match=("/x",)),)).lane_names() == [APART]
+    assert ServeSettings().lane_names() == [APART]
 
 
 def test_without_lanes_what_computes_waits_last_and_nothing_is_kept_from_it() -> None:
-    (lane,) = lanes_of(Settings())
-    layout = layout_of(Settings(workers=4))
+    (lane,) = lanes_of(ServeSettings())
+    layout = layout_of(ServeSettings(workers=4))
     assert (lane.name, lane.priority, lane.auto) == (APART, -1, True)
     assert layout.most(lane, 5) == 20 and not layout.gated(lane)
     named = (Lane("bikes", match=("/bikes*",), priority=1),)
-    for other in (Settings(lanes=named), Settings(at_once=1), Settings(auto_last=False)):
+    for other in (ServeSettings(lanes=named), ServeSettings(at_once=1), ServeSettings(auto_last=False)):
         assert all(not lane.auto for lane in lanes_of(other)), "somebody has said who goes first, or nobody measures"

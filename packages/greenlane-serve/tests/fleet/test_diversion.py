@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import ControlError, FleetError, SettingsError
-from greenlane.settings import Settings
 from greenlane_serve import diversion, whereabouts
 from greenlane_serve.diversion import Diverted, change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import layout_of
+from greenlane_serve.settings import ServeSettings
 
 
 class Told(Runtime):
@@ -106,12 +106,11 @@ def test_a_service_is_found_by_its_address_and_only_where_nobody_else_may_write(
 
 
 def test_versions_have_groups_of_their_own(tmp_path: Path) -> None:
-    settings = Settings(workers=3, versions={"next": str(tmp_path)})
+    settings = ServeSettings(workers=3, versions={"next": str(tmp_path)})
     assert layout_of(settings).groups == {"shared": 3, "version-next": 3}
-    assert (
-        layout_of(Settings(workers=3, versions={"next": str(tmp_path)}, version_workers=1)).groups["version-next"] == 1
-    )
+    one = ServeSettings(workers=3, versions={"next": str(tmp_path)}, version_workers=1)
+    assert layout_of(one).groups["version-next"] == 1
     with pytest.raises(SettingsError, match="a directory that exists"):
-        layout_of(Settings(versions={"next": str(tmp_path / "missing")}))
+        layout_of(ServeSettings(versions={"next": str(tmp_path / "missing")}))
     with pytest.raises(SettingsError, match="a name of 1 to 40"):
-        layout_of(Settings(versions={"new version": str(tmp_path)}))
+        layout_of(ServeSettings(versions={"new version": str(tmp_path)}))

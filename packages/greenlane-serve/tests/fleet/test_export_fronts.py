@@ -16,10 +16,11 @@ import pytest
 import yaml
 from tests.fleet.served import Held, Served, ask, until
 
-from greenlane.settings import Settings, load
+from greenlane.settings import load
 from greenlane_serve.export import envoy, haproxy, nginx
 from greenlane_serve.export.instances import Fleet, fleet_of
 from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.settings import ServeSettings
 from tests import child
 from tests.servers.nginx import Nginx
 from tests.servers.server import find
@@ -53,7 +54,7 @@ class Both:
     """Two services of the same settings; the second one serves the hard lane."""
 
     folder: Path
-    settings: Settings
+    settings: ServeSettings
     one: Served
     other: Served
 
@@ -86,7 +87,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         Served(folder, "held:app", SETTINGS, "--kind", "wsgi") as one,
         Served(folder, "held:app", SETTINGS, "--kind", "wsgi") as other,
     ):
-        yield Both(folder, load(file=folder / "greenlane.toml", environ={}), one, other)
+        yield Both(folder, load(file=folder / "greenlane.toml", environ={}, kind=ServeSettings), one, other)
 
 
 @contextlib.contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.export.instances import fleet_of
 from greenlane_serve.lanes import SHARED, Match
+from greenlane_serve.settings import ServeSettings
 
 LANES = (
     Lane("light", match=("/light*",), processes=1, priority=5),
     Lane("few", match=("/few*",), at_once=3),
     Lane("mine", match=("/mine*",), kind="hard", processes=1),
 )
-SETTINGS = Settings(workers=5, at_once=4, lanes=LANES)
+SETTINGS = ServeSettings(workers=5, at_once=4, lanes=LANES)
 
 
 def test_places_add_up_over_the_servers() -> None:

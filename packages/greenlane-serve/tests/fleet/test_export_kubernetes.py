@@ -12,9 +12,10 @@ import jsonschema
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Lane, Settings, load
+from greenlane.settings import Lane, load
 from greenlane_serve.export.kubernetes import Cluster, documents, pod_settings
 from greenlane_serve.lanes import SHARED, layout_of
+from greenlane_serve.settings import ServeSettings
 
 CLUSTER = Cluster("shop", "shop:app", "registry/shop:7", "edge", host="shop.example", namespace="live", least=3, most=9)
 LANES = (
@@ -22,12 +23,14 @@ LANES = (
          priority=10, deadline_ms=250),
     Lane("Big.Reports", match=("/report*", "/a b\\"), kind="hard", processes=2, deadline_ms=123_456, priority=3),
 )  # fmt: skip
-SETTINGS = Settings(workers=6, lanes=LANES, health_path="/healthz", stop_s=12.5, deadline_headers=("x-due",), permits=2)
+SETTINGS = ServeSettings(
+    workers=6, lanes=LANES, health_path="/healthz", stop_s=12.5, deadline_headers=("x-due",), permits=2
+)
 # Of the Gateway API, which is no part of Kubernetes: see its README.
 PUBLISHED = Path(__file__).with_name("published") / "httproute.json"
 
 
-def made(settings: Settings = SETTINGS, cluster: Cluster = CLUSTER) -> list[dict[str, Any]]:
+def made(settings: ServeSettings = SETTINGS, cluster: Cluster = CLUSTER) -> list[dict[str, Any]]:
     return documents(settings, cluster)
 
 
@@ -52,7 +55,7 @@ def test_the_published_schemas_accept_every_object() -> None:
 @pytest.mark.parametrize("lanes", [LANES, (), tuple(Lane(f"l{n}", match=(f"* /{n}",)) for n in range(40))])
 def test_the_published_schema_accepts_every_route(lanes: tuple[Lane, ...]) -> None:
     schema = json.loads(PUBLISHED.read_text())
-    routes = of_kind("HTTPRoute", made(Settings(workers=6, lanes=lanes)))
+    routes = of_kind("HTTPRoute", made(ServeSettings(workers=6, lanes=lanes)))
     assert len(routes) == (3 if len(lanes) == 40 else 1)
     for route in routes.values():
         jsonschema.validate(route, schema)
@@ -91,12 +94,12 @@ def test_requests_go_to_the_pods_of_their_lane() -> None:
     assert exact["path"] == {"type": "Exact", "value": "/a%20b%5C"}
 
 
-def _pods(tmp_path: Path) -> Iterator[Settings]:
+def _pods(tmp_path: Path) -> Iterator[ServeSettings]:
     layout = layout_of(SETTINGS)
     for group in layout.groups:
         file = tmp_path / f"{group}.toml"
         file.write_text(pod_settings(SETTINGS, layout, group, 8000))
-        yield load(file=file, environ={})
+        yield load(file=file, environ={}, kind=ServeSettings)
 
 
 def test_a_pod_reads_what_was_meant(tmp_path: Path) -> None:
@@ -117,12 +120,13 @@ def test_a_pod_reads_what_was_meant(tmp_path: Path) -> None:
     ("settings", "cluster", "said"),
     [
         (SETTINGS, Cluster("Shop", "a:b", "c", ""), "at most 40 of a-z"),
-        (Settings(workers=6, lanes=(Lane("a.b", match=("/x",), kind="hard", processes=1),
+        (ServeSettings(workers=6, lanes=(Lane("a.b", match=("/x",), kind="hard", processes=1),
                                     Lane("a-b", match=("/y",), kind="hard", processes=1))), CLUSTER, "stays different"),
-        (Settings(workers=6, lanes=(Lane("__", match=("/x",), kind="hard", processes=1),)), CLUSTER, "stays different"),
+        (ServeSettings(workers=6, lanes=(Lane("__", match=("/x",), kind="hard", processes=1),)), CLUSTER,
+         "stays different"),
     ],
 )  # fmt: skip
-def test_names_that_cannot_be_are_refused(settings: Settings, cluster: Cluster, said: str) -> None:
+def test_names_that_cannot_be_are_refused(settings: ServeSettings, cluster: Cluster, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         documents(settings, cluster)
 

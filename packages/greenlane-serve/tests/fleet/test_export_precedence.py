@@ -8,20 +8,21 @@ import re
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.export.kubernetes import Cluster, documents, doubtful
 from greenlane_serve.export.precedence import meet
 from greenlane_serve.lanes import Match
+from greenlane_serve.settings import ServeSettings
 
 CLUSTER = Cluster("shop", "shop:app", "registry/shop:7", "edge")
 
 
-def settings(*lanes: tuple[str, dict[str, str]], kind: str = "hard") -> Settings:
+def settings(*lanes: tuple[str, dict[str, str]], kind: str = "hard") -> ServeSettings:
     made = [
         Lane(f"l{number}", match=(glob,), headers=headers, kind=kind, processes=1 if kind == "hard" else 0)
         for number, (glob, headers) in enumerate(lanes)
     ]
-    return Settings(workers=6, lanes=tuple(made))
+    return ServeSettings(workers=6, lanes=tuple(made))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.routing import FILE
 from greenlane_serve.haproxy.site import FrontServer, Site, word
 from greenlane_serve.lanes import layout_of
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.trust import Trust
 from tests.servers.server import find
 
@@ -28,7 +29,7 @@ LANES = (
 
 
 def site(folder: Path, lanes: tuple[Lane, ...] = LANES, trust: Trust | None = None) -> Site:
-    layout = layout_of(Settings(workers=4, lanes=lanes))
+    layout = layout_of(ServeSettings(workers=4, lanes=lanes))
     servers = {
         group: [FrontServer(f"w{one}", folder / f"{group}-{one}", 2, one <= workers) for one in range(1, workers + 2)]
         for group, workers in layout.groups.items()

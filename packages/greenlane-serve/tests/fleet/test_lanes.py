@@ -7,8 +7,9 @@ import re
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.lanes import REST, SHARED, Match, lanes_of, layout_of, parse
+from greenlane_serve.settings import ServeSettings
 
 
 @pytest.mark.parametrize(
@@ -52,22 +53,22 @@ def test_which_glob_hides_another(wide: str, narrow: str, covers: bool) -> None:
 def test_a_lane_that_an_earlier_one_hides_is_refused() -> None:
     lanes = (Lane("all", match=("/bikes/*",)), Lane("fast", match=("/bikes/fast",)))
     with pytest.raises(SettingsError, match=r"lane 'all' above it .*'/bikes/\*'\nhint: move \[lanes.fast\] above"):
-        lanes_of(Settings(lanes=lanes))
-    lanes_of(Settings(lanes=lanes[::-1]))
+        lanes_of(ServeSettings(lanes=lanes))
+    lanes_of(ServeSettings(lanes=lanes[::-1]))
     asks_more = Lane("all", match=("/bikes/*",), headers={"X-Client": "phone*"})
-    lanes_of(Settings(lanes=(asks_more, lanes[1])))
+    lanes_of(ServeSettings(lanes=(asks_more, lanes[1])))
 
 
 def test_a_hard_lane_needs_workers() -> None:
     with pytest.raises(SettingsError, match="at least 1 for a hard lane\nhint: add processes = 1"):
-        lanes_of(Settings(lanes=(Lane("hogs", match=("/hog",), kind="hard"),)))
+        lanes_of(ServeSettings(lanes=(Lane("hogs", match=("/hog",), kind="hard"),)))
 
 
 def test_lanes_cannot_keep_every_worker() -> None:
     lanes = (Lane("a", match=("/a",), processes=2), Lane("b", match=("/b",), kind="hard", processes=2))
     rule = "over 4, what the lanes keep .a 2, b 2.: nothing would be left for the rest\nhint: set workers = 5"
     with pytest.raises(SettingsError, match=rule):
-        layout_of(Settings(workers=4, lanes=lanes))
+        layout_of(ServeSettings(workers=4, lanes=lanes))
 
 
 def test_a_reserve_limits_the_others_and_not_its_lane() -> None:
@@ -75,7 +76,7 @@ def test_a_reserve_limits_the_others_and_not_its_lane() -> None:
         Lane("light", match=("/light*",), processes=1), Lane("capped", match=("/c",), at_once=3),
         Lane("alone", match=("/alone",), kind="hard", processes=2),
     )  # fmt: skip
-    layout = layout_of(Settings(workers=6, lanes=lanes))
+    layout = layout_of(ServeSettings(workers=6, lanes=lanes))
     light, capped, alone, rest = layout.lanes
     assert rest is REST
     assert layout.groups == {SHARED: 4, "lane-alone": 2}
@@ -85,5 +86,5 @@ def test_a_reserve_limits_the_others_and_not_its_lane() -> None:
 
 
 def test_without_reserves_nobody_passes_a_gate() -> None:
-    layout = layout_of(Settings(workers=2, lanes=(Lane("a", match=("/a",), priority=5, deadline_ms=100),)))
+    layout = layout_of(ServeSettings(workers=2, lanes=(Lane("a", match=("/a",), priority=5, deadline_ms=100),)))
     assert not any(layout.gated(lane) for lane in layout.lanes)

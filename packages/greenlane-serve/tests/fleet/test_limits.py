@@ -9,14 +9,14 @@ import pytest
 from tests.fleet.test_group import Acts
 
 from greenlane.errors import FleetError
-from greenlane.policy import AtOnceRule
-from greenlane.settings import Settings
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import SHARED, layout_of
 from greenlane_serve.limits import Limits, word_of
 from greenlane_serve.measured import Worked
 from greenlane_serve.places import Places
+from greenlane_serve.policy import AtOnceRule
+from greenlane_serve.settings import ServeSettings
 
 _MS = 1_000_000
 
@@ -24,7 +24,7 @@ _MS = 1_000_000
 class Service:
     """A tree whose front is told nothing: numbers go to its places."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: ServeSettings, folder: Path) -> None:
         self.settings = settings
         self.layout = layout_of(settings)
         self.places = Places(settings, self.layout.groups)
@@ -42,7 +42,7 @@ def worked(jobs: int, cpu_ms: float, io_ms: float) -> Worked:
     return Worked(2_000 * _MS, 0, [("GET /", jobs, round(jobs * cpu_ms * _MS), round(jobs * io_ms * _MS))])
 
 
-def looked(settings: Settings, folder: Path, *looks: Worked) -> Service:
+def looked(settings: ServeSettings, folder: Path, *looks: Worked) -> Service:
     service, limits = Service(settings, folder), Limits(threads=True)
     for one in looks:
         limits.look(service, {SHARED: one})  # type: ignore[arg-type]  # it needs no more of it
@@ -50,7 +50,7 @@ def looked(settings: Settings, folder: Path, *looks: Worked) -> Service:
 
 
 def test_what_computes_comes_one_by_one_and_says_why(tmp_path: Path) -> None:
-    service = looked(Settings(), tmp_path, worked(40, 40.0, 0.0))
+    service = looked(ServeSettings(), tmp_path, worked(40, 40.0, 0.0))
     chosen = service.places.sets[SHARED]
     assert (service.told, chosen.at_once) == ([1], 1)
     assert chosen.why == "model: 40 ms CPU and 0 ms I/O a request; so many keep a worker busy"
@@ -58,7 +58,7 @@ def test_what_computes_comes_one_by_one_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_number_that_stays_gets_the_latest_reason_and_the_front_is_left_alone(tmp_path: Path) -> None:
-    service = looked(Settings(), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0), worked(1, 9.0, 0.0))
+    service = looked(ServeSettings(), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0), worked(1, 9.0, 0.0))
     assert service.told == [1]
     assert service.places.sets[SHARED].why.startswith("model: 4")
 
@@ -66,23 +66,23 @@ def test_a_number_that_stays_gets_the_latest_reason_and_the_front_is_left_alone(
 @pytest.mark.parametrize(
     ("settings", "number", "word"),
     [
-        (Settings(at_once_min=3), 3, "least"),
-        (Settings(at_once_min=3, at_once_max=2), 2, "most"),
-        (Settings(threads=5, at_once_min=5), 5, "most"),
-        (Settings(limit=4, at_once_min=4), 4, "most"),
+        (ServeSettings(at_once_min=3), 3, "least"),
+        (ServeSettings(at_once_min=3, at_once_max=2), 2, "most"),
+        (ServeSettings(threads=5, at_once_min=5), 5, "most"),
+        (ServeSettings(limit=4, at_once_min=4), 4, "most"),
     ],
 )
-def test_settings_bound_it(settings: Settings, number: int, word: str, tmp_path: Path) -> None:
+def test_settings_bound_it(settings: ServeSettings, number: int, word: str, tmp_path: Path) -> None:
     computes = worked(40, 40.0, 0.0) if word == "least" else worked(40, 1.0, 500.0)
     chosen = looked(settings, tmp_path, computes).places.sets[SHARED]
     assert (chosen.at_once, word_of(chosen.why)) == (number, word)
 
 
 def test_threads_bound_a_wsgi_worker_only() -> None:
-    settings = Settings(threads=5)
+    settings = ServeSettings(threads=5)
     assert [AtOnceRule.of(settings, threads=threads).most for threads in (True, False)] == [5, 64]
 
 
 def test_a_number_of_the_settings_is_left_alone(tmp_path: Path) -> None:
-    chosen = looked(Settings(at_once=6), tmp_path, worked(40, 40.0, 0.0)).places.sets[SHARED]
+    chosen = looked(ServeSettings(at_once=6), tmp_path, worked(40, 40.0, 0.0)).places.sets[SHARED]
     assert (chosen.at_once, word_of(chosen.why)) == (6, "setting")

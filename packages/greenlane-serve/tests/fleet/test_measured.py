@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from greenlane.settings import Settings, load
+from greenlane.settings import load
 from greenlane_serve.measured import Since
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.whereabouts import with_control
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 
@@ -74,12 +75,12 @@ def test_both_sides_of_a_ledger_see_the_same() -> None:
 
 def test_workers_have_control_sockets_in_a_folder_that_goes_with_us() -> None:
     environ: dict[str, str] = {}
-    with with_control(Settings(), environ):
-        settings: Any = load(environ={**environ, "GREENLANE_CONFIG": ""})
+    with with_control(ServeSettings(), environ):
+        settings: Any = load(environ={**environ, "GREENLANE_CONFIG": ""}, kind=ServeSettings)
         folder = Path(settings.control_dir)
         assert folder.stat().st_mode & 0o077 == 0
         assert not settings.record_folder, "nothing is recorded that nobody asked for"
-        with with_control(Settings(), {}):  # another service takes nothing away
+        with with_control(ServeSettings(), {}):  # another service takes nothing away
             assert folder.exists()
     assert environ == {}
     assert not folder.exists()
@@ -87,7 +88,9 @@ def test_workers_have_control_sockets_in_a_folder_that_goes_with_us() -> None:
 
 def test_what_the_settings_say_stays() -> None:
     environ: dict[str, str] = {}
-    with with_control(Settings(control_dir="/run/shop"), environ):
+    with with_control(ServeSettings(control_dir="/run/shop"), environ):
         assert environ == {}
-    with with_control(load({"control_dir": "/run/shop"}, environ={"GREENLANE_CONFIG": ""}), environ):
+    with with_control(
+        load({"control_dir": "/run/shop"}, environ={"GREENLANE_CONFIG": ""}, kind=ServeSettings), environ
+    ):
         assert environ == {"GREENLANE_CONTROL_DIR": "/run/shop"}, "a flag of ours reaches workers so"

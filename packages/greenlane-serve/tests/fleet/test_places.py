@@ -9,18 +9,19 @@ from tests.fleet.served import until
 from tests.fleet.test_group import Acts
 
 from greenlane.errors import FleetError
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.haproxy.site import FrontServer, Site
 from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, Layout, layout_of
 from greenlane_serve.places import Chosen, Places
+from greenlane_serve.settings import ServeSettings
 from tests import child
 from tests.servers.server import find
 
 LANES = (Lane("light", match=("/light",), processes=1), Lane("hogs", match=("/hog",), at_once=3))
-SETTINGS = Settings(workers=3, lanes=LANES)
+SETTINGS = ServeSettings(workers=3, lanes=LANES)
 
 
 def layout_and_group(folder: Path) -> tuple[Layout, Group]:
@@ -48,7 +49,7 @@ def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> N
 def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
     places = Places(SETTINGS, [SHARED])
     assert places.sets == {SHARED: Chosen(FIRST_AT_ONCE, "nothing is measured yet")}
-    places.read(Settings(at_once=5))
+    places.read(ServeSettings(at_once=5))
     assert (places.live, places.at_once(SHARED)) == (False, 5)
     places.read(SETTINGS)
     assert (places.live, places.at_once(SHARED)) == (True, FIRST_AT_ONCE)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.fleet.served import COMMAND, Served, until
 
-from greenlane.control import ask
+from greenlane.control.client import ask
 from greenlane.errors import ControlError
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]

@@ -10,13 +10,14 @@ from typing import Any
 
 from tests.fleet.test_group import Acts
 
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.cli.status import Services
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import SHARED, layout_of
 from greenlane_serve.measured import Came, Got, worked_by
 from greenlane_serve.places import Places
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.status import _clocked, status_of
 from greenlane_serve.worker.ledger import Sums
 
@@ -24,7 +25,7 @@ LANES = (
     Lane("light", match=("/light",), processes=1, priority=5),
     Lane("mine", match=("/mine",), kind="hard", processes=1, deadline_ms=250),
 )
-SETTINGS = Settings(workers=4, at_once=2, lanes=LANES, auto_lane=True)
+SETTINGS = ServeSettings(workers=4, at_once=2, lanes=LANES, auto_lane=True)
 
 
 def row(backend: str, server: str, *, current: int = 0, queued: int = 0, requests: int = 0, queue_ms: int = 0) -> Row:

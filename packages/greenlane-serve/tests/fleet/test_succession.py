@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tests.fleet.test_group import Acts
 
-from greenlane.settings import Lane, Settings
+from greenlane.settings import Lane
 from greenlane_serve.group import Group, State
 from greenlane_serve.lanes import layout_of
 from greenlane_serve.places import Places
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.succession import Lineup, Succession
 
 
@@ -22,7 +23,7 @@ class Staged:
         self.succession = Succession(self.dismissed.append)
 
     def lineup(self, workers: int = 1, lanes: tuple[Lane, ...] = ()) -> Lineup:
-        settings = Settings(bind=(), workers=workers, lanes=lanes)
+        settings = ServeSettings(bind=(), workers=workers, lanes=lanes)
         layout = layout_of(settings)
         groups = {name: Group(name, number, Path("/run"), self.acts, 5.0) for name, number in layout.groups.items()}
         return Lineup(settings, layout, Places(settings, layout.groups), {}, groups)

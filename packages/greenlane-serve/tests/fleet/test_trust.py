@@ -13,10 +13,10 @@ from tests.fleet.test_haproxy_configuration import LANES, site
 
 from greenlane.errors import SettingsError
 from greenlane.hosts.pace import Pace
-from greenlane.settings import Settings
 from greenlane_serve.certificate import binds
 from greenlane_serve.haproxy import requests, routing
 from greenlane_serve.haproxy.configuration import configuration
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.trust import Trust, trust_of
 from greenlane_serve.worker import bodies
 from greenlane_serve.worker.bodies import Asgi, Bounds
@@ -44,33 +44,33 @@ ALL = Trust(
 )
 def test_what_would_do_nothing_is_refused(settings: dict[str, Any], names: str) -> None:
     with pytest.raises(SettingsError, match=names):
-        trust_of(Settings(**settings))
+        trust_of(ServeSettings(**settings))
 
 
 def test_nobody_is_believed_by_default() -> None:
-    lines = list(requests.client_lines(trust_of(Settings())))
+    lines = list(requests.client_lines(trust_of(ServeSettings())))
     assert not [line for line in lines if "req.hdr" in line or "set-src" in line]
-    assert not list(requests.connection_lines(trust_of(Settings())))
-    assert not list(requests.log_lines(trust_of(Settings())))
+    assert not list(requests.connection_lines(trust_of(ServeSettings())))
+    assert not list(requests.log_lines(trust_of(ServeSettings())))
 
 
 def test_an_address_is_a_network_of_its_own_and_a_hop_counts_only_after_a_trusted_one() -> None:
-    trust = trust_of(Settings(trusted_proxies=("10.1.2.3", "unix")))
+    trust = trust_of(ServeSettings(trusted_proxies=("10.1.2.3", "unix")))
     assert (trust.networks, trust.unix) == (("10.1.2.3/32",), True)
     second = "set-var(txn.hop2) req.hdr_ip(x-forwarded-for,-2) if { var(txn.hop1) -m ip 10.1.2.3/32 }"
     assert f"http-request {second}" in list(requests.client_lines(trust))
 
 
 def test_websockets_have_servers_of_their_own_only_where_workers_speak_them() -> None:
-    assert trust_of(Settings(), "asgi").websockets == 1000
-    assert trust_of(Settings(), "wsgi").websockets == 0
+    assert trust_of(ServeSettings(), "asgi").websockets == 1000
+    assert trust_of(ServeSettings(), "wsgi").websockets == 0
     text = configuration(site(Path("/run"), LANES, ALL))
     assert routing.twins(text) == {"shared": "sockets-shared", "lane-reports": "sockets-lane-reports"}
     assert routing.twins(configuration(site(Path("/run"), LANES))) == {}
 
 
 def test_only_addresses_of_tls_speak_it() -> None:
-    settings = Settings(bind=("a:1", "/b"), tls_bind=("a:2",), tls_certificate="c.pem", tls_min_version="1.3")
+    settings = ServeSettings(bind=("a:1", "/b"), tls_bind=("a:2",), tls_certificate="c.pem", tls_min_version="1.3")
     clear, unix, secure = binds(settings, [3, 4, 5], Path("/run"))
     assert (clear, unix) == ("fd@3", "fd@4")
     assert secure == "fd@5 ssl crt /run/tls.pem alpn h2,http/1.1 ssl-min-ver TLSv1.3"

@@ -11,7 +11,6 @@ import pytest
 from tests.plan.models import ORDERS, model, pricing
 
 from greenlane.errors import PlanError
-from greenlane.settings import Settings
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan import settings, words
 from greenlane_tools.plan.advice import EDGE_TIMES, Advice, AdviceVerdict, _Choice, advised
@@ -23,6 +22,7 @@ from greenlane_tools.plan.page import page
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp, present
 from greenlane_tools.plan.simulation import Estimate
+from greenlane_work.settings import WorkSettings
 from tests.page_tags import tags, what_it_fetches
 
 pytestmark = pytest.mark.slow
@@ -301,7 +301,7 @@ def test_orders_of_two_upstreams_get_slots_and_a_bulkhead() -> None:
     assert settings.checked(opened).task_limit == limit / option.set_up.processes > 0
     assert settings.checked(opened).task_key
     # As it is written all orders go on as without a bulkhead.
-    assert settings.checked(text).task_limit == Settings().task_limit
+    assert settings.checked(text).task_limit == WorkSettings().task_limit
     assert '# task_key = "kwargs.merchant"' in text.splitlines()
 
 

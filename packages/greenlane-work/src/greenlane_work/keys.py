@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import TASK_KEY
+from greenlane_work.settings import TASK_KEY
 
 __all__ = ["KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function"]
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from typing import Any, Final
 
-from greenlane.settings import Settings
+from greenlane_work.settings import WorkSettings
 
 __all__ = ["CallOutcome", "UpstreamRule"]
 
@@ -80,7 +80,7 @@ class UpstreamRule:
     keys_most: int = 10_000
 
     @classmethod
-    def of(cls, settings: Settings) -> UpstreamRule:
+    def of(cls, settings: WorkSettings) -> UpstreamRule:
         """Translate settings.
 
         Without `task_key` all orders have one key: there is nobody to protect from another, so the limit is that of the
@@ -112,7 +112,7 @@ class UpstreamRule:
         )
 
     @classmethod
-    def of_keys(cls, settings: Settings) -> dict[str, UpstreamRule]:
+    def of_keys(cls, settings: WorkSettings) -> dict[str, UpstreamRule]:
         """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
         general = cls.of(settings)
         return {key: dataclasses.replace(general, **_words(words)) for key, words in settings.task_rules.items()}

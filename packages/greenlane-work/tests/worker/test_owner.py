@@ -65,7 +65,7 @@ from gevent import monkey
 monkey.patch_all()
 import time
 import gevent
-from greenlane.real import start_new_thread
+from greenlane.threads.unpatched import start_new_thread
 from greenlane_work.worker.owner import Alarm
 from greenlane_work.worker.green import GreenOwner
 

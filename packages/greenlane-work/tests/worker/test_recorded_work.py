@@ -14,8 +14,8 @@ import pytest
 from tests.record.command import recorded
 from tests.worker.site import Site, eventually, told
 
-from greenlane import enqueued
-from greenlane.control import ask, processes
+from greenlane.control.client import ask, processes
+from greenlane.probes import enqueued
 from greenlane_work.order import DEADLINE, RETURNS
 from tests.fixtures import StartProcess
 

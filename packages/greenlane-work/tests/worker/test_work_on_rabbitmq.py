@@ -13,7 +13,7 @@ import pytest
 from tests.worker.relay import Relay
 from tests.worker.site import SHOP, Site, eventually, told
 
-from greenlane.control import ask, processes
+from greenlane.control.client import ask, processes
 from greenlane_work.dead_letters import dead_letters
 from tests.fixtures import StartProcess
 

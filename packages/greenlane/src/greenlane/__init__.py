@@ -3,13 +3,25 @@
 Marks for views (`heavy`, `light`), `run` and `placed` for CPU work beside a loop, deadlines and checkpoints for long
 computations, and what Greenlane raises. Hosts are imported by name: `greenlane.hosts.wsgi.Greenlane` (middleware),
 `greenlane.hosts.gunicorn.Worker`.
+
+Importing this does nothing: each name is loaded when it is first asked for.
 """
 
-from greenlane._native import __version__
-from greenlane.bootstrap_placement import placed, run
-from greenlane.deadline import checkpoint, within_ms
-from greenlane.errors import Cancelled, DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, PlacementWarning
-from greenlane.job import heavy, light
+TYPE_CHECKING = False  # as `typing` has it, which is not loaded for it
+
+if TYPE_CHECKING:
+    from greenlane._native import __version__
+    from greenlane.deadline import checkpoint, within_ms
+    from greenlane.errors import (
+        Cancelled,
+        DeadlineExceeded,
+        GreenlaneError,
+        Overloaded,
+        PlacementError,
+        PlacementWarning,
+    )
+    from greenlane.job import heavy, light
+    from greenlane.wiring.placing import placed, run
 
 __all__ = [
     # Marks
@@ -31,3 +43,27 @@ __all__ = [
     # Which one this is
     "__version__",
 ]
+
+if not TYPE_CHECKING:
+    _HOMES = {
+        "heavy": "job",
+        "light": "job",
+        "placed": "wiring.placing",
+        "run": "wiring.placing",
+        "checkpoint": "deadline",
+        "within_ms": "deadline",
+        "__version__": "_native",
+    }
+
+    def __getattr__(name):
+        """Load a public name, once."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

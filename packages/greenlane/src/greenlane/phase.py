@@ -26,12 +26,13 @@ __all__ = [
     "enter",
     "leave",
     "name",
+    "offer",
     "pin",
-    "provide",
     "remaining_ms",
     "subscribe",
     "subscribers",
     "unsubscribe",
+    "withdraw",
 ]
 
 
@@ -68,7 +69,7 @@ class Observer(Protocol):
 
 
 class Jobs(Protocol):
-    """Who knows the jobs of this process; one at a time."""
+    """Who knows the jobs of this process: permits, a recording."""
 
     def active(self) -> bool:
         """Whether this thread runs a job."""
@@ -95,12 +96,13 @@ enter: Callable[[], None] = _nothing
 name: Callable[[str], None] = _nothing
 pin: Callable[[str, str], None] = _nothing
 
-#: Asked by probes and hosts. Rebound by `provide`.
+#: Asked by probes and hosts. Rebound by `offer`.
 active: Callable[[], bool] = _no
 remaining_ms: Callable[[], int | None] = _none
 
 _EVENTS: Final = ("leave", "enter", "name", "pin")
 _observers: list[Any] = []
+_jobs: list[Jobs] = []
 
 
 def subscribe(observer: Any, *, first: bool = False) -> None:
@@ -124,11 +126,27 @@ def subscribers() -> tuple[Any, ...]:
     return tuple(_observers)
 
 
-def provide(jobs: Jobs | None) -> None:
-    """Answer `active` and `remaining_ms` from `jobs`; None goes back to "there are no jobs"."""
+def offer(jobs: Jobs, *, first: bool = False) -> None:
+    """Answer `active` and `remaining_ms` from `jobs`; permits stand `first`, because they know deadlines."""
+    _jobs[:] = [known for known in _jobs if known is not jobs]
+    _jobs.insert(0 if first else len(_jobs), jobs)
+    _bind_jobs()
+
+
+def withdraw(jobs: Jobs) -> None:
+    """Take it back. Idempotent; without any there are no jobs."""
+    _jobs[:] = [known for known in _jobs if known is not jobs]
+    _bind_jobs()
+
+
+def _bind_jobs() -> None:
     bindings = globals()
-    bindings["active"] = _no if jobs is None else jobs.active
-    bindings["remaining_ms"] = _none if jobs is None else jobs.remaining_ms
+    bindings["active"] = _any([jobs.active for jobs in _jobs])
+    bindings["remaining_ms"] = _jobs[0].remaining_ms if _jobs else _none
+
+
+def _any(asked: list[Callable[[], bool]]) -> Callable[[], bool]:
+    return asked[0] if len(asked) == 1 else (lambda: any(ask() for ask in asked)) if asked else _no
 
 
 def _bind() -> None:

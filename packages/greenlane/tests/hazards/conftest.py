@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.hazards import scenario
 
-from greenlane import bootstrap
+from greenlane.wiring.process import Running
 from tests.where import IMPORT_PATH
 
 FOLDER = Path(__file__).parent
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def process() -> Iterator["bootstrap.Running"]:
+def process() -> Iterator[Running]:
     """Greenlane in this process, for all hazards; the mode is switched live."""
     running = scenario.start("off")
     yield running
@@ -45,7 +45,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def running(process: "bootstrap.Running", mode: str) -> Iterator["bootstrap.Running"]:
+def running(process: Running, mode: str) -> Iterator[Running]:
     """Greenlane in the test's mode; afterwards every permit is back and nobody waits."""
     scenario.new_chapter()
     process.set_mode(mode)
@@ -55,7 +55,7 @@ def running(process: "bootstrap.Running", mode: str) -> Iterator["bootstrap.Runn
 
 
 @pytest.fixture
-def run_jobs(running: "bootstrap.Running") -> Callable[..., list[Any]]:
+def run_jobs(running: Running) -> Callable[..., list[Any]]:
     """`scenario.run_jobs` in the test's mode."""
 
     def run(

@@ -25,8 +25,9 @@ EARLY_RLOCK = threading.RLock()
 EARLY_CONDITION = threading.Condition()
 EARLY_ALLOCATE = _thread.allocate_lock
 
-from greenlane import bootstrap, phase  # noqa: E402
+from greenlane import phase  # noqa: E402
 from greenlane.settings import load  # noqa: E402
+from greenlane.wiring import process  # noqa: E402
 
 HEAVY = "GET /heavy/job"
 LIGHT = "GET /light/job"
@@ -50,17 +51,17 @@ class Hang(AssertionError):
     """Jobs did not end in time; the message holds the stack of every thread."""
 
 
-def start(mode: str, **flags: object) -> "bootstrap.Running":
+def start(mode: str, **flags: object) -> "process.Running":
     """Starts greenlane in this process with the pins above and one permit."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "greenlane.toml")
         file.write_text(_PINS)
         fixed = {"mode": mode, "permits": 1, "learn_after": 100, "max_routes": 4096}
         settings = load({**fixed, **flags}, environ={}, file=file)
-    return bootstrap.start(settings, host="hazards")
+    return process.start(settings, host="hazards")
 
 
-def start_script() -> "bootstrap.Running":
+def start_script() -> "process.Running":
     """For scripts: the mode that the test asked for; a hang ends the process with every thread's stack after 15 s."""
     faulthandler.dump_traceback_later(15, exit=True)
     return start(os.environ["HAZARD_MODE"])
@@ -96,7 +97,7 @@ def environ(path: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def job(running: "bootstrap.Running", route: str = HEAVY) -> Iterator[None]:
+def job(running: "process.Running", route: str = HEAVY) -> Iterator[None]:
     """Opens a job on this thread as a host does, and closes it unless it belongs to an outer one."""
     opened = running.open(environ(route.partition(" ")[2]), time.monotonic_ns())
     try:
@@ -210,7 +211,7 @@ class Threads:
 
 
 def run_jobs(
-    running: "bootstrap.Running",
+    running: "process.Running",
     functions: Sequence[Callable[[], Any]],
     route: str | Sequence[str] = HEAVY,
     *,
@@ -234,7 +235,7 @@ def run_jobs(
     return threads.join(within_s)
 
 
-def settled(running: "bootstrap.Running") -> None:
+def settled(running: "process.Running") -> None:
     """Every permit is back and nobody waits: by the queue, and by the counters of grants and returns."""
 
     def is_settled() -> bool:

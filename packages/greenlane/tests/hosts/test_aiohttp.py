@@ -13,7 +13,7 @@ import pytest
 from tests.lanes.placed import work
 
 import greenlane
-from greenlane import bootstrap, bootstrap_placement
+from greenlane.wiring import placing, process
 from tests.child import free_port
 
 aiohttp = pytest.importorskip("aiohttp")
@@ -32,7 +32,7 @@ SOON = {"x-envoy-expected-rq-timeout-ms": "40"}
 def stopped() -> Iterator[None]:
     """Each test starts Greenlane anew; what is learned of its views stays, so each has views of its own."""
     yield
-    running = bootstrap.running()
+    running = process.running()
     if running is not None:
         running.stop()
 
@@ -87,7 +87,7 @@ def test_a_view_that_computes_goes_to_the_lane_once_it_is_known() -> None:
         await until_on_the_lane(client, "/")
 
     served(program, web.get("/", quote))
-    assert any(row.endswith("quote") for row in bootstrap_placement.placement().learned())
+    assert any(row.endswith("quote") for row in placing.placement().learned())
 
 
 def test_a_view_that_blocks_stays_on_threads_of_its_own() -> None:

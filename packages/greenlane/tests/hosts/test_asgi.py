@@ -14,9 +14,9 @@ import pytest
 from tests.lanes.placed import work
 
 import greenlane
-from greenlane import bootstrap, bootstrap_placement
 from greenlane.hosts import asgi_threads
-from greenlane.hosts.asgi import Greenlane
+from greenlane.hosts.asgi import SYNCHRONOUS, Greenlane
+from greenlane.wiring import placing, process
 
 fastapi = pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
@@ -32,8 +32,8 @@ USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 def stopped() -> Iterator[None]:
     """Each test starts Greenlane anew; what is learned of its functions stays, so each has functions of its own."""
     yield
-    asgi_threads.uninstall()
-    running = bootstrap.running()
+    SYNCHRONOUS.uninstall()
+    running = process.running()
     if running is not None:
         running.stop()
 
@@ -76,7 +76,7 @@ def test_an_endpoint_that_computes_goes_to_the_lane_once_it_is_known() -> None:
         await until_it_says(client, "/quote", lambda thread: thread == LANE)
 
     served(app, program)
-    assert any(row.endswith("quote") for row in bootstrap_placement.placement().learned())
+    assert any(row.endswith("quote") for row in placing.placement().learned())
 
 
 def test_an_endpoint_that_blocks_stays_on_threads_of_its_own_also_if_it_computes_too() -> None:
@@ -169,7 +169,7 @@ def test_switched_off_anyio_runs_everything_as_it_would() -> None:
 
     async def program(client: Any) -> None:
         await until_it_says(client, "/off", lambda thread: thread == LANE)
-        running = bootstrap.running()
+        running = process.running()
         assert running is not None
         running.set_mode("off")
         assert (await client.get("/off")).json() == "AnyIO worker thread"
@@ -238,7 +238,7 @@ def test_a_cancelled_request_waits_for_its_function_once_that_has_begun(tmp_path
         while not begun.exists():
             await asyncio.sleep(0.001)
         waiting = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
-        lane = bootstrap_placement.placement().lane
+        lane = placing.placement().lane
         while lane.stats().queued == 0:
             await asyncio.sleep(0.001)
         waiting.cancel()

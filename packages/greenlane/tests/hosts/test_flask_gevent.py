@@ -25,7 +25,7 @@ import gevent
 from flask import Flask, Response, abort, g, jsonify, request, session, stream_with_context
 import greenlane
 from greenlane.hosts.flask import placed_view
-from greenlane.real import get_native_id
+from greenlane.threads.unpatched import get_native_id
 
 app = Flask(__name__)
 app.secret_key = "tests"

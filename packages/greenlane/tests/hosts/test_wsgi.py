@@ -11,9 +11,10 @@ import pytest
 from tests.lanes.burners import burn
 
 import greenlane
-from greenlane import bootstrap, phase
+from greenlane import phase
 from greenlane.hosts.wsgi import Greenlane
 from greenlane.settings import Lane, Settings
+from greenlane.wiring import process
 
 StartResponse = Callable[..., Any]
 
@@ -22,7 +23,7 @@ StartResponse = Callable[..., Any]
 def stopped() -> Iterator[None]:
     """Each test starts Greenlane anew, and nobody holds a permit at its end."""
     yield
-    running = bootstrap.running()
+    running = process.running()
     if running is not None:
         pressure, counters = running.pressure(), running.counters()
         running.stop()
@@ -90,7 +91,7 @@ def test_a_job_is_open_in_the_application_and_closed_after_it() -> None:
 
 def test_each_chunk_of_a_stream_is_a_phase_of_the_job() -> None:
     wrapped = Greenlane(streaming)
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None
     assert Answer(wrapped, "/stream").chunks == [b"0", b"1", b"2"]
     assert running.counters()["jobs"] == 1
@@ -157,7 +158,7 @@ def test_an_application_inside_an_application_is_one_job() -> None:
         return [b"".join(Answer(inner).chunks), b"".join(plain(environ, start_response))]
 
     outer = Greenlane(app)
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None
     assert Answer(outer).chunks == [b"012", b"hello"]
     assert running.counters()["jobs"] == 1
@@ -190,14 +191,14 @@ def test_methods_that_a_client_makes_up_share_a_route() -> None:
         environ: dict[str, Any] = {"REQUEST_METHOD": f"MADE{number}"}
         wsgiref.util.setup_testing_defaults(environ)
         wrapped(environ, lambda *_: None)
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None and {row.route for row in running.learned()} == {"OTHER /"}
 
 
 def test_a_stopped_greenlane_opens_no_jobs() -> None:
     settings = Settings(lanes=(Lane("all", match=("*",), mode="on", weight="heavy"),))
     wrapped = Greenlane(plain, settings=settings)
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None
     Answer(wrapped)
     running.stop()
@@ -270,7 +271,7 @@ def test_a_lane_gives_a_deadline_and_the_sooner_one_holds() -> None:
     due: list[int] = []
 
     def app(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        running = bootstrap.running()
+        running = process.running()
         assert running is not None
         due.append(running.deadline_ns() - time.monotonic_ns())
         return plain(environ, start_response)
@@ -317,7 +318,7 @@ def test_a_lane_pins_its_routes_and_a_route_function_names_them() -> None:
     settings = Settings(lanes=(Lane("heavy", match=("GET /items/*",), weight="heavy"),))
     wrapped = Greenlane(plain, settings=settings, route=lambda environ: "GET /items/<id>")
     Answer(wrapped, "/items/12345")
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None
     assert running.counters()["granted"] == 1
     assert [(row.route, row.pinned) for row in running.learned() if row.samples] == [("GET /items/<id>", True)]
@@ -328,7 +329,7 @@ def test_raw_paths_never_become_routes() -> None:
     for number in range(50):
         Answer(wrapped, f"/items/{number}")
         Answer(wrapped, f"/{number}")
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None
     assert {row.route for row in running.learned()} == {"GET /items/*", "GET /*"}
 
@@ -337,5 +338,5 @@ def test_switched_off_it_is_the_application_itself() -> None:
     wrapped = Greenlane(streaming, settings=Settings(mode="off"))
     answer = Answer(wrapped)
     assert answer.chunks == [b"0", b"1", b"2"]
-    running = bootstrap.running()
+    running = process.running()
     assert running is not None and running.counters()["jobs"] == 0

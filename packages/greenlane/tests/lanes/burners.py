@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.settings import Settings
 
 

@@ -11,8 +11,9 @@ import pytest
 from tests.lanes.burners import permits, teach
 
 from greenlane.errors import LearnedFileError
-from greenlane.lanes import StoredPhase, learned
+from greenlane.lanes import learned
 from greenlane.lanes.learned import StoredChoice
+from greenlane.lanes.permits import StoredPhase
 
 
 def phase(number: int = 0, samples: int = 10) -> StoredPhase:

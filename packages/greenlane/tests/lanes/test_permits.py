@@ -13,7 +13,7 @@ from tests.lanes.burners import burn, permits, teach, together, until
 
 from greenlane import _native
 from greenlane.errors import DeadlineExceeded
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 
 NOW = time.monotonic_ns
 

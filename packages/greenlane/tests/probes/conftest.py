@@ -20,11 +20,11 @@ def seen() -> Iterator[Observer]:
     observer = Observer()
     probes.install()
     phase.subscribe(observer)
-    phase.provide(observer)
+    phase.offer(observer)
     try:
         yield observer
     finally:
-        phase.provide(None)
+        phase.withdraw(observer)
         phase.unsubscribe(observer)
         probes.uninstall()
     assert observer.depth == 0

@@ -16,8 +16,9 @@ import timeit
 from types import SimpleNamespace
 from typing import Any
 
-from greenlane import bootstrap, phase
+from greenlane import phase
 from greenlane.settings import load
+from greenlane.wiring import process
 
 REPEATS, CALLS = 60, 3_000
 PEEK = int(socket.MSG_PEEK)
@@ -80,7 +81,7 @@ def measured(known: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     known = names()
     bare = measured(known)
-    running = bootstrap.start(load({"mode": "on"}, environ={}), host="cost")
+    running = process.start(load({"mode": "on"}, environ={}), host="cost")
     pair = "phase.leave(0); phase.enter()"
     without, pair_without = measured(known), nanoseconds(pair, {"phase": phase})
     assert running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, time.monotonic_ns())

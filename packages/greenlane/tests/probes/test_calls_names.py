@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.probes.heard import Heard
 
-from greenlane import enqueued
+from greenlane.probes import enqueued
 from greenlane.probes.calls import naming
 from greenlane.probes.calls.sql import named
 

@@ -11,7 +11,7 @@ import pytest
 from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
-from greenlane import enqueued, probes
+from greenlane.probes import enqueued, probes
 from greenlane.probes.calls import clients
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]

@@ -85,7 +85,7 @@ from tests.probes.test_routes import ask
 probes.install()
 seen = Observer()
 phase.subscribe(seen)
-phase.provide(seen)
+phase.offer(seen)
 
 def bikes(request, number):
     seen.names.append("view")
@@ -182,6 +182,6 @@ def test_a_thread_without_a_job_names_nothing(seen: Observer, monkeypatch: pytes
 
     app = Flask("service")
     app.add_url_rule("/", view_func=lambda: "page")
-    phase.provide(None)
+    phase.withdraw(seen)
     assert ask(app, "/") == "200 OK"
     assert seen.names == []

@@ -16,7 +16,7 @@ from tests.probes.observer import Observer
 from greenlane import phase
 from greenlane._native import Recorder, send_at_once
 from greenlane.errors import DeadlineExceeded
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.phase import Kind
 
 NOW = time.monotonic_ns

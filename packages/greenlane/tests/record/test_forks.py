@@ -11,8 +11,8 @@ from tests.record.command import environment
 
 RECORDED = """
 import os, sys, threading, warnings
-from greenlane import bootstrap_recording
-recording = bootstrap_recording.start_recording()
+from greenlane.wiring import recording as wired
+recording = wired.start_recording()
 def fork():
     pid = os.fork()
     if pid == 0:

@@ -143,20 +143,20 @@ def test_a_late_process_is_not_blamed_on_its_upstream(way: str, upstream: str, t
 LIVE = """
 import http.client, sys
 original = http.client.HTTPConnection.getresponse
-from greenlane import bootstrap_recording
+from greenlane.wiring import recording as wired
 from greenlane.settings import load
 
 def placed():
     return http.client.HTTPConnection.getresponse is not original
 
-running = bootstrap_recording.start_recording(load({"record_folder": sys.argv[1], "record_on": False}, environ={}))
+running = wired.start_recording(load({"record_folder": sys.argv[1], "record_on": False}, environ={}))
 assert not placed(), "off from the start"
 running.record(True)
 assert placed()
 running.record(False)
 assert not placed()
 running.record(True)
-bootstrap_recording.stop_recording()
+wired.stop_recording()
 assert not placed()
 """
 

@@ -114,8 +114,8 @@ def test_the_process_goes_on(source: str, tmp_path: Path) -> None:
 FORKING = """
 import gevent.monkey; gevent.monkey.patch_all()
 import gevent, os
-from greenlane import bootstrap_recording
-bootstrap_recording.start_recording()
+from greenlane.wiring import recording as wired
+wired.start_recording()
 def work():
     gevent.sleep(0)
     return 1

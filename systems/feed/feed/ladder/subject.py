@@ -13,7 +13,7 @@ from typing import Any
 from feed.children import StartFailed
 from feed.running import Running, started
 from feed.site import Site
-from greenlane import control
+from greenlane.control import client as control
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.interruption import checkpoint
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from greenlane.cli.settings_flags import settings_of
+from greenlane.cli.settings_flags import effective_settings
 from greenlane.errors import FleetError
 from greenlane_serve.diversion import Diverted, change, read
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import group_of, version_of
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.whereabouts import folder_of
 
 __all__ = ["COLUMNS", "run"]
@@ -41,7 +42,7 @@ def run(
     Returns:
         Shares, each with the seconds that setting it took (None = it was not set now), and one row for each group.
     """
-    folder = folder_of(settings_of(arguments).bind[0], _ATTEMPT)
+    folder = folder_of(effective_settings(arguments, ServeSettings).bind[0], _ATTEMPT)
     runtime = Runtime(folder / "runtime")
     groups = [row for row in runtime.rows(server="BACKEND") if row.backend.startswith(_GROUPS)]
     shares: list[tuple[Diverted, float | None]]

@@ -10,11 +10,11 @@ from typing import Any, Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
 from greenlane_serve.export import envoy, haproxy, kubernetes, nginx
 from greenlane_serve.export.instances import Fleet, fleet_of
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker.application import parts
 
 __all__ = ["COMMAND"]
@@ -53,7 +53,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     _refuse_others(arguments)
-    settings = settings_of(arguments)
+    settings = effective_settings(arguments, ServeSettings)
     if arguments.target == "kubernetes":
         cluster = _cluster(arguments)
         text = _yaml(kubernetes.documents(settings, cluster))
@@ -83,7 +83,7 @@ def _refuse_others(arguments: argparse.Namespace) -> None:
             arguments.parser.error(f"{arguments.target} needs --{name}")
 
 
-def _fleet(settings: Settings, arguments: argparse.Namespace) -> Fleet:
+def _fleet(settings: ServeSettings, arguments: argparse.Namespace) -> Fleet:
     fronts = 1 if arguments.fronts is None else arguments.fronts
     if not 1 <= fronts <= _MOST:
         arguments.parser.error(f"--fronts must be from 1 to {_MOST}")

@@ -16,10 +16,11 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import FleetError, PlatformError, SettingsError
 from greenlane_serve.cli.status import show
 from greenlane_serve.live import Live
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.tree import Tree
 from greenlane_serve.whereabouts import with_control
 from greenlane_serve.worker.application import KINDS, parts
@@ -57,7 +58,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     def say(text: str) -> None:
         output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
 
-    settings = settings_of(arguments)  # what is wrong with them is told before the application is loaded
+    # What is wrong with them is told before the application is loaded.
+    settings = effective_settings(arguments, ServeSettings)
     kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application)
     if code:
         return code  # it has been told why
@@ -66,7 +68,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
             stack.callback(watch.close)
         stack.enter_context(with_control(settings))
-        tree, live = Tree(lambda: settings_of(arguments), arguments.application, kind, say), Live(kind=kind)
+        tree = Tree(lambda: effective_settings(arguments, ServeSettings), arguments.application, kind, say)
+        live = Live(kind=kind)
         tree.rounds.append(live)
         stack.callback(live.close)
         return tree.run()

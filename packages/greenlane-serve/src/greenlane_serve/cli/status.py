@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import settings_of
-from greenlane.control import ask
+from greenlane.cli.settings_flags import effective_settings
+from greenlane.control.client import ask
 from greenlane.errors import ControlError
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.whereabouts import control_of, folder_of
 
 __all__ = ["Services", "show"]
@@ -81,7 +82,7 @@ def show(arguments: argparse.Namespace, output: Output) -> int:
     Raises:
         ControlError: none runs there, or it does not answer.
     """
-    settings = settings_of(arguments)
+    settings = effective_settings(arguments, ServeSettings)
     address = next(iter((*settings.bind, *settings.tls_bind)))
     answer = _answer(address)
     if arguments.json:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
 from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, FrontLane, Layout, layout_of, without_versions
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Fleet", "Instance", "fleet_of"]
 
@@ -37,7 +37,7 @@ class Instance:
 class Fleet:
     """Servers by the group whose requests they get."""
 
-    settings: Settings
+    settings: ServeSettings
     # Of one server.
     layout: Layout
     instances: Mapping[str, tuple[Instance, ...]]
@@ -63,7 +63,7 @@ class Fleet:
         return replace(lane, processes=kept, at_once=lane.at_once and max(1, lane.at_once * servers // self.fronts))
 
 
-def fleet_of(settings: Settings, servers: Sequence[str], fronts: int = 1) -> Fleet:
+def fleet_of(settings: ServeSettings, servers: Sequence[str], fronts: int = 1) -> Fleet:
     """The fleet of these servers.
 
     Args:

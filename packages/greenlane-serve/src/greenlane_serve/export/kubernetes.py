@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Settings
+from greenlane.settings import LANE_KEYS, Lane, settings_of
 from greenlane_serve.export.routes import doubts, http_routes
 from greenlane_serve.lanes import SHARED, Layout, layout_of, without_versions
+from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Cluster", "documents", "doubtful", "pod_settings"]
 
@@ -45,7 +46,7 @@ class Cluster:
     most: int = 20
 
 
-def documents(settings: Settings, cluster: Cluster) -> list[Node]:
+def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
     """All of them.
 
     Raises:
@@ -67,7 +68,7 @@ def documents(settings: Settings, cluster: Cluster) -> list[Node]:
     return found
 
 
-def doubtful(settings: Settings, cluster: Cluster) -> list[str]:
+def doubtful(settings: ServeSettings, cluster: Cluster) -> list[str]:
     """What is left to the gateway of these settings: lines for the person who exports."""
     layout = layout_of(without_versions(settings))
     return list(doubts(layout, _names(layout, cluster.name))) if cluster.gateway else []
@@ -86,7 +87,7 @@ def _names(layout: Layout, name: str) -> dict[str, str]:
     return names
 
 
-def _group(settings: Settings, layout: Layout, cluster: Cluster, group: str, name: str) -> Iterator[Node]:
+def _group(settings: ServeSettings, layout: Layout, cluster: Cluster, group: str, name: str) -> Iterator[Node]:
     labels = {"app": name}
     text = pod_settings(settings, layout, group, _PORT)
     scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
@@ -112,7 +113,7 @@ def _group(settings: Settings, layout: Layout, cluster: Cluster, group: str, nam
     yield _node("policy/v1", "PodDisruptionBudget", name, labels, spec=budget)
 
 
-def _pod(settings: Settings, cluster: Cluster, labels: Node, name: str, workers: int) -> Node:
+def _pod(settings: ServeSettings, cluster: Cluster, labels: Node, name: str, workers: int) -> Node:
     asked: Node = {"tcpSocket": {"port": "http"}}
     ready = {"httpGet": {"path": settings.health_path, "port": "http"}} if settings.health_path else asked
     container: Node = {
@@ -159,21 +160,22 @@ def _digest(text: str) -> str:
 _NOT_OURS: Final = frozenset({"bind", "workers", "control_dir", "record_folder", "learned_file"})
 
 
-def pod_settings(settings: Settings, layout: Layout, group: str, port: int) -> str:
+def pod_settings(settings: ServeSettings, layout: Layout, group: str, port: int) -> str:
     """The text. A pod has the workers that the group has on one machine; a hard lane has its pods to itself."""
     lanes = {lane.name: layout.group_of(lane) for lane in layout.lanes}
     own = [lane for lane in settings.lanes if lanes[lane.name] == group]
     if group != SHARED:
         own = [replace(lane, kind="soft", processes=0) for lane in own]
     lines = [f'bind = [":{port}"]', f"workers = {layout.groups[group]}"]
-    lines += _changed(settings, {name: key.default for name, key in SETTINGS.items() if name not in _NOT_OURS})
+    declared = settings_of(ServeSettings).items()
+    lines += _changed(settings, {name: key.default for name, key in declared if name not in _NOT_OURS})
     for lane in own:
         lines += ["", f"[lanes.{json.dumps(lane.name)}]"]
         lines += _changed(lane, {name: key.default for name, key in LANE_KEYS.items()})
     return "\n".join(lines) + "\n"
 
 
-def _changed(of: Settings | Lane, defaults: Mapping[str, object]) -> Iterator[str]:
+def _changed(of: ServeSettings | Lane, defaults: Mapping[str, object]) -> Iterator[str]:
     for name, default in defaults.items():
         value = getattr(of, name)
         if value != default:

@@ -24,8 +24,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from greenlane import real
 from greenlane.errors import GreenlaneError
+from greenlane.threads import unpatched
 from greenlane_serve import folders
 from greenlane_serve.worker import application
 from greenlane_serve.worker.ledger import Ledger
@@ -106,13 +106,13 @@ def end_with_parent(alive_fd: int, stop_s: float) -> None:
     """
 
     def watch() -> None:
-        waiting = real.poll()
+        waiting = unpatched.poll()
         waiting.register(alive_fd, select.POLLIN)
         waiting.poll()
-        real.sleep(stop_s + _MORE_S)
+        unpatched.sleep(stop_s + _MORE_S)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    real.start_new_thread(watch, ())
+    unpatched.start_new_thread(watch, ())
 
 
 if __name__ == "__main__":

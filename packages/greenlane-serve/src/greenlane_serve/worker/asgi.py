@@ -16,6 +16,7 @@ from typing import Any, Final
 from greenlane import settings
 from greenlane.errors import PlatformError
 from greenlane.export import prometheus
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker import application
 from greenlane_serve.worker.bodies import Asgi, Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
@@ -38,7 +39,7 @@ def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], ledg
 
     loaded: Any = application.load(name)
     served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
-    found = settings.load()
+    found = settings.load(kind=ServeSettings)
     public = socket.socket(fileno=socket_fd)
     if found.metrics_path:
         MetricsPage(page_of(Path(public.getsockname())), lambda target: served.metrics({"worker": str(index)}))

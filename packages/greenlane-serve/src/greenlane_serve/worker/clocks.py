@@ -13,7 +13,8 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Final
 
-from greenlane import phase, real
+from greenlane import phase
+from greenlane.threads import unpatched
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 
 __all__ = ["Blocks", "Lateness", "SampledRequest", "Tally"]
@@ -38,13 +39,13 @@ class SampledRequest:
     __slots__ = ("_busy", "_guard", "_since_ns", "blocked_ns", "cpu_ns", "native_id", "waits")
 
     def __init__(self) -> None:
-        self.native_id = real.get_native_id()
+        self.native_id = unpatched.get_native_id()
         self.cpu_ns = 0
         self.blocked_ns = 0
         self.waits = 0
         self._busy = 1
         self._since_ns = 0
-        self._guard = real.allocate_lock()
+        self._guard = unpatched.allocate_lock()
 
     def rest(self) -> None:
         """Note that a part waits for something, or has ended."""
@@ -75,7 +76,7 @@ class Blocks:
     """
 
     def __init__(self) -> None:
-        self._guard = real.allocate_lock()
+        self._guard = unpatched.allocate_lock()
         #: By thread.
         self.of: dict[int, SampledRequest] = {}
         self._depth: dict[int, list[int]] = {}
@@ -143,7 +144,7 @@ class Tally:
         self._clock = clock
         self._ledger = ledger
         self._lateness = lateness
-        self._guard = real.allocate_lock()
+        self._guard = unpatched.allocate_lock()
         self._rows: dict[str, list[int]] = {}
         self._jobs = self._jobs_told = 0
         self._told_ns = 0

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from greenlane.hosts.asgi_routes import route_of
 from greenlane.probes.patching import Patches
-from greenlane.shape import shape
+from greenlane.probes.routes import shape
 from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
 
 __all__ = ["LoopClocks"]

@@ -8,8 +8,9 @@ import threading
 import time
 from typing import Any, Final
 
-from greenlane import phase, real
-from greenlane.shape import shape
+from greenlane import phase
+from greenlane.probes.routes import shape
+from greenlane.threads import unpatched
 from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
 
 __all__ = ["ThreadClocks", "stands_in_call"]
@@ -47,11 +48,11 @@ class ThreadClocks:
         self._here = _Here()
         self._blocks = Blocks()
         self._asleep = False
-        self._wakes = real.allocate_lock()
+        self._wakes = unpatched.allocate_lock()
         self._wakes.acquire()
         self._begun_s = 0.0
         phase.subscribe(_Names(self._here))
-        real.start_new_thread(self._look_on, ())
+        unpatched.start_new_thread(self._look_on, ())
 
     def begin(self) -> None:
         """Note that this thread begins a request."""
@@ -80,7 +81,7 @@ class ThreadClocks:
                 looked_s = time.monotonic()
             pause_s = random.uniform(0.5, 1.5) * LOOK_S
             due_s = time.monotonic() + pause_s
-            real.sleep(pause_s)
+            unpatched.sleep(pause_s)
             now_s = time.monotonic()
             self._lateness.took(round((now_s - due_s) * 1e9))
             self._look(now_s - looked_s)

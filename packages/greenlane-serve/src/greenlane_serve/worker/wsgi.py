@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane import settings
+from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker import application, bodies
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
@@ -53,7 +54,7 @@ def serve(
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
-            bounds = Bounds(round(settings.load().body_max_mb * 1e6))
+            bounds = Bounds(round(settings.load(kind=ServeSettings).body_max_mb * 1e6))
             return with_client(bodies.wsgi(application.load(name), bounds))
 
     served = Application()

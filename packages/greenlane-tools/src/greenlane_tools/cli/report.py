@@ -10,7 +10,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.output import Output, environment
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.record.recorder import PARTS
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 if TYPE_CHECKING:
     from greenlane_tools.report.study import ReportStudy

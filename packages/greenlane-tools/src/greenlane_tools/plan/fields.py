@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 __all__ = ["Fields"]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.page.quantities import count, factor, milliseconds
 from greenlane_tools.plan.measured import LEVELS, carried
 from greenlane_tools.plan.profile import Profile, Route

@@ -22,7 +22,7 @@ from statistics import NormalDist
 from typing import Any, Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.fields import Fields
 from greenlane_tools.plan.profile import HOSTS, Profile, Upstream, profile_of
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.fields import Fields
 from greenlane_tools.plan.measured import Measured
 from greenlane_tools.plan.route import Kind, Mean, Route, rounded, route_json, route_of, simulated_route, weighted

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.costs import Costs, costs_of
 from greenlane_tools.plan.profile import HOSTS, LOOPS, Profile
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from greenlane.errors import PlanError, SettingsError
 from greenlane.settings import Settings, load
+from greenlane.settings.shown import installed
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.advice import Advice, AdviceVerdict
 from greenlane_tools.plan.options import Option, Predicted
@@ -83,7 +84,7 @@ def checked(text: str) -> Settings:
         path = Path(folder, "greenlane.toml")
         path.write_text(text, encoding="utf-8")
         try:
-            return load(file=path, environ={})
+            return load(file=path, environ={}, kind=installed())
         except SettingsError as error:
             raise PlanError(
                 "write the settings", name=error.setting, value=error.value, rule=error.rule, hint=error.hint
@@ -159,7 +160,7 @@ def _keys(set_up: SetUp) -> Iterator[str]:
         if set_up.at_once:
             yield f"at_once = {set_up.at_once}"
     if set_up.host == "celery":
-        yield from _of_tasks(set_up, usual)
+        yield from _of_tasks(set_up)
     if "process" in set_up.placement.values():
         yield f"process_workers = {set_up.pool}"
     for route, place in set_up.placement.items():
@@ -167,8 +168,8 @@ def _keys(set_up: SetUp) -> Iterator[str]:
     yield from _lanes(set_up)
 
 
-def _of_tasks(set_up: SetUp, usual: Settings) -> Iterator[str]:
-    if set_up.limit and set_up.limit != usual.task_slots:
+def _of_tasks(set_up: SetUp) -> Iterator[str]:
+    if set_up.limit and set_up.limit != getattr(installed()(), "task_slots", None):
         yield f"task_slots = {set_up.limit}"
     if set_up.upstream_limits:
         yield from _comment(

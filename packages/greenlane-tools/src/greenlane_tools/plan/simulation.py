@@ -49,8 +49,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from greenlane.errors import PlanError
-from greenlane.policy import AtOnceRule, PermitRule, ShedRule
-from greenlane.settings import Settings
+from greenlane.policy.permits import PermitRule
+from greenlane.policy.shed import ShedRule
+from greenlane_serve.policy import AtOnceRule
+from greenlane_serve.settings import ServeSettings
 from greenlane_tools import _native
 
 __all__ = [
@@ -212,9 +214,9 @@ class SimulationCell:
     load: float = 1.0
 
 
-def rules(settings: Settings | None = None, *, threads: bool = True) -> dict[str, dict[str, Any]]:
+def rules(settings: ServeSettings | None = None, *, threads: bool = True) -> dict[str, dict[str, Any]]:
     """The production's rules under these settings, as the simulator takes them."""
-    settings = settings or Settings()
+    settings = settings or ServeSettings()
     return {
         "permits": dataclasses.asdict(PermitRule.of(settings)),
         "shed": dataclasses.asdict(ShedRule.of()),

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane.errors import PlanError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount, spelt
 from greenlane_tools.plan.costs import ARENA
 from greenlane_tools.plan.profile import Mean, Profile, Route, told_dispersion, weighted

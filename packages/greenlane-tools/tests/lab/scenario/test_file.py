@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.setting import declarations
+from greenlane.settings.setting import declarations
 from greenlane_tools.lab.scenario import catalogue
 from greenlane_tools.lab.scenario.file import TABLES, read
 from greenlane_tools.lab.scenario.scenario import Scenario

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, Row
-from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import DiversionError, SettingsError
+from greenlane_work.settings import WorkSettings
 
 if TYPE_CHECKING:
     from greenlane_work.diversion.share import Share, SharePlace, Sighting
@@ -77,7 +78,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error(f"unrecognized arguments: {arguments.route}")
     if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
         arguments.parser.error(f"--wait-s must be from 0 to {_MOST_WAIT_S}")
-    url = settings_of(arguments).diversion
+    url = effective_settings(arguments, WorkSettings).diversion
     if not url:
         hint = "name it with --diversion, GREENLANE_DIVERSION or in greenlane.toml, as the producers do"
         raise SettingsError("diversion", url, "where the shares lie: file:///FOLDER or redis://…", hint)

@@ -9,13 +9,15 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.settings import SETTINGS
+from greenlane.cli.settings_flags import declare_settings, effective_settings
+from greenlane.settings import settings_of
+from greenlane_work.settings import WorkSettings
 
 __all__ = ["COMMAND"]
 
 _PACKAGE: Final = "greenlane_work.celery"
-_SETTINGS: Final = tuple(name for name in SETTINGS if name.startswith("task_")) + ("control_dir", "heavy_ms", "mode")
+_TASKS: Final = tuple(name for name in settings_of(WorkSettings) if name.startswith("task_"))
+_SETTINGS: Final = (*_TASKS, "control_dir", "heavy_ms", "mode")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +33,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, _output: Output) -> int:
-    settings = settings_of(arguments)
+    settings = effective_settings(arguments, WorkSettings)
     if arguments.green:
         with needed("celery", "start green threads"):
             import gevent  # noqa: F401 - it has patched the process before this module was imported, see cli/main.py

@@ -10,6 +10,7 @@ from greenlane.settings import load
 from greenlane_work.diversion.share import SharePlace, checked_name
 from greenlane_work.diversion.watch import ShareWatch
 from greenlane_work.drivers import without_password
+from greenlane_work.settings import WorkSettings
 
 __all__ = ["divert", "open_place", "watch"]
 
@@ -39,7 +40,7 @@ def divert(flow: str, key: str, *, at: str = "") -> str:
 def watch(flow: str, at: str = "") -> ShareWatch | None:
     """Give this process's view of a flow; None = no place is named. Raises SettingsError."""
     if (flow, at) not in _watches:
-        url = at or load().diversion
+        url = at or load(kind=WorkSettings).diversion
         # Who comes second throws its own away: nothing has been read by it yet.
         _watches.setdefault((flow, at), ShareWatch(open_place(url), checked_name("flow", flow)) if url else None)
     return _watches[flow, at]

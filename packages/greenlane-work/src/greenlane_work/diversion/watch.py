@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from greenlane.errors import DiversionError, DiversionUnreadable
-from greenlane.real import in_forked_child
+from greenlane.threads.unpatched import in_forked_child
 from greenlane_work.diversion.share import Share, SharePlace, Sighting
 
 __all__ = ["LOOK_S", "ShareWatch"]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused
-from greenlane.real import RLock
+from greenlane.threads.unpatched import RLock
 from greenlane_work.store.backend import Backend, Leaseholder, Tidied
 from greenlane_work.store.item import Item, withdrawal
 from greenlane_work.store.record import State

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from greenlane.errors import GreenlaneError, StoreError
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 from greenlane_work.store.rules import Answer, Kind, Operation
 
 __all__ = ["Item", "Told", "withdrawal"]

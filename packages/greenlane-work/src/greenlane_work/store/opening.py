@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
 from greenlane_work.drivers import without_password
+from greenlane_work.settings import WorkSettings
 from greenlane_work.store.backend import Backend, Retention
 from greenlane_work.store.store import LEASE_S, PATIENCE_S, Store
 
@@ -44,7 +44,7 @@ def open_store(
     return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
 
 
-def store_of(settings: Settings) -> Store:
+def store_of(settings: WorkSettings) -> Store:
     """Give the store that the setting `task_store` names. Raises SettingsError."""
     retention = Retention(settings.task_store_keep_s, settings.task_store_keep_unknown_s)
     return open_store(settings.task_store, lease_s=settings.task_store_lease_s, retention=retention)

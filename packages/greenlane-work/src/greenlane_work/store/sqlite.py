@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
-from greenlane.real import in_forked_child
+from greenlane.threads.unpatched import in_forked_child
 from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
-from greenlane.real import RLock, in_forked_child, start_new_thread, threads_are_green
+from greenlane.threads.unpatched import RLock, in_forked_child, start_new_thread, threads_are_green
 from greenlane_work.keys import checked_key, checked_reason
 from greenlane_work.store.backend import Backend, Leaseholder
 from greenlane_work.store.committer import Committer, Counts, closed

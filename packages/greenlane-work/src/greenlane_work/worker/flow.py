@@ -16,11 +16,11 @@ from celery.exceptions import Ignore, Reject, Retry
 from celery.worker.state import task_ready
 
 from greenlane._native import Start, Upstreams
-from greenlane.settings import Settings
 from greenlane_work.headers import RETURNS
 from greenlane_work.keys import KeyFunction
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Order
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.execution import Again, Dead, Execution, expected
 from greenlane_work.worker.jobs import RecordedJobs
@@ -48,7 +48,7 @@ class OrderFlow:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: WorkSettings,
         owner: Owner,
         *,
         key_of: KeyFunction | None,

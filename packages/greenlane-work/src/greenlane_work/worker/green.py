@@ -21,10 +21,10 @@ from typing import Any, Final
 from celery.exceptions import SoftTimeLimitExceeded
 
 from greenlane.errors import HostError
-from greenlane.fork_warning import mark_thread
-from greenlane.real import get_ident, sleep, start_new_thread, threads_are_green
-from greenlane.settings import Settings
+from greenlane.threads.fork_warning import mark_thread
+from greenlane.threads.unpatched import get_ident, sleep, start_new_thread, threads_are_green
 from greenlane_work.order import Order
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Call, Owner, do_all
 from greenlane_work.worker.pool import Pool
@@ -85,7 +85,7 @@ class GreenPool(Pool):
     def _runner(self, serve: Serve) -> Runner:
         return GreenRunner(serve)
 
-    def _jobs(self, settings: Settings) -> RecordedJobs:
+    def _jobs(self, settings: WorkSettings) -> RecordedJobs:
         return RecordedJobs(settings)  # greenlets take turns on one thread anyway
 
     def _check_threads(self) -> None:

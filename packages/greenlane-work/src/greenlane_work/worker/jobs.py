@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from greenlane import bootstrap, enqueued
 from greenlane._native import Recorder
-from greenlane.settings import Settings
+from greenlane.probes import enqueued
+from greenlane.wiring import process
 from greenlane_work.order import Order
+from greenlane_work.settings import WorkSettings
 
 __all__ = ["PermittedJobs", "RecordedJobs"]
 
@@ -32,14 +33,14 @@ class RecordedJobs:
     They stand around Celery's tracer, so what it does for a task is the task's. Cost without a recording: 0.1 us.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WorkSettings) -> None:
         """Start the recording, if there is to be one."""
         if settings.record_folder:
-            from greenlane import bootstrap_recording  # here: a worker that records nothing does not load it
+            from greenlane.wiring import recording as wired  # here: a worker that records nothing does not load it
 
-            bootstrap_recording.start_recording(settings)
+            wired.start_recording(settings)
         self._recorder = Recorder()
-        bootstrap.send_deadlines(settings)
+        process.send_deadlines(settings)
 
     def open(self, order: Order) -> Any:
         """Begin a job on the run's own thread or greenlet. The result is for `close`."""
@@ -76,12 +77,12 @@ class PermittedJobs(RecordedJobs):
     limit is met when the call returns.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WorkSettings) -> None:
         if "deadline_cancel" not in settings.origins:
             settings = dataclasses.replace(settings, deadline_cancel=True)
         if "heavy_ms" not in settings.origins:
             settings = dataclasses.replace(settings, heavy_ms=_HEAVY_MS)
-        running = bootstrap.start(settings, host="celery")
+        running = process.start(settings, host="celery")
         super().__init__(settings)
         self._open: Callable[[str, int, int], bool] = running.open_task
         self._close: Callable[[], object] = running.close

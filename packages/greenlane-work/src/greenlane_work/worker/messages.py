@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any, Final
 
-from greenlane import enqueued
+from greenlane.probes import enqueued
 from greenlane_work.headers import ORDER, count_of
 from greenlane_work.keys import KeyFunction
 from greenlane_work.order import Order

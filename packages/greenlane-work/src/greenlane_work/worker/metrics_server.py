@@ -1,6 +1,7 @@
 """The worker's metrics over HTTP, for Prometheus: one thread of the operating system, one answer a connection.
 
-`_socket` and `greenlane.real`, as for the control socket: a scrape is answered also when a green loop does not turn.
+`_socket` and `greenlane.threads.unpatched`, as for the control socket: a scrape is answered also when a green loop does
+not turn.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 
 from greenlane.errors import HostError
 from greenlane.export.prometheus import CONTENT_TYPE
-from greenlane.fork_warning import mark_thread
-from greenlane.real import poll, start_new_thread
+from greenlane.threads.fork_warning import mark_thread
+from greenlane.threads.unpatched import poll, start_new_thread
 
 __all__ = ["MetricsServer"]
 

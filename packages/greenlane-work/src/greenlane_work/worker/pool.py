@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from celery.concurrency.base import BasePool
 
-from greenlane import bootstrap
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
-from greenlane.real import threads_are_green
-from greenlane.settings import Settings, load
+from greenlane.settings import load
+from greenlane.threads.unpatched import threads_are_green
+from greenlane.wiring import process
 from greenlane_work.keys import key_function
 from greenlane_work.limits import UpstreamRule
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import unsafe_settings
 from greenlane_work.worker.consumer import step_of
 from greenlane_work.worker.flow import OrderFlow
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool", "use"]
 
-_settings: Settings | None = None
+_settings: WorkSettings | None = None
 
 
-def use(settings: Settings) -> None:
+def use(settings: WorkSettings) -> None:
     """Let pools made from now on have these settings; without it they read greenlane.toml and the environment."""
     global _settings
     _settings = settings
@@ -50,7 +51,7 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
         super().__init__(limit, app=app, **options)
-        settings = _slots(_settings or load(), limit, app)
+        settings = _slots(_settings or load(kind=WorkSettings), limit, app)
         self.limit = settings.task_slots
         self._check_threads()
         unsafe_settings.check_login(app)
@@ -74,11 +75,11 @@ class Pool(BasePool):  # type: ignore[misc]
             jobs=self._jobs(settings),
         )
         status = Status(self.flow, "green" if self.is_green else "threads")
-        bootstrap.count_besides(status.counters)
+        process.count_besides(status.counters)
         if settings.control_dir:
-            from greenlane import bootstrap_control
+            from greenlane.wiring import shown
 
-            bootstrap_control.serve(settings.control_dir, "tasks", status)
+            shown.serve(settings.control_dir, "tasks", status)
         if settings.task_metrics:
             from greenlane_work.worker.metrics_server import MetricsServer
 
@@ -118,7 +119,7 @@ class Pool(BasePool):  # type: ignore[misc]
     def _runner(self, serve: Serve) -> Runner:
         return ThreadRunner(self.limit, serve)
 
-    def _jobs(self, settings: Settings) -> RecordedJobs:
+    def _jobs(self, settings: WorkSettings) -> RecordedJobs:
         """A job for each run, with permits for its CPU work."""
         return PermittedJobs(settings)
 
@@ -133,7 +134,7 @@ class Pool(BasePool):  # type: ignore[misc]
             )
 
 
-def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
+def _slots(settings: WorkSettings, limit: int | None, app: Any) -> WorkSettings:
     """`-c` and worker_concurrency count where greenlane's own setting says nothing."""
     said = any(word.startswith(("-c", "--concurrency")) for word in sys.argv[1:]) or app.conf.worker_concurrency
     if "task_slots" in settings.origins or not said or not limit:
@@ -141,20 +142,20 @@ def _slots(settings: Settings, limit: int | None, app: Any) -> Settings:
     return dataclasses.replace(settings, task_slots=limit)
 
 
-def _upstreams(settings: Settings) -> Upstreams:
+def _upstreams(settings: WorkSettings) -> Upstreams:
     upstreams = Upstreams(settings.task_slots, UpstreamRule.of(settings))
     for key, rule in UpstreamRule.of_keys(settings).items():
         upstreams.set(key, time.monotonic_ns(), rule)
     return upstreams
 
 
-def _longest_s(settings: Settings) -> float:
+def _longest_s(settings: WorkSettings) -> float:
     return (
         settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
     )
 
 
-def _store(settings: Settings) -> Store | None:
+def _store(settings: WorkSettings) -> Store | None:
     """Open the store that the settings name; None = none, and nothing of it is imported."""
     if not settings.task_store:
         return None

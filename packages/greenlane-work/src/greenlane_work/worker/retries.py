@@ -17,8 +17,8 @@ from _thread import allocate_lock
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane.settings import Settings
 from greenlane_work.order import Order
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.totals import Totals
 
 __all__ = ["RetryBudget", "RetryDelay", "Retrying"]
@@ -105,7 +105,7 @@ class RetryBudget:
 class Retrying:
     """Asked by the thread that an order failed on, told of first attempts by the owner of the channel."""
 
-    def __init__(self, settings: Settings, totals: Totals) -> None:
+    def __init__(self, settings: WorkSettings, totals: Totals) -> None:
         self._totals = totals
         self._random = random.Random()
         self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s, settings.task_attempts)

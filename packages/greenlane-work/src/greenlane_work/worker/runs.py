@@ -17,8 +17,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from greenlane import deadline
 from greenlane._native import Start
-from greenlane.settings import Settings
 from greenlane_work.order import Order, Stage, running
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.totals import Totals
@@ -70,7 +70,7 @@ class Runs:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: WorkSettings,
         owner: Owner,
         alarm: Alarm,
         totals: Totals,

@@ -6,9 +6,9 @@ import os
 import time
 from typing import Any
 
-from greenlane import bootstrap
 from greenlane._native import Recorder
 from greenlane.export.prometheus import render
+from greenlane.wiring import process
 from greenlane_work.worker.flow import OrderFlow
 
 __all__ = ["Status"]
@@ -47,7 +47,7 @@ class Status:
 
     def text(self) -> str:
         """Give one scrape's answer."""
-        running = bootstrap.running()
+        running = process.running()
         counters = self.counters() if running is None else running.counters()
         return render(
             counters,

@@ -18,9 +18,9 @@ from typing import Final
 
 from celery.exceptions import SoftTimeLimitExceeded
 
-from greenlane.fork_warning import mark_thread
 from greenlane.hosts.pool import Pool as Threads
-from greenlane.real import allocate_lock, poll, start_new_thread
+from greenlane.threads.fork_warning import mark_thread
+from greenlane.threads.unpatched import allocate_lock, poll, start_new_thread
 from greenlane_work.order import Order
 from greenlane_work.worker.owner import Call, do_all
 from greenlane_work.worker.runs import Serve

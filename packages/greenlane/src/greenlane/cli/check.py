@@ -13,10 +13,11 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.control import check_directory
+from greenlane.cli.settings_flags import declare_settings, effective_settings
+from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, HostError, SettingsError
-from greenlane.settings import DEFAULT, Settings
+from greenlane.settings import Settings
+from greenlane.settings.shown import DEFAULT, effective, installed
 
 __all__ = ["COMMAND"]
 
@@ -34,7 +35,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     rows = [_row("platform", check_platform), _row("gunicorn", check_gunicorn)]
     try:
-        settings = settings_of(arguments)
+        settings = effective_settings(arguments, installed())
     except SettingsError as error:
         rows.append(_failed("settings", error))
     else:
@@ -65,15 +66,15 @@ def _failed(name: str, error: GreenlaneError) -> dict[str, object]:
 
 
 def _changed(settings: Settings) -> str:
-    count = sum(row["origin"] != DEFAULT for row in settings.effective())
+    count = sum(row["origin"] != DEFAULT for row in effective(settings))
     return f"{count} other than the default; `greenlane config` lists them"
 
 
 def check_platform() -> str:
     """The interpreter and operating system in words; PlatformError where Greenlane cannot run."""
-    from greenlane import bootstrap
+    from greenlane.wiring import process
 
-    bootstrap.check_platform()
+    process.check_platform()
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}"
     newest = ".".join(map(str, PYTHON_NEWEST))
     return f"{found} (newer than what is tested, {newest})" if sys.version_info[:2] > PYTHON_NEWEST else found

@@ -31,6 +31,7 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "check": "greenlane",
     "mode": "greenlane",
     "learned": "greenlane",
+    "inside": "greenlane",
     "version": "greenlane",
 }
 

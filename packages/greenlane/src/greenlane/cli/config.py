@@ -7,7 +7,8 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
+from greenlane.cli.settings_flags import declare_settings, effective_settings
+from greenlane.settings.shown import effective, installed
 
 __all__ = ["COMMAND"]
 
@@ -20,7 +21,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    rows = settings_of(arguments).effective()
+    rows = effective(effective_settings(arguments, installed()))
     if arguments.json:
         output.document("config", rows)
     else:

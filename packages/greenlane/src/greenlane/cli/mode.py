@@ -8,9 +8,9 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.running import answers, declare_running
-from greenlane.control import MODES
+from greenlane.control.protocol import MODES
 from greenlane.errors import ControlError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 __all__ = ["COMMAND"]
 

@@ -16,7 +16,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.commands import DISTRIBUTIONS, installed, known, missing
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 __all__ = ["run"]
 

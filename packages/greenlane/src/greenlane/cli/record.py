@@ -17,16 +17,17 @@ import time
 from pathlib import Path
 from typing import Final
 
-from greenlane.bootstrap import check_platform
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals, descendants
 from greenlane.cli.record_parts import CONTROL, Parts
-from greenlane.control import ask, check_directory, processes
+from greenlane.control.client import ask, processes
+from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
 from greenlane.record.recorder import PARTS, SITE
 from greenlane.settings import SETTINGS, Settings, load
+from greenlane.wiring.process import check_platform
 
 __all__ = ["COMMAND"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from greenlane.cli.output import Output
 from greenlane.cli.record_parts import Parts
-from greenlane.control import Process, ask, processes
+from greenlane.control.client import Process, ask, processes
 from greenlane.errors import ControlError, GreenlaneError, SettingsError
 from greenlane.record.recorder import PARTS
 from greenlane.settings import load

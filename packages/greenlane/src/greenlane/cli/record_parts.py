@@ -22,7 +22,7 @@ from typing import Final
 
 import wrapt
 
-from greenlane.control import PATH_MAX_BYTES, PID_MAX
+from greenlane.control.protocol import PATH_MAX_BYTES, PID_MAX
 from greenlane.errors import RecordError, SettingsError
 from greenlane.record.recorder import ENDED, PARTS
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from greenlane.cli.output import Output
-from greenlane.cli.settings_flags import declare_settings, settings_of
-from greenlane.control import ask, processes
+from greenlane.cli.settings_flags import declare_settings, effective_settings
+from greenlane.control.client import ask, processes
 from greenlane.errors import ControlError, SettingsError
+from greenlane.settings import Settings
 
 __all__ = ["answers", "control_dir", "declare_running"]
 
@@ -24,7 +25,7 @@ def declare_running(parser: argparse.ArgumentParser) -> None:
 
 def control_dir(arguments: argparse.Namespace) -> str:
     """The directory of the control sockets; SettingsError when none is set."""
-    directory = settings_of(arguments).control_dir
+    directory = effective_settings(arguments, Settings).control_dir
     if not directory:
         rule = "the directory in which the service has its control sockets"
         hint = 'set control_dir = "/run/greenlane" in greenlane.toml for both, or GREENLANE_CONTROL_DIR for both'

@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from greenlane.settings import SETTINGS, Settings, load
+from greenlane.settings import Settings, load, settings_of
+from greenlane.settings.shown import installed
 
-__all__ = ["declare_settings", "settings_of"]
+__all__ = ["declare_settings", "effective_settings"]
 
 # Keeps the settings' own names (mode, limit …) apart from a command's arguments.
 _PREFIX: Final = "setting."
 
+_Kind = TypeVar("_Kind", bound=Settings)
 
-def declare_settings(parser: argparse.ArgumentParser, names: Iterable[str] = tuple(SETTINGS)) -> None:
-    """Adds `--config` and one flag for each of the named settings."""
+
+def declare_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
+    """Adds `--config` and one flag for each of the named settings; None = all of all installed distributions."""
     group = parser.add_argument_group("settings", "greenlane.toml < GREENLANE_* < these flags")
     group.add_argument("--config", metavar="FILE", help="settings file (default: greenlane.toml here, if there is one)")
-    for name in names:
-        setting = SETTINGS[name]
+    declared = settings_of(installed())
+    for name in declared if names is None else [name for name in names if name in declared]:
+        setting = declared[name]
         default = ",".join(setting.default) if isinstance(setting.default, tuple) else setting.default
         text = f"{setting.what} Default: {default if default != '' else chr(39) * 2}{' ' + setting.unit}".rstrip()
         group.add_argument(
@@ -28,7 +32,10 @@ def declare_settings(parser: argparse.ArgumentParser, names: Iterable[str] = tup
         )
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
+def effective_settings(arguments: argparse.Namespace, kind: type[_Kind]) -> _Kind:
     """The effective settings under the flags that were given; SettingsError when they are wrong."""
-    given = {name.removeprefix(_PREFIX): value for name, value in vars(arguments).items() if name.startswith(_PREFIX)}
-    return load(given, file=Path(arguments.config) if arguments.config is not None else None)
+    given: dict[str, Any] = {}
+    for name, value in vars(arguments).items():
+        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX) in settings_of(kind):
+            given[name.removeprefix(_PREFIX)] = value
+    return load(given, file=Path(arguments.config) if arguments.config is not None else None, kind=kind)

@@ -26,13 +26,14 @@ from typing import Any, overload
 
 from aiohttp import web
 
-from greenlane import bootstrap, bootstrap_placement, deadline
+from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded
 from greenlane.hosts import placed_views
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.placed import Call, Executor, ExecutorStats, on_loop
 from greenlane.lanes.placed.frames import without_ours
 from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
+from greenlane.wiring import placing, process
 
 __all__ = ["deadlines", "placed_view"]
 
@@ -85,9 +86,9 @@ def _view(view: View, body: bool) -> AsyncView:
 
 
 async def _elsewhere(view: View, arguments: tuple[Any, ...], name: str) -> Any:
-    if bootstrap.running() is None:
-        bootstrap.start(host="aiohttp", worker_index=os.getpid())
-    placement = bootstrap_placement.placement()
+    if process.running() is None:
+        process.start(host="aiohttp", worker_index=os.getpid())
+    placement = placing.placement()
     executor: Executor = placement.lane if placement.belongs_on_lane(name) else _threads(placement.threads)
     fn = view if executor is placement.lane else placement.on_any_thread(view, name)
     call = placement.call(fn, arguments, name)

@@ -19,16 +19,20 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from greenlane import bootstrap, deadline
+from greenlane import deadline
 from greenlane._native import Recorder, Steps
 from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
-from greenlane.hosts import asgi_threads
+from greenlane.probes.patching import Patches
 from greenlane.settings import Settings
+from greenlane.wiring import process
 
 if TYPE_CHECKING:
     from greenlane.hosts.shedding import Shedding
 
-__all__ = ["Greenlane"]
+__all__ = ["SYNCHRONOUS", "Greenlane"]
+
+#: Places the synchronous code of this process's application; loaded when a framework brings anyio's threads.
+SYNCHRONOUS: Final = Patches({"anyio._backends._asyncio": "greenlane.hosts.asgi_threads:place"})
 
 Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
@@ -58,11 +62,11 @@ class Greenlane:
                 left is told so at its checkpoints.
 
         Raises:
-            GreenlaneError: see `greenlane.bootstrap.start`.
+            GreenlaneError: see `greenlane.wiring.process.start`.
         """
         self.app = app
         self._host = host
-        self._running = bootstrap.start(settings, host="asgi", worker_index=os.getpid())
+        self._running = process.start(settings, host="asgi", worker_index=os.getpid())
         self._names = {name[5:].replace("_", "-").lower().encode(): name for name in self._running.deadline_names}
         self._shedding: Shedding | None = None
         if behind_front:
@@ -71,9 +75,9 @@ class Greenlane:
 
             self._arrival_told_ns = front_clock.environ_arrival_ns
             self._running.stand_behind_front()
-            self._names.update({b"x-greenlane-lane": bootstrap.LANE_KEY, b"x-request-start": _STARTED})
+            self._names.update({b"x-greenlane-lane": process.LANE_KEY, b"x-request-start": _STARTED})
             self._shedding = Shedding(self._running.settings.lane_names())
-        asgi_threads.install()
+        SYNCHRONOUS.install()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run one request."""
@@ -103,7 +107,7 @@ class Greenlane:
         now_ns = time.monotonic_ns()
         arrival_ns = (self._arrival_told_ns(told) if self._shedding else 0) or now_ns
         due_ns = self._running.due_ns(told, arrival_ns)
-        lane = str(told.get(bootstrap.LANE_KEY, ""))
+        lane = str(told.get(process.LANE_KEY, ""))
         if self._shedding is not None and self._shedding.refuses(lane, arrival_ns, due_ns, now_ns):
             await response.refuse()
             return None

@@ -6,8 +6,7 @@ import re
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from greenlane.probes.routes import NO_ROUTE
-from greenlane.shape import shape
+from greenlane.probes.routes import NO_ROUTE, shape
 
 __all__ = ["route_of"]
 

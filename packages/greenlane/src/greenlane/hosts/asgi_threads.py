@@ -23,14 +23,14 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import bootstrap_placement
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.placed import on_loop
 from greenlane.lanes.placed.functions import name_of, plain
 from greenlane.probes.children import inner
 from greenlane.probes.patching import Patches
+from greenlane.wiring import placing
 
-__all__ = ["install", "uninstall"]
+__all__ = ["place"]
 
 #: Loop -> (anyio's limiter, ours).
 _limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
@@ -38,17 +38,8 @@ _limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any]]] = weakref.Weak
 _ANYIO_THREADS: Final = 40
 
 
-def install() -> None:
-    """Place the synchronous code of this process's ASGI application from now on. Idempotent."""
-    _patches.install()
-
-
-def uninstall() -> None:
-    """Leave it to anyio again. Idempotent."""
-    _patches.uninstall()
-
-
-def _anyio(patches: Patches, module: ModuleType) -> None:
+def place(patches: Patches, module: ModuleType) -> None:
+    """Take over what anyio runs on its threads."""
     patches.replace(module.AsyncIOBackend, "run_sync_in_worker_thread", _run_sync)
 
 
@@ -61,7 +52,7 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     ) -> Any:
         if silent or limiter is not None:
             return await original(func, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
-        placement = bootstrap_placement.placement()
+        placement = placing.placement()
         function = _function(func)
         name = name_of(function)
         if placement.mode(name) != "on":
@@ -88,7 +79,7 @@ def _wide(loop: Any, anyio: Any) -> Any:
     found = _limiters.get(loop)
     if found is None:  # anyio's own search takes some 10 us
         default = anyio.to_thread.current_default_thread_limiter()
-        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, bootstrap_placement.placement().threads))
+        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, placing.placement().threads))
         found = _limiters[loop] = default, more
     default, more = found
     return more if default.total_tokens == _ANYIO_THREADS else None
@@ -129,6 +120,3 @@ def _claimed(loop: Any) -> Iterator[None]:
         finally:
             with contextlib.suppress(AttributeError):
                 del _eventloop.threadlocals.current_cancel_scope
-
-
-_patches: Final = Patches({"anyio._backends._asyncio": _anyio})

@@ -28,11 +28,12 @@ from typing import Any, Final
 from flask import Response, current_app, request
 from werkzeug.exceptions import GatewayTimeout, ServiceUnavailable
 
-from greenlane import bootstrap_placement, deadline
+from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError
 from greenlane.hosts import placed_views
 from greenlane.lanes.placed import here
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
+from greenlane.wiring import placing
 
 __all__ = ["placed_view"]
 
@@ -149,7 +150,7 @@ def _in_greenlet() -> bool:
 
 def _run(fn: Callable[..., Any], due_ns: int, *args: Any) -> Any:
     with deadline.until(due_ns):
-        return bootstrap_placement.placement().run(fn, args, {})
+        return placing.placement().run(fn, args, {})
 
 
 def _in(context: contextvars.Context, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from greenlane import bootstrap, deadline
-from greenlane.lanes import LaneRules
+from greenlane import deadline
+from greenlane.lanes.rules import LaneRules
 from greenlane.settings import Settings, load
+from greenlane.wiring import process
 
 __all__ = ["LATE", "REFUSED", "due_ns", "retry_after_s"]
 
@@ -39,7 +40,7 @@ def retry_after_s() -> int:
 
 
 def _settings() -> Settings:
-    running = bootstrap.running()
+    running = process.running()
     return _settings_of_process() if running is None else running.settings
 
 

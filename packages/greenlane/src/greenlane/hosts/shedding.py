@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from greenlane._native import Shed
-from greenlane.policy import ShedRule
+from greenlane.policy.shed import ShedRule
 
 __all__ = ["Shedding"]
 

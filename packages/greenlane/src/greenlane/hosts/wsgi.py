@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from greenlane import bootstrap, phase
+from greenlane import phase
 from greenlane._native import Paused
 from greenlane.errors import DeadlineExceeded
 from greenlane.settings import Settings
+from greenlane.wiring import process
 
 __all__ = ["Greenlane"]
 
@@ -54,11 +55,11 @@ class Greenlane:
                 few distinct names ("GET /items/<id>", never the raw path). None = as the framework names it.
 
         Raises:
-            GreenlaneError: see `greenlane.bootstrap.start`.
+            GreenlaneError: see `greenlane.wiring.process.start`.
         """
         self.app = app
         self._route = route
-        self._running = bootstrap.start(settings, host="wsgi", worker_index=os.getpid())
+        self._running = process.start(settings, host="wsgi", worker_index=os.getpid())
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Run one request as a job."""
@@ -119,7 +120,7 @@ class Greenlane:
 class _Body:
     """An iterable response whose chunks are made as phases of its job, on whatever thread the server iterates."""
 
-    def __init__(self, body: Iterable[bytes], paused: Paused, running: bootstrap.Running) -> None:
+    def __init__(self, body: Iterable[bytes], paused: Paused, running: process.Running) -> None:
         self._body = body
         self._iterator: Iterator[bytes] | None = None
         self._paused: Paused | None = paused

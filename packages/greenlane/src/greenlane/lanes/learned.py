@@ -28,38 +28,18 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import LearnedFileError
-from greenlane.real import sleep
+from greenlane.lanes.permits import MOST_SAMPLES, NS_PER_MS, StoredPhase
+from greenlane.threads.unpatched import sleep
 
-__all__ = ["SCHEMA", "LearnedRow", "StoredChoice", "StoredPhase", "load", "load_placed", "merge_into", "row_of"]
+__all__ = ["SCHEMA", "StoredChoice", "load", "load_placed", "merge_into"]
 
 SCHEMA: Final = "greenlane.learned/1"
-_NS_PER_MS: Final = 1_000_000
 #: A file beyond this is none of ours: 512 routes of 32 phases take about 3 MB.
 _LARGEST_BYTES: Final = 16 * 2**20
 #: How long a write waits for another's: the exit of a process must not hang on it.
 _LOCK_S: Final = 1.0
-#: More samples are as good as this many; the native side counts on in 64 bits.
-_MOST_SAMPLES: Final = 2**32 - 1
 
 _Stored = TypeVar("_Stored")
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredPhase:
-    """One phase of a route, as it is stored. `weights`: histogram, up to 34 values; `mean_ns`: decayed mean burst."""
-
-    phase: int
-    weights: tuple[int, ...]
-    mean_ns: int
-    samples: int
-    looks: int
-    free: int
-
-    @classmethod
-    def of(cls, row: tuple[int, list[int], int, int, int, int, str]) -> StoredPhase:
-        """Translate a row of `_native.Permits.learned`."""
-        phase, weights, mean_ns, samples, looks, free, _weight = row
-        return cls(phase, tuple(weights), mean_ns, min(samples, _MOST_SAMPLES), looks, free)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,39 +54,6 @@ class StoredChoice:
     calls: int
     # Checksum of the function's code.
     code: int
-
-
-@dataclasses.dataclass(frozen=True)
-class LearnedRow:
-    """One phase of a route, as people read it."""
-
-    route: str
-    phase: int
-    samples: int
-    #: Decayed mean CPU burst.
-    expected_ms: float
-    #: "heavy", "light", "unknown" (too few samples) or "native" (heavy, but without the GIL).
-    weight: str
-    #: Whether the owner said so, rather than measurement.
-    pinned: bool
-    #: Share of looks at the GIL that found it free while this phase computed; 0 without looks.
-    released_frac: float
-    #: Of a function under `@placed`: where its calls run, and why, in words. "" = it is none.
-    placement: str = ""
-    reason: str = ""
-
-
-def row_of(route: str, pin: str, stored: StoredPhase, *, weight: str) -> LearnedRow:
-    """Make the readable row of a phase."""
-    return LearnedRow(
-        route=route,
-        phase=stored.phase,
-        samples=stored.samples,
-        expected_ms=stored.mean_ns / _NS_PER_MS,
-        weight=weight,
-        pinned=pin != "auto",
-        released_frac=stored.free / stored.looks if stored.looks else 0.0,
-    )
 
 
 def load(path: Path) -> dict[str, list[StoredPhase]]:
@@ -180,7 +127,7 @@ def _merged(
 def _shown(phases: list[StoredPhase]) -> dict[str, dict[str, object]]:
     return {
         str(one.phase): {
-            "mean_ms": round(one.mean_ns / _NS_PER_MS, 6),
+            "mean_ms": round(one.mean_ns / NS_PER_MS, 6),
             "samples": one.samples,
             "weights": list(one.weights),
             "looks": one.looks,
@@ -201,8 +148,8 @@ def _parsed(document: Any) -> dict[str, list[StoredPhase]]:
 
 def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
     weights = tuple(int(weight) for weight in values["weights"])
-    mean_ns = round(float(values["mean_ms"]) * _NS_PER_MS)
-    counts = [min(int(values["samples"]), _MOST_SAMPLES), int(values["looks"]), int(values["free"])]
+    mean_ns = round(float(values["mean_ms"]) * NS_PER_MS)
+    counts = [min(int(values["samples"]), MOST_SAMPLES), int(values["looks"]), int(values["free"])]
     if min(number, mean_ns, *counts, *weights) < 0 or max(*counts, *weights) >= 2**32:
         raise ValueError(f"phase {number} has a value out of range")
     return StoredPhase(number, weights, mean_ns, *counts)
@@ -212,7 +159,7 @@ def _shown_choice(one: StoredChoice) -> dict[str, object]:
     return {
         "placement": one.placement,
         "why": one.why,
-        "took_ms": round(one.took_ns / _NS_PER_MS, 6),
+        "took_ms": round(one.took_ns / NS_PER_MS, 6),
         "calls": one.calls,
         "code": one.code,
     }
@@ -225,8 +172,8 @@ def _parsed_placed(document: Any) -> dict[str, StoredChoice]:
 
 
 def _choice(values: Mapping[str, Any]) -> StoredChoice:
-    took_ns = round(float(values["took_ms"]) * _NS_PER_MS)
-    numbers = [min(int(values["calls"]), _MOST_SAMPLES), int(values["code"])]
+    took_ns = round(float(values["took_ms"]) * NS_PER_MS)
+    numbers = [min(int(values["calls"]), MOST_SAMPLES), int(values["code"])]
     if min(took_ns, *numbers) < 0 or max(*numbers) >= 2**32:
         raise ValueError("a choice has a value out of range")
     return StoredChoice(str(values["placement"]), str(values["why"]), took_ns, *numbers)

@@ -6,11 +6,57 @@ not need the GIL for that. A forked child has permits of its own (`forks.rs`). T
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Final
+
 from greenlane import _native
 from greenlane.errors import DeadlineExceeded
-from greenlane.lanes.learned import LearnedRow, StoredPhase, row_of
-from greenlane.policy import PermitRule
+from greenlane.policy.permits import PermitRule
 from greenlane.settings import Settings
+
+__all__ = ["MOST_SAMPLES", "NS_PER_MS", "LearnedRow", "Permits", "StoredPhase"]
+
+NS_PER_MS: Final = 1_000_000
+#: More samples are as good as this many; the native side counts on in 64 bits.
+MOST_SAMPLES: Final = 2**32 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredPhase:
+    """One phase of a route, as it is stored. `weights`: histogram, up to 34 values; `mean_ns`: decayed mean burst."""
+
+    phase: int
+    weights: tuple[int, ...]
+    mean_ns: int
+    samples: int
+    looks: int
+    free: int
+
+    @classmethod
+    def of(cls, row: tuple[int, list[int], int, int, int, int, str]) -> StoredPhase:
+        """Translate a row of `_native.Permits.learned`."""
+        phase, weights, mean_ns, samples, looks, free, _weight = row
+        return cls(phase, tuple(weights), mean_ns, min(samples, MOST_SAMPLES), looks, free)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedRow:
+    """One phase of a route, as people read it."""
+
+    route: str
+    phase: int
+    samples: int
+    #: Decayed mean CPU burst.
+    expected_ms: float
+    #: "heavy", "light", "unknown" (too few samples) or "native" (heavy, but without the GIL).
+    weight: str
+    #: Whether the owner said so, rather than measurement.
+    pinned: bool
+    #: Share of looks at the GIL that found it free while this phase computed; 0 without looks.
+    released_frac: float
+    #: Of a function under `@placed`: where its calls run, and why, in words. "" = it is none.
+    placement: str = ""
+    reason: str = ""
 
 
 class Permits:
@@ -52,7 +98,7 @@ class Permits:
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         return [
-            row_of(route, pin, StoredPhase.of(row), weight=row[-1])
+            _row(route, pin, StoredPhase.of(row), weight=row[-1])
             for route, pin, rows in self._native.learned()
             for row in rows
             if row[3] > 0  # a row without samples has only been asked about
@@ -78,3 +124,16 @@ class Permits:
                     looks=one.looks,
                     free=one.free,
                 )
+
+
+def _row(route: str, pin: str, stored: StoredPhase, *, weight: str) -> LearnedRow:
+    """Make the readable row of a phase."""
+    return LearnedRow(
+        route=route,
+        phase=stored.phase,
+        samples=stored.samples,
+        expected_ms=stored.mean_ns / NS_PER_MS,
+        weight=weight,
+        pinned=pin != "auto",
+        released_frac=stored.free / stored.looks if stored.looks else 0.0,
+    )

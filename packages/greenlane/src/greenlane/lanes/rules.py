@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from greenlane.real import allocate_lock
 from greenlane.settings import Lane, Settings
+from greenlane.threads.unpatched import allocate_lock
 
 _NS_PER_MS = 1_000_000
 #: Paths whose lane is remembered. Arbitrary: paths beyond it are matched again, at some microseconds a lane.

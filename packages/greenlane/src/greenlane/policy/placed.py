@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from greenlane.policy.rule import permits_of
+from greenlane.policy.permits import permits_of
 from greenlane.settings import Settings
 
 __all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]

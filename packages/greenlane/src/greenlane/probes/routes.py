@@ -9,6 +9,7 @@
 | Pyramid | when the routes mapper answers; traversal has no routes | `GET (no route)` |
 
 The rule and the method bound the number of names: a method that HTTP does not know is `OTHER`, whatever a client sends.
+Where no framework says the route, `shape` names the request by its method and first path segment.
 
 Pins: a view function, or the class behind it, with the attribute `__greenlane_weight__` (`"heavy"` or `"light"`, set by
 `@greenlane.heavy` and `@greenlane.light`) pins its route by one `phase.pin`, before the route's first `phase.name`.
@@ -18,6 +19,8 @@ Cost: 0.7 us a request on Flask, 0.45 on Django, `phase.name` included; 0.05-0.1
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -26,11 +29,16 @@ from greenlane import phase
 from greenlane.job import WEIGHT_MARK
 from greenlane.probes.patching import Patches, Place
 
-__all__ = ["absent", "install", "uninstall"]
+__all__ = ["absent", "install", "shape", "uninstall"]
 
 NO_ROUTE: Final = "(no route)"
 
+#: A path's first segment names it when it looks like a word; anything else may be somebody's number.
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
+#: Any other method is "OTHER": it comes from the client, and every name takes a place in the table of routes.
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+#: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
+_REMEMBERED_PATHS: Final = 1024
 # Routes that were asked for a pin; bounded by the application's rules times the methods above.
 _asked: Final[set[str]] = set()
 
@@ -49,6 +57,18 @@ def uninstall() -> None:
 def absent() -> tuple[str, ...]:
     """Names that the imported frameworks' versions do not have although the probes ask for them."""
     return _patches.absent()
+
+
+@functools.lru_cache(_REMEMBERED_PATHS)
+def shape(method: str, path: str) -> str:
+    """Name a request: `GET /bikes/*`.
+
+    A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
+    """
+    first, slash, _rest = path.lstrip("/").partition("/")
+    method = method if method in _METHODS else "OTHER"
+    word = first if not first or _WORD.fullmatch(first) else "*"
+    return f"{method} /{word}/*" if slash else f"{method} /{word}"
 
 
 def _tell(method: str, rule: str | None, view: object) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.setting import Setting, checked, declarations, declare
-from greenlane.settings.declared.patterns import GLOB, LANE_NAME
+from greenlane.settings.patterns import GLOB, LANE_NAME
+from greenlane.settings.setting import Setting, checked, declarations, declare
 
 __all__ = ["APART", "LANE_KEYS", "Lane"]
 

@@ -12,13 +12,13 @@ import pytest
 from tests.lanes.cluster import functions
 from tests.lanes.cluster.lent import Lender
 
-from greenlane.bootstrap_executors import Elsewhere
 from greenlane.errors import SettingsError
-from greenlane.lanes import Permits
 from greenlane.lanes.cluster.options import ClusterOptions
+from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import Placement
 from greenlane.lanes.placed.placed_function import PlacedFunction
 from greenlane.settings import Settings
+from greenlane.wiring.executors import Elsewhere
 
 HERE = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="pip install 'greenlane[ray]'")
 

@@ -10,7 +10,7 @@ from tests.lanes.cluster.lent import USUAL, Lender
 from greenlane.lanes.arena.executor import ArenaExecutor
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.placed import Executor, NativeThreads
-from greenlane.policy import QueueRule
+from greenlane.policy.placed import QueueRule
 
 
 def _native_threads(most_waiting: int) -> Executor:

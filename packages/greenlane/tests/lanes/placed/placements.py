@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import Placement
 from greenlane.settings import Settings
 

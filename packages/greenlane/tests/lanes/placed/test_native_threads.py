@@ -14,7 +14,7 @@ from tests.lanes.placed import work
 
 from greenlane.errors import PlacementError
 from greenlane.lanes.placed import Call, NativeThreads, State
-from greenlane.policy import QueueRule
+from greenlane.policy.placed import QueueRule
 
 
 def lane(discipline: str = "fifo", ageing_ns: int = 0, threads: int = 1) -> NativeThreads:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from tests.lanes.placed import habits, work
 
-from greenlane.bootstrap_executors import Elsewhere
 from greenlane.errors import WorkerDied
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import Placement
 from greenlane.lanes.placed.choice import PlacedRow
 from greenlane.lanes.placed.placed_function import PlacedFunction
 from greenlane.settings import Settings
+from greenlane.wiring.executors import Elsewhere
 
 #: So many calls are enough for any choice; tests wait for less.
 MANY = 400

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import greenlane
-from greenlane.bootstrap_executors import Elsewhere
 from greenlane.errors import PlacementError, SettingsError
-from greenlane.lanes import Permits
+from greenlane.lanes.permits import Permits
 from greenlane.lanes.placed import Placement
 from greenlane.lanes.placed.placed_function import PlacedFunction
-from greenlane.policy import workers_of
+from greenlane.policy.placed import workers_of
 from greenlane.settings import Settings, load
+from greenlane.wiring.executors import Elsewhere
 from tests.where import IMPORT_PATH
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from greenlane.export.prometheus import render
-from greenlane.lanes import LearnedRow
+from greenlane.lanes.permits import LearnedRow
 from greenlane_tools.cli import top
 from tests.where import IMPORT_PATH
 
 PROGRAM = """
 import asyncio, os, sys
 import greenlane
-from greenlane import control
+from greenlane.control import client as control
 
 @greenlane.placed
 def light(number):

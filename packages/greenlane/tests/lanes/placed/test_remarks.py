@@ -17,7 +17,7 @@ from greenlane.lanes.placed.crossing import Crossing, inspected
 from greenlane.lanes.placed.placed_function import PlacedFunction
 from greenlane.lanes.placed.source import stays
 from greenlane.lanes.placed.words import reason
-from greenlane.policy import ChoiceRule
+from greenlane.policy.placed import ChoiceRule
 from greenlane.settings import Settings
 
 MS = 1_000_000

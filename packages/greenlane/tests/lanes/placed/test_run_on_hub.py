@@ -17,7 +17,7 @@ BEFORE = """
 import sys, time, traceback
 import gevent, gevent.hub
 from greenlane import DeadlineExceeded, Overloaded, checkpoint, within_ms
-from greenlane.real import get_native_id as thread
+from greenlane.threads.unpatched import get_native_id as thread
 
 run = greenlane.run
 MAIN = thread()
@@ -29,7 +29,7 @@ def burn(cpu_ms):
     return thread()
 
 def lane():
-    return greenlane.bootstrap_placement.placement().lane.stats()
+    return greenlane.wiring.placing.placement().lane.stats()
 
 def until(reached):
     give_up = time.monotonic() + 20
@@ -209,7 +209,7 @@ gevent.joinall(greenlets, raise_error=True)
 
 def test_light_calls_in_a_row_let_the_hub_turn() -> None:
     ran("""
-placement = greenlane.bootstrap_placement.placement()
+placement = greenlane.wiring.placing.placement()
 turned = []
 def other():
     while True:

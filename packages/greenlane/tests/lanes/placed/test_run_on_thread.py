@@ -171,7 +171,7 @@ except KeyboardInterrupt:
 
 
 CONTROLLED = """
-from greenlane import control
+from greenlane.control import client as control
 
 def burn():
     until = time.thread_time() + 0.005
@@ -184,7 +184,7 @@ while (shown := control.ask(process.socket, {"do": "show"}))["counters"]["placed
     time.sleep(0.001)
 assert [row["route"] for row in shown["learned"]] == ["run __main__.burn"], shown
 control.ask(process.socket, {"do": "mode", "mode": "off"})
-assert greenlane.bootstrap_placement.placement().mode("") == "off"
+assert greenlane.wiring.placing.placement().mode("") == "off"
 """
 PATCHED = "import gevent.monkey; gevent.monkey.patch_all()\n"
 
@@ -200,7 +200,7 @@ def test_a_process_that_only_places_calls_can_be_looked_at_and_switched(first: s
 
 @pytest.mark.slow
 def test_no_thread_of_ours_has_a_hub(run_python, tmp_path) -> None:
-    """One that stands in a hub when the interpreter ends breaks the process's memory; see `greenlane.real`."""
+    """One that stands in a hub when the interpreter ends breaks the process's memory; see `threads.unpatched`."""
     folder = tmp_path / "control"
     folder.mkdir(mode=0o700)
     start = f"import os, time; os.environ['GREENLANE_CONTROL_DIR'] = {str(folder)!r}\nimport greenlane\n"
@@ -321,10 +321,10 @@ def test_under_a_host_calls_take_turns_with_its_heavy_phases_and_are_counted(run
     program = (
         PROGRAM
         + """
-from greenlane import bootstrap
+from greenlane.wiring import process
 from greenlane.settings import Settings
 
-running = bootstrap.start(Settings(), host="test")
+running = process.start(Settings(), host="test")
 greenlane.run(slow)
 while running.counters()["placed_thread"] == 0:
     time.sleep(0.001)

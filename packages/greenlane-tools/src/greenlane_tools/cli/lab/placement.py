@@ -12,7 +12,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.written import made
 
 if TYPE_CHECKING:

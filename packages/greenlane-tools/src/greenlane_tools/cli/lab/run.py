@@ -11,7 +11,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.errors import SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 if TYPE_CHECKING:
     from greenlane_tools.lab.run.runner import Result

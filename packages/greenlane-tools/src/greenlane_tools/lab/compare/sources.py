@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.compare.recorded import run_of_jobs
 from greenlane_tools.lab.compare.subject import Run, Subject
 from greenlane_tools.lab.compare.tables import runs_of_table, table_of

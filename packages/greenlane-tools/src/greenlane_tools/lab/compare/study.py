@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from greenlane.errors import SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.compare.cautions import cautions
 from greenlane_tools.lab.compare.place import Place
 from greenlane_tools.lab.compare.quantities import CPU, FAILED, PERCENTILES, THROUGHPUT, WITHIN_DEADLINE, Quantity

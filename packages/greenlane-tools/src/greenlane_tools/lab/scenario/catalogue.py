@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 __all__ = ["ATTEMPTED", "found", "known", "questions"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from greenlane.setting import declare
+from greenlane.settings.setting import declare
 from greenlane_tools.lab.scenario.patterns import MAYBE_NAME
 
 __all__ = ["Fault"]

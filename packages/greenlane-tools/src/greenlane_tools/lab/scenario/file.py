@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import SettingsError
-from greenlane.setting import Setting, checked, declarations, known
+from greenlane.settings.setting import Setting, checked, declarations, known
 from greenlane_tools.lab.scenario import bound, rules
 from greenlane_tools.lab.scenario.bound import Bound
 from greenlane_tools.lab.scenario.contender import Contender

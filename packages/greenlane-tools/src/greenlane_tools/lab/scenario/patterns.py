@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from greenlane.setting import Pattern
+from greenlane.settings.setting import Pattern
 
 __all__ = ["FORMULA", "MAYBE_NAME", "MAYBE_PATH", "NAME", "PATH", "SENTENCE", "TEXT"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from greenlane.errors import SettingsError
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.scenario import placeholders
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from greenlane.setting import declare
+from greenlane.settings.setting import declare
 from greenlane_tools.lab.scenario.bound import Bound
 from greenlane_tools.lab.scenario.contender import Contender
 from greenlane_tools.lab.scenario.contrast import Contrast

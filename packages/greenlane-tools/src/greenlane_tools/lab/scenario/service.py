@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from greenlane.setting import declare
+from greenlane.settings.setting import declare
 from greenlane_tools.lab.scenario.patterns import MAYBE_PATH, NAME, TEXT
 
 __all__ = ["Service"]

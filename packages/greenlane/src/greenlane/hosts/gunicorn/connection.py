@@ -28,9 +28,9 @@ from gunicorn.util import unquote_to_wsgi_str
 from gunicorn.workers.gthread import TConn
 
 from greenlane._native import send_now
-from greenlane.bootstrap import Running
 from greenlane.errors import Cancelled
 from greenlane.hosts.pace import Pace
+from greenlane.wiring.process import Running
 
 __all__ = [
     "BUSY",

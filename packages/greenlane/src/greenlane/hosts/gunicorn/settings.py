@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import gunicorn
 
-from greenlane import bootstrap
 from greenlane.errors import HostError
 from greenlane.probes import explain_gevent
 from greenlane.settings import SETTINGS, Settings, load
+from greenlane.wiring import process
 
 __all__ = ["ceiling", "check", "most_kept_alive"]
 
@@ -36,13 +36,13 @@ def check(cfg: Any, log: Any) -> Settings:
     _check_release()
     settings = load()
     # Here in the arbiter, where a wrong set-up ends with exit code 2, and not in the worker, which would be restarted.
-    bootstrap.check_platform()
+    process.check_platform()
     if settings.learned_file:
         from greenlane.lanes import learned
 
         learned.load(Path(settings.learned_file))
     if settings.control_dir:
-        from greenlane.control import check_directory
+        from greenlane.control.protocol import check_directory
 
         check_directory(settings.control_dir)
     most = int(SETTINGS["threads"].high or 0)

@@ -32,9 +32,8 @@ from typing import TYPE_CHECKING, Any, Final
 from gunicorn.workers.base import Worker as BaseWorker
 from gunicorn.workers.gthread import ThreadWorker
 
-from greenlane import bootstrap, deadline
+from greenlane import deadline
 from greenlane._native import Recorder
-from greenlane.bootstrap import LANE_KEY
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.hosts.gunicorn import answers, settings
 from greenlane.hosts.gunicorn.connection import BUSY, Conn, environ_of, field, method_and_target
@@ -44,6 +43,8 @@ from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
 from greenlane.probes import explain_gevent
+from greenlane.wiring import process
+from greenlane.wiring.process import LANE_KEY
 
 if TYPE_CHECKING:
     from greenlane.hosts.observed.wsgi import Requests
@@ -63,7 +64,7 @@ _recorder: Final = Recorder()
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's thread worker with Greenlane's front and permits."""
 
-    running: bootstrap.Running
+    running: process.Running
     application: Application
     wsgi: Application
     tpool: Pool[Conn]
@@ -107,7 +108,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def load_wsgi(self) -> None:
         """Start Greenlane in this process, then load the application."""
-        self.running = bootstrap.start(host="gunicorn", worker_index=self.age)
+        self.running = process.start(host="gunicorn", worker_index=self.age)
         self._wanted = self.running.settings.deadline_headers
         if self.behind_front:
             self._stand_behind_front()

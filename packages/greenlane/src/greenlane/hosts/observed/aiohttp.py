@@ -10,8 +10,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.patching import Patches
-from greenlane.probes.routes import NO_ROUTE
-from greenlane.shape import shape
+from greenlane.probes.routes import NO_ROUTE, shape
 
 __all__ = ["place"]
 

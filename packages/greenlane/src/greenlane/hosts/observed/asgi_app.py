@@ -16,7 +16,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.asgi_routes import route_of
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
-from greenlane.shape import shape
+from greenlane.probes.routes import shape
 
 __all__ = ["Application", "observed", "route_of"]
 

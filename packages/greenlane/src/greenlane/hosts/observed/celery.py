@@ -1,6 +1,6 @@
 """Celery observed: each execution of a task is a job, from its publication, or its ETA, until its result is known.
 
-Publishing adds the headers of `greenlane.enqueued` to the message, which workers without us ignore. Messages of
+Publishing adds the headers of `greenlane.probes.enqueued` to the message, which workers without us ignore. Messages of
 publishers that are not recorded have none: they arrive when the worker takes them from its broker (clock "accept").
 
 Under `greenlane work` the worker itself opens the jobs (`greenlane_work.worker.jobs`), and nothing happens here.
@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane import enqueued
 from greenlane._native import Recorder
+from greenlane.probes import enqueued
 from greenlane.probes.patching import Patches
 
 __all__ = ["place"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
 from greenlane.probes.patching import Patches
-from greenlane.shape import shape
+from greenlane.probes.routes import shape
 
 __all__ = ["place"]
 

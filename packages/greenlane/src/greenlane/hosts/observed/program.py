@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from greenlane import bootstrap_recording
 from greenlane.errors import GreenlaneError
 from greenlane.probes.patching import Patches
 from greenlane.settings import load
+from greenlane.wiring import recording as wired
 
 __all__ = ["HOSTS", "start"]
 
@@ -44,7 +44,7 @@ def start() -> str:
     environ = {name: os.environ[name] for name in names if name in os.environ}
     try:
         settings = load(environ={**environ, "GREENLANE_CONFIG": ""})
-        bootstrap_recording.start_recording(settings)
+        wired.start_recording(settings)
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
     HOSTS.install()

@@ -14,7 +14,7 @@ from typing import Any, Final
 from greenlane import deadline
 from greenlane._native import Recorder
 from greenlane.hosts.observed import front_clock
-from greenlane.shape import shape
+from greenlane.probes.routes import shape
 
 __all__ = ["ARRIVAL", "Environ", "Observed", "Requests", "observed", "status_of"]
 

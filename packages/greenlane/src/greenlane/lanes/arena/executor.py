@@ -34,7 +34,7 @@ from greenlane.lanes.arena.parcel import SMALL_BYTES, pack_call, unpack
 from greenlane.lanes.arena.stats import ArenaStats, Crossed
 from greenlane.lanes.arena.worker import Order, Worker
 from greenlane.lanes.placed import Call, State
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 
 __all__ = ["ArenaExecutor"]
 

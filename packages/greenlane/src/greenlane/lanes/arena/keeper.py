@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 from greenlane._native import Poll
 from greenlane.errors import WorkerDied
-from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.answers import raised
 from greenlane.lanes.arena.commons import SharedArrays
 from greenlane.lanes.arena.homes import Home
@@ -23,7 +22,8 @@ from greenlane.lanes.arena.message import ERROR, READY, Letter
 from greenlane.lanes.arena.options import ArenaOptions
 from greenlane.lanes.arena.parcel import unpack
 from greenlane.lanes.arena.worker import Order, Worker
-from greenlane.real import allocate_lock, start_new_thread
+from greenlane.threads.fork_warning import mark_thread
+from greenlane.threads.unpatched import allocate_lock, start_new_thread
 
 __all__ = ["Keeper", "Pool"]
 

@@ -19,7 +19,7 @@ from greenlane.lanes.arena.message import Inbox, Outbox
 from greenlane.lanes.arena.parcel import Parcel
 from greenlane.lanes.arena.stats import Crossed
 from greenlane.lanes.placed import Call
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 
 __all__ = ["Order", "Worker"]
 

@@ -30,7 +30,7 @@ from greenlane.lanes.cluster.link import Link
 from greenlane.lanes.cluster.options import ClusterOptions
 from greenlane.lanes.cluster.wire import Frame, Kind
 from greenlane.lanes.placed import Call, ExecutorStats, State
-from greenlane.real import RLock, allocate_lock, in_forked_child, start_new_thread
+from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
 
 __all__ = ["RayExecutor"]
 

@@ -18,11 +18,11 @@ from multiprocessing import spawn
 from typing import Any, Final
 
 from greenlane._native import Poll
-from greenlane.fork_warning import mark_thread
 from greenlane.lanes.arena.start import main_module
 from greenlane.lanes.cluster.options import ClusterOptions
 from greenlane.lanes.cluster.wire import Frame, Kind, pair
-from greenlane.real import allocate_lock, start_new_thread
+from greenlane.threads.fork_warning import mark_thread
+from greenlane.threads.unpatched import allocate_lock, start_new_thread
 
 __all__ = ["Link"]
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from greenlane import deadline
 from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.lanes.placed.frames import without_ours
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 
 __all__ = ["Call", "Inline", "State"]
 

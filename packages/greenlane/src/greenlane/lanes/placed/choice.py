@@ -17,7 +17,7 @@ from greenlane.lanes.placed.crossing import Crossing
 from greenlane.lanes.placed.functions import plain
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.words import reason
-from greenlane.policy import ChoiceRule
+from greenlane.policy.placed import ChoiceRule
 
 __all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow", "code_of"]
 __all__ += ["place_of"]

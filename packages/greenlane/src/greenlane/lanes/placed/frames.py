@@ -10,7 +10,7 @@ __all__ = ["without_ours"]
 
 _HERE: Final = Path(__file__).resolve().parent
 #: This package, and the function that people call.
-_OURS: Final = (f"{_HERE}/", f"{_HERE.parent.parent}/bootstrap_placement.py")
+_OURS: Final = (f"{_HERE}/", f"{_HERE.parent.parent}/wiring/placing.py")
 
 
 def without_ours(error: BaseException) -> BaseException:

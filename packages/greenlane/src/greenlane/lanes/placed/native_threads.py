@@ -24,8 +24,15 @@ from greenlane._native import PermitQueue, Standing
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.lanes.placed.call import Call, State
 from greenlane.lanes.placed.executor import ExecutorStats
-from greenlane.policy import QueueRule
-from greenlane.real import RLock, allocate_lock, get_native_id, in_forked_child, start_new_thread, threads_are_green
+from greenlane.policy.placed import QueueRule
+from greenlane.threads.unpatched import (
+    RLock,
+    allocate_lock,
+    get_native_id,
+    in_forked_child,
+    start_new_thread,
+    threads_are_green,
+)
 
 __all__ = ["NativeThreads"]
 

@@ -7,7 +7,7 @@ import time
 from greenlane import phase
 from greenlane.lanes.placed.call import Call
 from greenlane.lanes.placed.executor import Executor, hand
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 
 __all__ = ["wait"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 from greenlane.errors import PlacementError
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.placed.functions import ROUTE_PREFIX, name_of, plain, refuse_unplaceable
-from greenlane.setting import nearest
+from greenlane.settings.refusal import nearest
 
 __all__ = ["AUTO", "PLACEMENTS", "PlacedFunction", "PlacementName"]
 

@@ -47,9 +47,9 @@ from greenlane.lanes.placed.functions import ROUTE_PREFIX, name_of, plain, refus
 from greenlane.lanes.placed.native_threads import NativeThreads
 from greenlane.lanes.placed.placed_function import AUTO, PlacedFunction
 from greenlane.lanes.placed.preparing import prepare
-from greenlane.policy import CallRule, ChoiceRule, QueueRule
-from greenlane.real import RLock, in_forked_child
+from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
 from greenlane.settings import Settings
+from greenlane.threads.unpatched import RLock, in_forked_child
 
 __all__ = ["Placement"]
 

@@ -13,7 +13,7 @@ from greenlane.lanes.placed.choice import Choice
 from greenlane.lanes.placed.executor import Executor
 from greenlane.lanes.placed.functions import plain
 from greenlane.lanes.placed.source import stays
-from greenlane.real import allocate_lock
+from greenlane.threads.unpatched import allocate_lock
 
 __all__ = ["get_ready", "prepare"]
 

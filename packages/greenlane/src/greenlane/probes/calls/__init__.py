@@ -13,7 +13,7 @@
 | redis-py | a command, or a pipeline's `execute` | `socket_timeout` |
 | psycopg 3, psycopg2 | a statement, commit or rollback; `connect` | `connect_timeout` of `connect` |
 | SQLAlchemy | a statement, whatever the driver; never SQLite | none |
-| Celery, kombu | a message published; it carries the headers of `greenlane.enqueued` | `timeout` |
+| Celery, kombu | a message published; it carries the headers of `greenlane.probes.enqueued` | `timeout` |
 
 The outermost counts: requests over urllib3 over http.client is one call of requests. Waits for a free connection of a
 pool (SQLAlchemy, urllib3, httpx, aiohttp, psycopg_pool) are waits of the kind pool.

@@ -1,7 +1,7 @@
 """Messages published over kombu, Celery's tasks among them: calls of the broker, with the moment as headers.
 
-The headers (`greenlane.enqueued`) make the time in the queue visible to a consumer. They are written while recording
-only; consumers that know nothing of them hand them to the task's `request` like any other.
+The headers (`greenlane.probes.enqueued`) make the time in the queue visible to a consumer. They are written while
+recording only; consumers that know nothing of them hand them to the task's `request` like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from greenlane import enqueued
+from greenlane.probes import enqueued
 from greenlane.probes.calls import span
 from greenlane.probes.calls.naming import operation, origin, seconds, upstream
 from greenlane.probes.patching import Patches

@@ -10,7 +10,7 @@ import functools
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from greenlane.shape import shape
+from greenlane.probes.routes import shape
 
 __all__ = ["PORTS", "http_operation", "operation", "origin", "seconds", "upstream"]
 

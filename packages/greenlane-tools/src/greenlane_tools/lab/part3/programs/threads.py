@@ -77,8 +77,8 @@ def _permits() -> Serve:
     Its lane is pinned heavy, so that bursts below `heavy_ms` (4 ms; half of the article's 5 ms is 2.5) take turns too.
     Settings are not read from files or the environment: a run elsewhere must be the same run.
     """
-    from greenlane.bootstrap import start
     from greenlane.settings import Lane, Settings
+    from greenlane.wiring.process import start
 
     running = start(Settings(lanes=(Lane("requests", match=("*",), weight="heavy"),)), host="lab")
     request = {"REQUEST_METHOD": "GET", "PATH_INFO": "/request"}

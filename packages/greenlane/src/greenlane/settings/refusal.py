@@ -1,0 +1,77 @@
+"""What the settings say when they refuse something: the rule, the nearest word, the line of the file.
+
+Loaded when something is refused, or when a name may be another distribution's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from greenlane.errors import SettingsError
+
+__all__ = ["FOREIGN", "bad_file", "error_place", "line_of", "nearest", "unknown"]
+
+#: Names that other distributions declare: a process that has not loaded one of them passes its settings over, because
+#: a file or an environment may be shared. A test compares them with the declarations.
+FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
+    "greenlane-serve": tuple(
+        """
+        bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s versions
+        version_workers version_header trusted_proxies target_max_bytes headers_max head_max_bytes body_max_mb
+        body_first client_connections websockets tls_bind tls_certificate tls_key tls_min_version tls_redirect
+        access_log request_id_header
+        """.split()
+    ),
+    "greenlane-work": tuple(
+        """
+        task_slots task_key task_order task_store task_store_lease_s task_store_keep_s task_store_keep_unknown_s
+        task_attempts task_deliveries task_retry_s task_retry_most_s task_retry_budget_frac task_soft_limit_s
+        task_hard_limit_s task_grace_s task_parked_most task_parked_most_mb task_parked_most_s
+        task_key_parked_frac task_limit task_least task_most_frac task_rules task_failure_frac task_slow_frac
+        task_slow_factor task_slow_ms task_breaker_calls task_probes task_probe_s task_open_s task_open_most_s
+        task_keys task_return_s task_shutdown_s task_metrics task_allow diversion
+        """.split()
+    ),
+}
+
+
+def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:
+    """The error of a name that nobody declares; `among` are those near which `key` may be."""
+    return SettingsError(name, value, "a known name", nearest(key, among) or hint, attempted=attempted)
+
+
+def nearest(word: str, among: Iterable[str]) -> str:
+    """The question "did you mean …?", or "" when nothing is near. Case and dashes do not count."""
+    names = {name.lower().replace("-", "_"): name for name in among}
+    found = difflib.get_close_matches(word.lower().replace("-", "_"), names, n=1)
+    return f"did you mean {names[found[0]]!r}?" if found else ""
+
+
+def bad_file(name: str, rule: str, hint: str) -> SettingsError:
+    """The error of a settings file that cannot be used."""
+    return SettingsError("file", name, rule, hint, attempted="read the settings file")
+
+
+def line_of(text: str, table: str, key: str) -> int:
+    """The line of a key in a table ("" = before all tables); 0 = written in some way that is not looked for."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        if head:
+            current = re.sub(r"[\"'\s]", "", head[1])
+            if f"{current}.".startswith(f"{table}.{key}." if table else f"{key}."):
+                return number
+        elif current == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
+            return number
+    return 0
+
+
+def error_place(text: str, message: str) -> str:
+    """Where in a TOML text an error is, in words."""
+    found = re.search(r"line (\d+)", message)
+    if found:
+        return f"line {found[1]}"
+    return f"line {len(text.splitlines())}, the last one" if "end of document" in message else "the file"

@@ -1,0 +1,85 @@
+"""Settings as rows: for the documentation, and for `greenlane config`; those of all installed distributions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from importlib.metadata import entry_points
+from typing import Final
+
+from greenlane.settings.lane import LANE_KEYS
+from greenlane.settings.setting import Setting
+from greenlane.settings.settings import Settings, settings_of
+
+__all__ = ["DEFAULT", "GROUP", "by_distribution", "describe", "effective", "installed"]
+
+#: Entry points of this group are the subclasses of `Settings`, by the name of their distribution.
+GROUP: Final = "greenlane.settings"
+#: Where the value of a setting came from that nobody has set.
+DEFAULT: Final = "default"
+
+
+@functools.cache
+def by_distribution() -> Mapping[str, type[Settings]]:
+    """The settings of each installed distribution, the guest's first."""
+    others = {entry.name: entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+    return {"greenlane": Settings, **others}
+
+
+@functools.cache
+def installed() -> type[Settings]:
+    """The settings of all installed distributions together."""
+    _guest, *others = by_distribution().values()
+    return make_dataclass("InstalledSettings", [], bases=tuple(reversed(others)), frozen=True) if others else Settings
+
+
+def effective(settings: Settings) -> list[dict[str, object]]:
+    """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`."""
+    rows = []
+    for setting in settings_of(type(settings)).values():
+        rows.append(_effective_row(setting.name, getattr(settings, setting.name), setting, settings.origins))
+    for lane in settings.lanes:
+        for key in LANE_KEYS.values():
+            rows.append(_effective_row(f"lanes.{lane.name}.{key.name}", getattr(lane, key.name), key, settings.origins))
+    return rows
+
+
+def describe() -> list[dict[str, object]]:
+    """One row a setting of each installed distribution, for documentation.
+
+    Keys: `distribution`, `setting`, `kind`, `default`, `unit`, `rule`, `what`, `reason`, `environment`, `flag`. Lane
+    keys follow as `lanes.NAME.KEY`; they have neither environment name nor flag.
+    """
+    guest = settings_of(Settings)
+    rows = []
+    for distribution, kind in by_distribution().items():
+        for setting in settings_of(kind).values():
+            if kind is Settings or setting.name not in guest:
+                rows.append(_described_row(distribution, setting.name, setting, setting.env, setting.flag))
+    return rows + [_described_row("greenlane", f"lanes.NAME.{key.name}", key, "", "") for key in LANE_KEYS.values()]
+
+
+def _described_row(distribution: str, name: str, setting: Setting, env: str, flag: str) -> dict[str, object]:
+    """A row of the documentation."""
+    return {
+        "distribution": distribution,
+        "setting": name,
+        "kind": setting.kind,
+        "default": _plain(setting.default),
+        "unit": setting.unit,
+        "rule": setting.rule,
+        "what": setting.what,
+        "reason": setting.reason,
+        "environment": env,
+        "flag": flag,
+    }
+
+
+def _effective_row(name: str, value: object, setting: Setting, origins: Mapping[str, str]) -> dict[str, object]:
+    """A row of the effective settings: its value, and where that came from."""
+    return {"setting": name, "value": _plain(value), "unit": setting.unit, "origin": origins.get(name, DEFAULT)}
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,116 @@
+"""What runs placed calls outside this process, wired from the settings: each is made at its first use.
+
+A forked child has worker processes of its own; the executors see to that themselves.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from greenlane.errors import PlacementError, SettingsError
+from greenlane.lanes.placed.executor import Executor
+from greenlane.policy.placed import workers_of
+from greenlane.settings import Settings
+from greenlane.threads.unpatched import RLock, in_forked_child
+
+if TYPE_CHECKING:
+    from greenlane.lanes.arena.options import ArenaOptions
+
+__all__ = ["Elsewhere", "arena_options"]
+
+#: How long the exit of the process waits for calls that run elsewhere. Arbitrary: as for those on the native thread.
+_EXIT_S: Final = 5.0
+
+
+class Elsewhere:
+    """Gives executors by the name of the placement: `elsewhere("process")`."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Make none yet."""
+        self._settings = settings
+        self._made: dict[str, Executor] = {}
+        self._begin_anew()
+        in_forked_child(self._begin_anew)
+
+    def __call__(self, name: str) -> Executor:
+        """Give the executor of a placement.
+
+        Raises:
+            PlacementError: there is none of this name.
+            SettingsError: it cannot be made: memory, a missing package, a function that cannot be imported.
+        """
+        found = self._made.get(name)
+        if found is None:
+            if name not in _MAKERS:
+                rule = "one of " + ", ".join(_MAKERS)
+                raise PlacementError("place a function", name="placement", value=name, rule=rule)
+            with self._lock:
+                found = self._made.get(name) or _MAKERS[name](self._settings)
+                if name not in self._made:
+                    # After what the executor has registered itself, so run before: calls that run may end.
+                    atexit.register(found.close, _EXIT_S)
+                self._made[name] = found
+        return found
+
+    def made(self) -> Mapping[str, Executor]:
+        """Give those that there are by now."""
+        return dict(self._made)
+
+    def close(self, seconds: float) -> None:
+        """Close all, one after the other."""
+        for executor in list(self._made.values()):
+            executor.close(seconds)
+
+    def _begin_anew(self) -> None:
+        self._lock = RLock()
+
+
+def arena_options(settings: Settings) -> ArenaOptions:
+    """Translate settings.
+
+    Raises:
+        SettingsError: more memory than there is, or a warm-up that cannot be imported.
+    """
+    from greenlane.lanes.arena.names import found
+    from greenlane.lanes.arena.options import ArenaOptions
+
+    warm_up = settings.process_warm_up
+    try:
+        function = found(f"{warm_up}:0") if warm_up else None
+    except (ImportError, AttributeError) as error:
+        rule = f"a function that can be imported ({type(error).__name__}: {error})"
+        raise SettingsError("process_warm_up", warm_up, rule, "write module:function") from error
+    return ArenaOptions(
+        workers=workers_of(settings),
+        queue=settings.process_queue,
+        arena_mb=settings.arena_mb,
+        # A function that was chosen to run there must not fail for what it, or its caller, may do with an array here.
+        writable=True,
+        max_calls=settings.process_max_calls,
+        kill_after_s=settings.process_kill_s,
+        warm_up=function,
+    )
+
+
+def _process(settings: Settings) -> Executor:
+    from greenlane.lanes.arena.executor import ArenaExecutor
+
+    return ArenaExecutor(arena_options(settings))
+
+
+def _cluster(settings: Settings) -> Executor:
+    from greenlane.lanes.cluster.executor import RayExecutor
+    from greenlane.lanes.cluster.options import ClusterOptions
+
+    options = ClusterOptions(
+        address=settings.cluster_address,
+        queue=settings.cluster_queue,
+        workers=settings.cluster_workers,
+        num_cpus=settings.cluster_cpus,
+    )
+    return RayExecutor(options)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Settings], Executor]]] = {"process": _process, "cluster": _cluster}

@@ -1,0 +1,135 @@
+"""`greenlane.run`, wired: the placement of this process under its settings and its permits, made at the first call.
+
+A process under a host of ours has permits already, and placed calls take turns with its heavy phases. Any other (an
+asyncio or gevent service) gets permits for its native thread alone, seen and switched through `control_dir` likewise.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+
+# What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
+if TYPE_CHECKING:
+    from greenlane.lanes.placed import Placement
+    from greenlane.lanes.placed.placed_function import PlacementName
+
+__all__ = ["placed", "placement", "run"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+# Reentrant: a signal's handler may place a call while the first one is being placed.
+_lock = _thread.RLock()
+_placement: Placement | None = None
+
+
+def _forked() -> None:
+    """Begin with a free lock in a child: a thread that made something may have held it."""
+    global _lock
+    _lock = _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Run `fn(*args, **kwargs)` where it does not keep others from running.
+
+    On asyncio and uvloop this gives an awaitable, `await greenlane.run(fn, x)`. Elsewhere it gives the result: a
+    greenlet waits without its hub, a thread blocks.
+
+    Heavy functions run one after the other on one native thread of the process; those that are learned to be light run
+    right here. `fn` runs in a copy of the caller's context variables; what it raises is raised here. Cancelling the
+    task, or killing the greenlet, cancels the call: one that waits never begins, one that runs meets it at its next
+    `greenlane.checkpoint()`. So does a deadline, `greenlane.within_ms`, or the job's own.
+
+    Raises:
+        PlacementError: `fn` is no function, or one whose call is not the work (async, generator).
+        Overloaded: `placed_queue` calls wait already.
+        DeadlineExceeded: its deadline came before its end.
+
+    Example:
+        >>> run(sum, [1, 2, 3])
+        6
+    """
+    try:
+        return (_placement or placement()).run(fn, args, kwargs)
+    except BaseException as error:
+        from greenlane.lanes.placed.frames import without_ours
+
+        raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
+
+
+@overload
+def placed(fn: Callable[_P, _R], /) -> Callable[_P, Any]: ...
+@overload
+def placed(*, placement: PlacementName = ..., name: str = ...) -> Callable[[Callable[_P, _R]], Callable[_P, Any]]: ...
+def placed(fn: Callable[..., Any] | None = None, /, *, placement: PlacementName = "auto", name: str = "") -> Any:
+    """Let each call of a function run where that is best: here, on the native thread, or in a worker process.
+
+    A call is as one of `greenlane.run`: on asyncio and uvloop it gives an awaitable, elsewhere the result. Where it
+    runs is chosen from what its calls cost, tried within a budget and looked at again now and then; it may be another
+    process, so the function should speak through its arguments and its result alone.
+
+    Args:
+        fn: the function.
+        placement: pins it; "auto" = chosen. The setting `placements` is stronger.
+        name: what it is learned and shown as; "" = its module and qualified name.
+
+    Raises:
+        PlacementError: it is no function, or one whose call is not the work (async, generator).
+
+    Example:
+        >>> @placed
+        ... def total(numbers):
+        ...     return sum(numbers)
+        >>> total([1, 2, 3])
+        6
+    """
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        return _placed(fn, placement, name)
+
+    return decorate if fn is None else decorate(fn)
+
+
+def _placed(fn: Callable[..., Any], placement: str, name: str) -> Callable[..., Any]:
+    from greenlane.lanes.placed.placed_function import PlacedFunction
+
+    function = PlacedFunction(fn, placement, name)
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return (_placement or _the_placement()).run_placed(function, args, kwargs)
+        except BaseException as error:
+            from greenlane.lanes.placed.frames import without_ours
+
+            raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
+
+    function.wrapper = call
+    return call
+
+
+def placement() -> Placement:
+    """Give the placement of this process; it is made by the first call.
+
+    Raises:
+        GreenlaneError: settings, platform.
+    """
+    global _placement
+    with _lock:
+        if _placement is None:
+            from greenlane.wiring.placement import made
+
+            found = made()
+            _placement = _placement or found
+        return _placement
+
+
+# `_placed` has an argument of this name.
+_the_placement: Final = placement

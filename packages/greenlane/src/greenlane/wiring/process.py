@@ -1,0 +1,325 @@
+"""Settings, probes and permits of one process, put together for its host.
+
+Hosts call `start` once a process and then `Running.open` and `Running.close` around each job. Everything else here is
+set-up and take-down. What a process may do without is loaded when its settings ask for it: the control socket, the
+learned file, the recording.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import platform
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from greenlane import deadline, phase, probes
+from greenlane.errors import LearnedFileError, PlatformError
+from greenlane.lanes.permits import LearnedRow, Permits
+from greenlane.lanes.rules import LaneLimits, LaneRules
+from greenlane.probes import deadline_out
+from greenlane.probes.routes import shape
+from greenlane.settings import Settings, load
+
+__all__ = [
+    "LANE_KEY",
+    "Running",
+    "check_platform",
+    "count_besides",
+    "learn_besides",
+    "running",
+    "send_deadlines",
+    "start",
+]
+
+#: Under which a WSGI environ has the lane that the front of `greenlane serve` has told; absent = none.
+LANE_KEY: Final = "HTTP_X_GREENLANE_LANE"
+
+_lock = threading.Lock()
+_running: Running | None = None
+_fork_hooks_set = False
+_counted_besides: list[Callable[[], Mapping[str, int]]] = []
+_learned_besides: list[Callable[[], Sequence[LearnedRow]]] = []
+
+
+def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
+    """Start Greenlane in this process, or give what runs already.
+
+    Args:
+        settings: None = `greenlane.toml`, environment. Ignored when Greenlane runs already.
+        host: who calls, for messages.
+        worker_index: which worker of its siblings this is, from 0: decides who is a canary.
+
+    Raises:
+        GreenlaneError: settings, platform, learned file, or a host that cannot work (gevent has patched it).
+
+    Cost: some milliseconds; starts up to two daemon threads, if `learned_file` or `control_dir` is set.
+    """
+    global _running
+    with _lock:
+        if _running is None:
+            check_platform()
+            _running = Running(load() if settings is None else settings, host=host, worker_index=worker_index)
+        return _running
+
+
+def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
+    """Let what somebody else counts in this process be among its counters."""
+    _counted_besides.append(counters)
+
+
+def send_deadlines(settings: Settings) -> None:
+    """Let upstream calls of this process carry the time that is left, where the settings say so. Idempotent."""
+    if settings.deadline_out:
+        deadline_out.install(settings.deadline_out_header)
+
+
+def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
+    """Let what somebody else learns in this process be shown beside what the permits learn."""
+    _learned_besides.append(rows)
+
+
+def running() -> Running | None:
+    """Give what runs in this process; None before `start` and after `stop`."""
+    return _running
+
+
+def check_platform() -> None:
+    """Raise PlatformError unless this is CPython 3.11 or later on Linux."""
+    if sys.platform != "linux" or platform.python_implementation() != "CPython" or sys.version_info < (3, 11):
+        found = f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"
+        raise PlatformError(
+            "start Greenlane",
+            name="platform",
+            value=found,
+            rule="CPython 3.11 or later on Linux",
+            hint="run the service without Greenlane there",
+        )
+
+
+class Running:
+    """Greenlane in this process. Made by `start`."""
+
+    def __init__(self, settings: Settings, *, host: str, worker_index: int) -> None:
+        """Wire everything; see `start`."""
+        self.settings = settings
+        self.host = host
+        self._rules = LaneRules(settings)
+        self.limits = LaneLimits(self._rules, settings)
+        self.deadline_names = deadline.environ_names(settings.deadline_headers)
+        self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self._behind_front = False
+        self._learned_path = Path(settings.learned_file) if settings.learned_file else None
+        self._restore()
+        self._observer = _Observer(self._permits, self._rules, settings.max_routes)
+        probes.install()
+        try:
+            send_deadlines(settings)
+            if settings.control_dir:
+                from greenlane.wiring import shown
+
+                shown.serve(settings.control_dir, "permits", self)
+            if settings.record_folder:
+                from greenlane.wiring.recording import start_recording
+
+                start_recording(settings)
+        except BaseException:
+            self._give_back_probes()
+            self._withdraw()
+            raise
+        phase.subscribe(self._observer)
+        phase.offer(self._permits, first=True)
+        self._stopped = False
+        self._stopping = threading.Event()
+        self._start_saver()
+        _set_fork_hooks()
+        self.close = self._permits.close
+        self.deadline_ns = self._permits.deadline_ns
+        self.pause = self._permits.pause
+        self.pressure = self._permits.pressure
+
+    def due_ns(self, environ: Mapping[str, object], arrival_ns: int) -> int:
+        """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
+        due_ns = deadline.due_ns(environ, self.deadline_names, arrival_ns)
+        if self._rules.any:
+            if self._behind_front:
+                lane_due_ns = self._rules.due_ns_of(str(environ.get(LANE_KEY, "")), arrival_ns)
+            else:
+                lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
+            due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
+        return due_ns
+
+    def stand_behind_front(self) -> None:
+        """From now on the front of `greenlane serve` says a request's lane: nobody else reaches this process."""
+        self._behind_front = True
+
+    def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
+        """Open a job on this thread; its first phase may wait, bounded, for a permit.
+
+        Args:
+            environ: the WSGI environ: deadline headers, method and path are read.
+            arrival_ns: when the request arrived, monotonic.
+
+        Returns:
+            False: the thread runs a job already and this one belongs to it, or the mode is off. Do not close then.
+        """
+        if self._stopped:
+            return False
+        due_ns = self.due_ns(environ, arrival_ns)
+        route = (
+            None
+            if self._observer.framework_names
+            else self._observer.known(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
+        )
+        return self._permits.open(arrival_ns, due_ns, route)
+
+    def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
+        """Open a job on this thread for a task; see `open`. `name` is its route."""
+        if self._stopped:
+            return False
+        return self._permits.open(arrival_ns, due_ns, self._observer.known(name))
+
+    def mode(self) -> str:
+        """Give the mode of this process: "on", "observe" or "off"."""
+        return self._permits.mode()
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
+        self._permits.set_mode(mode, route)
+
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; see `greenlane.metrics`."""
+        counted = self._permits.counters()
+        for each in _counted_besides:
+            counted.update(each())
+        return counted
+
+    def learned(self) -> list[LearnedRow]:
+        """Give what is known of each (route, phase)."""
+        rows = self._permits.learned()
+        for each in _learned_besides:
+            besides = each()
+            known = {(row.route, row.phase) for row in besides}
+            rows = [row for row in rows if (row.route, row.phase) not in known] + list(besides)
+        return rows
+
+    def save(self) -> None:
+        """Write the learned file now, if there is one.
+
+        Raises:
+            LearnedFileError: it cannot be read or written.
+        """
+        if self._learned_path is not None:
+            from greenlane.lanes import learned
+
+            learned.merge_into(self._learned_path, self._permits.stored())
+
+    def stop(self) -> None:
+        """Take Greenlane out of this process: nothing is patched afterwards, nobody waits. Never raises."""
+        global _running
+        with _lock:
+            if _running is self:
+                _running = None
+        self._stopped = True
+        self._permits.set_mode("off")
+        phase.unsubscribe(self._observer)
+        phase.withdraw(self._permits)
+        self._give_back_probes()
+        self._stopping.set()
+        self._save_quietly()
+        atexit.unregister(self._save_quietly)
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        if self.settings.control_dir:
+            from greenlane.wiring import shown
+
+            shown.withdraw("permits")
+
+    def _give_back_probes(self) -> None:
+        deadline_out.uninstall()
+        if not phase.subscribers():  # else a recording hears them
+            probes.uninstall()
+
+    def _restore(self) -> None:
+        if self._learned_path is not None:
+            from greenlane.lanes import learned
+
+            self._permits.restore(learned.load(self._learned_path))
+            atexit.register(self._save_quietly)
+
+    def _start_saver(self) -> None:
+        if self._learned_path is not None:
+            threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
+
+    def _save_now_and_then(self) -> None:
+        while not self._stopping.wait(self.settings.learned_save_s):
+            self._save_quietly()
+
+    def _save_quietly(self) -> None:
+        # A full disk must not end the service; the next write may succeed, and `greenlane check` names the trouble.
+        with contextlib.suppress(LearnedFileError):
+            self.save()
+
+    def _after_fork_in_child(self) -> None:
+        self._permits.forked()
+        self.limits.forked()
+        self._stopping = threading.Event()
+        self._start_saver()
+        if self.settings.control_dir:
+            with contextlib.suppress(Exception):
+                from greenlane.wiring import shown
+
+                shown.restart()
+
+
+class _Observer:
+    """Phase events to the permits; what lanes say of a route is applied when it is first named."""
+
+    def __init__(self, permits: Permits, rules: LaneRules, most_routes: int) -> None:
+        self.leave = permits.leave
+        self.enter = permits.enter
+        self.pin = permits.pin
+        self.framework_names = False
+        self._permits = permits
+        self._rules = rules
+        self._seen: set[str] = set()
+        self._most_routes = most_routes
+        self._name = permits.name
+
+    def name(self, route: str, /) -> None:
+        """File this thread's job under the framework's route."""
+        self.framework_names = True
+        self._name(self.known(route))
+
+    def known(self, route: str) -> str:
+        """Give `route` back, after its lane's pin and mode have been applied if it is new."""
+        if self._rules.any and route not in self._seen and len(self._seen) < self._most_routes:
+            self._seen.add(route)
+            self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
+        return route
+
+
+def _mode_of(settings: Settings, worker_index: int) -> str:
+    """Spread `canary_frac` of the workers evenly over their indices; the others observe."""
+    if settings.mode != "on":
+        return settings.mode
+    share = settings.canary_frac
+    chosen = int((worker_index + 1) * share + 1e-9) > int(worker_index * share + 1e-9)
+    return "on" if chosen else "observe"
+
+
+def _set_fork_hooks() -> None:
+    global _fork_hooks_set
+    if not _fork_hooks_set:
+        _fork_hooks_set = True
+        os.register_at_fork(after_in_child=_restart_in_child)
+
+
+def _restart_in_child() -> None:
+    if _running is not None:
+        _running._after_fork_in_child()

@@ -1,0 +1,281 @@
+"""The recording of this process, wired: the recorder, the probes that tell it something, and the control socket.
+
+Most probes wait for what they are for to be imported, and are loaded only then. Those of threads are taken out again
+when the program imports gevent's hub or monkey patch: gevent is to replace the standard library, not our wrappers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import importlib.machinery
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import wrapt
+
+from greenlane import _native, phase, probes
+from greenlane._native import Recorder
+from greenlane.errors import GreenlaneError, HostError
+from greenlane.probes import children, cooperative
+from greenlane.probes.calls import clients
+from greenlane.probes.patching import Patches
+from greenlane.record.recorder import ProcessRecorder, is_over
+from greenlane.settings import Settings, load
+from greenlane.threads import fork_warning
+
+__all__ = ["RecordedProcess", "recording", "start_recording", "stop_recording"]
+
+#: Probes of the recording alone: loaded when the program imports what stands before them.
+_LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probes.asyncio"}
+
+_lock = threading.Lock()
+_recording: RecordedProcess | None = None
+_fork_hooks_set = False
+#: Before a fork: whether a recording ran, and whether it was on.
+_was = {"running": False, "on": False}
+
+
+def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
+    """Record in this process, or give the recording that runs already. None: `record_folder` is not set, or ended.
+
+    Args:
+        settings: None = `greenlane.toml`, environment.
+
+    Raises:
+        RecordError: the folder cannot be written to.
+        SettingsError: the settings are wrong, or the control socket's directory.
+
+    Cost: some milliseconds; one native thread, and one of Python's if `control_dir` is set.
+    """
+    global _recording
+    with _lock:
+        if _recording is None:
+            settings = load() if settings is None else settings
+            if not settings.record_folder or is_over(Path(settings.record_folder)):
+                return None
+            _recording = RecordedProcess(settings)
+        return _recording
+
+
+def stop_recording() -> None:
+    """End the recording of this process; nothing is patched afterwards. Idempotent."""
+    global _recording
+    with _lock:
+        ended, _recording = _recording, None
+    if ended is not None:
+        ended.end()
+
+
+def recording() -> RecordedProcess | None:
+    """Give the recording of this process; None before `start_recording` and after `stop_recording`."""
+    return _recording
+
+
+class RecordedProcess:
+    """This process while it is recorded. Made by `start_recording`."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wire everything; see `start_recording`."""
+        self.settings = settings
+        self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets)
+        self.recorder = self._process.native
+        self._undo: list[Callable[[], None]] = []
+        self._ended = False
+        self._jobs = _Jobs(self.recorder)
+        self._process.start()
+        try:
+            if settings.control_dir:
+                from greenlane.wiring import shown
+
+                shown.serve(settings.control_dir, "record", self)
+        except BaseException:
+            self._process.end()
+            raise
+        self.finish = self._process.finish
+        self.shown = self._process.shown
+        self._install_probes()
+        self._undo.append(cooperative.when_threads_are_greenlets(self._process.describe))
+        self._see_calls(settings.record_on)
+        phase.subscribe(self.recorder)
+        if not settings.record_on:
+            self._see_blocking(False)
+        phase.offer(self._jobs)
+        gc.callbacks.append(self.recorder.collected)
+        # Registered before the program's own: runs after them.
+        atexit.register(self.recorder.stop)
+        _set_fork_hooks()
+
+    def record(self, on: bool) -> None:
+        """Switch it, live. What was recorded is kept, and in the file when this returns."""
+        (self.recorder.on if on else self.recorder.off)()
+        self._see_calls(on)
+        self._see_blocking(on)
+        self.recorder.flush()
+
+    def end(self) -> None:
+        """Write what there is, and take everything out of the process. Never raises."""
+        self._ended = True
+        self._process.end()
+        atexit.unregister(self.recorder.stop)
+        phase.unsubscribe(self.recorder)
+        phase.withdraw(self._jobs)
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(self.recorder.collected)
+        self._see_calls(False)
+        for undo in reversed(self._undo):
+            with contextlib.suppress(Exception):
+                undo()
+        if self.settings.control_dir:
+            from greenlane.wiring import shown
+
+            shown.withdraw("record")
+
+    # --- probes -------------------------------------------------------------------------------------------------------
+
+    def _install_probes(self) -> None:
+        _follow_native_calls(self._undo)
+        self._undo.append(probes.uninstall)
+        _switch_threads(True)
+        if not _is_green():
+            for name in ("gevent.monkey", "gevent.hub"):
+                wrapt.register_post_import_hook(_make_room_for_gevent, name)
+        for each in (children, _spans):
+            each.install()
+            self._undo.append(each.uninstall)
+        for library, probe in _LATE.items():
+            self._install_late(library, probe)
+
+    def _install_late(self, library: str, name: str) -> None:
+        def install(_library: object) -> None:
+            # This may stand in an import of the program: nothing may come out of here.
+            with contextlib.suppress(Exception):
+                if not self._ended:
+                    probe: Any = importlib.import_module(name)
+                    probe.install()
+                    self._undo.append(probe.uninstall)
+
+        wrapt.register_post_import_hook(install, library)
+
+    def _see_calls(self, on: bool) -> None:
+        """Clients' calls are the one kind of probe whose work is all for the recording."""
+        if on:
+            clients.install(self.recorder)
+        else:
+            clients.uninstall()
+
+    def _see_blocking(self, on: bool) -> None:
+        """Switched off, blocking calls are as they were, unless somebody else listens: permits."""
+        if phase.subscribers() == (self.recorder,):
+            _switch_threads(on)
+
+    # --- forks --------------------------------------------------------------------------------------------------------
+
+    def _after_fork_in_child(self) -> None:
+        # The child's program must not fail because its recording does; the parent's goes on.
+        with contextlib.suppress(GreenlaneError):
+            if not self._process.start_in_child(on=_was["on"]):
+                return
+        if self.settings.control_dir:
+            with contextlib.suppress(Exception):
+                from greenlane.wiring import shown
+
+                shown.restart()
+
+
+class _Jobs:
+    """The recorder's jobs, for probes that ask whether there is one."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._job = recorder.job
+
+    def active(self) -> bool:
+        return self._job() != 0
+
+    def remaining_ms(self) -> int | None:
+        return None
+
+
+def _switch_threads(on: bool) -> None:
+    """Place the probes of threads, or take them out."""
+    if not on:
+        probes.uninstall()
+    elif _is_green():
+        probes.install_routes()
+    else:
+        with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
+            probes.install()
+
+
+def _make_room_for_gevent(_module: object) -> None:
+    if _recording is not None:
+        probes.uninstall()
+        if _recording.recorder.recording():
+            probes.install_routes()
+
+
+def _is_green() -> bool:
+    return "gevent.hub" in sys.modules or "gevent.monkey" in sys.modules
+
+
+def _follow_native_calls(undo: list[Callable[[], None]]) -> None:
+    """See libc's blocking calls, also those of extension modules that are loaded later."""
+    native: Any = _native
+    native.calls_install()
+    undo.append(native.calls_uninstall)
+    loader = importlib.machinery.ExtensionFileLoader
+    original = loader.create_module
+
+    def create_module(self: Any, spec: Any) -> Any:
+        module = original(self, spec)
+        native.calls_rescan()
+        return module
+
+    loader.create_module = create_module  # type: ignore[method-assign]
+    undo.append(lambda: setattr(loader, "create_module", original))
+
+
+def _tell_spans(patches: Patches, module: Any) -> None:
+    """Let each provider of OpenTelemetry's SDK tell its server spans where their time went."""
+
+    def make(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            if not silent:
+                with contextlib.suppress(Exception):  # a version that looks different must not fail the program
+                    from greenlane.export.otel import SpanTimes
+
+                    # First of all: attributes that an exporter's processor finds must be there.
+                    self.add_span_processor(SpanTimes())
+
+        return __init__
+
+    patches.replace(module.TracerProvider, "__init__", make)
+
+
+_spans: Final = Patches({"opentelemetry.sdk.trace": _tell_spans})
+
+
+def _set_fork_hooks() -> None:
+    global _fork_hooks_set
+    if not _fork_hooks_set:
+        _fork_hooks_set = True
+        os.register_at_fork(before=_note_before_fork, after_in_child=_restart_in_child)
+
+
+def _note_before_fork() -> None:
+    fork_warning.before_fork()
+    if _recording is not None:
+        stats = _recording.recorder.stats()
+        _was.update(on=bool(stats["on"]), running=bool(stats["running"]))
+
+
+def _restart_in_child() -> None:
+    if _recording is not None and _was["running"]:
+        _recording._after_fork_in_child()

@@ -1,0 +1,116 @@
+"""What the control sockets of this process show and switch: permits, the recording, and orders that are worked off.
+
+Permits and a recording may be told different directories, or the same one, in which a process has one socket only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from greenlane.control.server import Server
+from greenlane.errors import ControlError
+from greenlane.threads.unpatched import allocate_lock, start_new_thread
+
+if TYPE_CHECKING:
+    from greenlane.metrics import Learned
+
+__all__ = ["restart", "serve", "withdraw"]
+
+_lock = allocate_lock()
+#: "permits", "record" and "tasks" -> who answers, and the directory of the socket.
+_parts: dict[str, tuple[Any, Path]] = {}
+_servers: dict[Path, Server] = {}
+
+
+def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
+    """Let this process be seen and switched through a socket in `directory`.
+
+    `start_thread`: what starts the socket's thread; None = one that `threading` knows, but for a recording.
+
+    Raises:
+        SettingsError, ControlError: the socket cannot be made.
+    """
+    where = Path(directory).absolute()
+    with _lock:
+        if where not in _servers:
+            if start_thread is None and name == "record":
+                start_thread = start_new_thread
+            server = Server(_Controlled(), where, start_thread=start_thread)
+            server.start()
+            _servers[where] = server
+        _parts[name] = part, where
+
+
+def withdraw(name: str) -> None:
+    """Forget a part; the socket that nobody else uses goes too. Never raises."""
+    with _lock:
+        _parts.pop(name, None)
+        used = {where for _, where in _parts.values()}
+        for where in [where for where in _servers if where not in used]:
+            _servers.pop(where).stop()
+
+
+def restart() -> None:
+    """Listen again, in a forked child. A socket that listens already is left alone."""
+    for server in list(_servers.values()):
+        server.start()
+
+
+class _Controlled:
+    """The parts together, as `greenlane.control.protocol.Controlled`."""
+
+    def mode(self) -> str:
+        permits = _part("permits")
+        return "off" if permits is None else str(permits.mode())
+
+    def set_mode(self, mode: str, route: str | None = None) -> None:
+        permits = _part("permits")
+        if permits is None:
+            raise ControlError(
+                "switch the mode",
+                name="mode",
+                value=mode,
+                rule="a process with permits",
+                hint="this one only records: `greenlane record --on` and `--off` switch that",
+            )
+        permits.set_mode(mode, route)
+
+    def counters(self) -> Mapping[str, int]:
+        permits = _part("permits")
+        return {} if permits is None else permits.counters()
+
+    def learned(self) -> Sequence[Learned]:
+        permits = _part("permits")
+        return [] if permits is None else permits.learned()
+
+    def record(self, on: bool, end: bool) -> None:
+        recording = _part("record")
+        if recording is None:
+            raise ControlError(
+                "switch the recording",
+                name="record_folder",
+                value="",
+                rule="a process that was started with one",
+                hint="start the service with `greenlane record -- COMMAND`",
+            )
+        recording.record(on)
+        if end:
+            recording.finish()
+
+    def recorded(self) -> dict[str, object] | None:
+        recording = _part("record")
+        return None if recording is None else recording.shown()
+
+    def tasks(self) -> dict[str, object] | None:
+        orders = _part("tasks")
+        return None if orders is None else orders.shown()
+
+    def breaker(self, key: str, wanted_open: bool) -> None:
+        _part("tasks").breaker(key, wanted_open)
+
+
+def _part(name: str) -> Any:
+    found = _parts.get(name)
+    return None if found is None else found[0]

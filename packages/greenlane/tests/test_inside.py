@@ -1,0 +1,127 @@
+"""What comes into a serving process is counted in a real one, and stays within what was promised."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from greenlane.cli.inside import command, starting
+from greenlane.cli.inside.command import lines_of, row_of
+from greenlane.errors import SettingsError
+
+#: host -> most modules and most lines of code. A `serve` worker has what gunicorn's has.
+LIMITS: Final = {
+    "wsgi": (45, 4_000),
+    "gunicorn": (70, 6_000),
+    "record": (70, 5_500),
+    "work": (110, 9_000),
+    "serve": (70, 6_000),
+}
+#: Those that hold by now.
+HELD: Final = frozenset({"wsgi", "gunicorn", "record", "work"})
+
+
+def look(host: str) -> dict[str, Any]:
+    for module in starting.HOSTS[host].needs:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}")
+    return row_of(host, starting.look_inside(host))
+
+
+def check_limits(row: dict[str, Any]) -> None:
+    host = row["host"]
+    if host in HELD:
+        modules, code_lines = LIMITS[host]
+        assert row["modules"] <= modules
+        assert row["code_lines"] <= code_lines
+
+
+def loaded(row: dict[str, Any], *prefixes: str) -> list[str]:
+    return [one["module"] for one in row["listed"] if one["module"].startswith(prefixes)]
+
+
+def test_the_middleware_brings_little() -> None:
+    row = look("wsgi")
+    check_limits(row)
+    assert row["threads"] == row["exit_hooks"] == []
+    assert {"socket.socket.recv", "time.sleep", "threading.Lock"} <= set(row["patches"])
+    assert 0 < row["code_lines"] < row["lines"]
+    assert row["native_bytes"] > 0
+    unwanted = ("control", "export", "metrics", "lanes.learned", "lanes.placed", "wiring.recording", "wiring.pl", "cli")
+    assert loaded(row, *(f"greenlane.{name}" for name in unwanted)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["asgi", "aiohttp"])
+def test_hosts_of_loops_are_counted(host: str) -> None:
+    row = look(host)
+    assert loaded(row, f"greenlane.hosts.{host}")
+    if host == "asgi":
+        assert loaded(row, "greenlane.lanes.placed", "greenlane.export") == []
+    assert loaded(row, "greenlane.control", "greenlane.wiring.recording", "greenlane.lanes.cluster") == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("host", "there"),
+    [
+        ("gunicorn", "greenlane.hosts.gunicorn"),
+        ("record", "greenlane.hosts.observed"),
+        ("work", "greenlane_work"),
+        ("serve", "greenlane_serve.workers"),
+    ],
+)
+def test_servers_are_counted(host: str, there: str) -> None:
+    row = look(host)
+    check_limits(row)
+    assert loaded(row, there)
+    assert row["patches"]
+    if host == "record":
+        assert loaded(row, "greenlane.policy", "greenlane.lanes") == [], "observing never loads permits"
+
+
+def test_a_host_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = starting.Host(lambda port, folder: [], {"no_such_server": "no-such-server"})
+    monkeypatch.setitem(starting.HOSTS, "other", host)  # type: ignore[arg-type] # a dict that promises not to change
+    with pytest.raises(SettingsError, match="it needs no-such-server"):
+        starting.look_inside("other")
+
+
+def test_blank_lines_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
+    file = tmp_path / "one.py"
+    file.write_text(
+        '"""A module.\n\nMore of it.\n"""\n\n# why\nx = (\n    1,\n)\n\n\ndef f():\n    """One."""\n    return x\n'
+    )
+    assert lines_of(file) == (5, 14)
+
+
+def test_packages_are_summed_and_top_modules_stand_together() -> None:
+    names = ["greenlane", "greenlane.phase", "greenlane.probes", "greenlane.probes.routes", "greenlane_serve.tree"]
+    rows = command._by_package([{"module": name, "modules": 1, "code_lines": 2, "lines": 3} for name in names])
+    assert [(row["module"], row["modules"], row["lines"]) for row in rows] == [
+        ("greenlane", 2, 6),
+        ("greenlane.probes", 2, 6),
+        ("greenlane_serve", 1, 3),
+    ]
+
+
+IMPORTS: Final = """
+import atexit, os, sys, threading
+before = {name for name in sys.modules}
+os.register_at_fork = lambda **named: sys.exit("a fork hook")
+hooks = atexit._ncallbacks()
+import greenlane
+assert dir(greenlane) and not hasattr(greenlane, "nothing_of_this_name")
+loaded = {name for name in sys.modules} - before
+assert loaded == {"greenlane"}, loaded
+assert atexit._ncallbacks() == hooks and threading.active_count() == 1
+assert greenlane.heavy is __import__("greenlane.job", fromlist=["heavy"]).heavy
+"""
+
+
+def test_importing_greenlane_does_nothing(run_python: Callable[..., object]) -> None:
+    run_python(IMPORTS)
