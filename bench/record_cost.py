@@ -255,7 +255,10 @@ def main(argv: Sequence[str]) -> int:
     print(json.dumps(document) if given.json else "\n".join([*table(found), *map(claim_line, said)]))
     if not (given.quick or given.no_summary):
         results = _HERE / "results"
-        (results / "record-cost.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (results / "raw").mkdir(exist_ok=True)
+        (results / "raw" / "record-cost.json").write_text(
+            json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8"
+        )
         (results / "record-cost.md").write_text(_markdown(document, found), "utf-8")
     return 0
 

@@ -47,7 +47,6 @@ command line, with more runtimes and a page.
 """)
 
 code("""
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3 import shown
 from greenlane_tools.lab.part3.cells import Cell, measure, with_baselines
 from greenlane_tools.lab.part3.charts import lanes, latency_curves, speedup_curves
@@ -61,6 +60,7 @@ from greenlane_tools.lab.part3.timeline import hidden, lines
 from greenlane_tools.page.charts.curves import Scale
 from greenlane_tools.page.charts.histogram import histogram
 from greenlane_tools.page.quantities import milliseconds
+from tests.reference import queueing  # slow, exact models; of a checkout
 
 
 def run(shape, places, runtimes=("gevent",), baseline=True, **more):

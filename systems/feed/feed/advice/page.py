@@ -1,4 +1,4 @@
-"""The documents' page of the advice, written from the rows of a recorded run."""
+"""advice.md: the page of a run, from its `--json` object."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from .table import in_short, longest_parts, tables
 
 _HEAD: Final = """\
 # The article's advice, measured
-
-<!-- Written by `make docs` from results/advice.json: change feed/advice/page.py, or measure anew. -->
 
 Beside its rewrite the article gives advice that costs less: look at the longest-running parts, drop needless
 validation, take another JSON library, compress, store in another format. Each is a switch here, measured on what one

@@ -23,6 +23,7 @@ from .contenders import CONTENDERS
 from .faults import FAULTS
 from .node import Node
 from .options import Options, parse
+from .page import page
 from .table import rows, sentence, table
 
 SCHEMA: Final = "greenlane.pos-conservation/1"
@@ -42,6 +43,8 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     except KeyboardInterrupt:
         err.write("\nstopped; every process was ended\n")
         return _INTERRUPTED
+    if options.page:
+        options.page.write_text(page(told(outcomes)), encoding="utf-8")
     if options.json:
         out.write(json.dumps(told(outcomes), indent=1) + "\n")
     else:

@@ -30,6 +30,7 @@ class Options:
     cells: tuple[tuple[Fault, Contender], ...]
     plan: Plan
     json: bool
+    page: Path | None
     out: Path | None
 
 
@@ -63,6 +64,7 @@ def parse(argv: Sequence[str]) -> Options:
         cells=tuple(cells),
         plan=Plan(orders, rate, kinds=kinds, latency_ms=latency_ms, queues=said.queues),
         json=said.json,
+        page=said.page,
         out=said.out,
     )
 
@@ -100,5 +102,6 @@ def _parser() -> argparse.ArgumentParser:
         "--plain", action="store_true", help="a third of the merchants cannot be asked and know no keys"
     )
     parser.add_argument("--json", action="store_true", help="one object instead of the table")
+    parser.add_argument("--page", type=Path, help="also write the page of this run (conservation.md)")
     parser.add_argument("--out", type=Path, help="keep the logs of workers and broker in this folder")
     return parser

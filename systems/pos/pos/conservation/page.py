@@ -1,4 +1,4 @@
-"""The documents' page of conservation, written from the rows of a recorded run."""
+"""conservation.md: the page of a run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from .table import LIMIT
 _HEAD: Final = """\
 # Conservation: every fault, and what became of the orders
 
-<!-- Written by `make docs` from results/conservation.json: change pos/conservation/page.py, or measure anew. -->
-
 ```sh
 cd systems/pos
-../../.venv/bin/python -m pos.conservation --soak --json > results/conservation.json
+../../.venv/bin/python -m pos.conservation --soak --page conservation.md
 ```
 
 """

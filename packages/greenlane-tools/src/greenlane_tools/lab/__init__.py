@@ -22,6 +22,5 @@ scenario/     scenarios as files: what is served, what is asked of it, what goes
 run/          a scenario run: contenders interleaved, kept, judged (`greenlane lab run`)
 pricing/      the pricing demo: a scenario, told and drawn its own way (`greenlane demo pricing`)
 compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
-queueing      what theory says of a closed loop on one CPU
 part3/        Lyft's benchmark of green threads by three clocks
 """

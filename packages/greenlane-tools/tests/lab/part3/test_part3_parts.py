@@ -9,7 +9,6 @@ import xml.dom.minidom
 import pytest
 from tests.lab.part3.made import CELL, REQUESTS, SHAPE, made_run
 
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3 import charts, shown
 from greenlane_tools.lab.part3.cells import Cell, with_baselines
 from greenlane_tools.lab.part3.clocks import latencies_ms, little, longest
@@ -20,6 +19,7 @@ from greenlane_tools.lab.part3.rows import rows_of
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, missing
 from greenlane_tools.lab.part3.shape import Shape
 from greenlane_tools.lab.part3.timeline import hidden, lines
+from tests.reference import queueing
 
 FIELDS = ["contender", "green_threads", "requests", "set_cpu_ms", "set_network_ms", "calls", "done_per_s", "speedup"]
 FIELDS += ["cpu_utilisation_frac"]

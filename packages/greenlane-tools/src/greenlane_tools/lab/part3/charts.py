@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3.rows import Row
 from greenlane_tools.lab.part3.run import Run
 from greenlane_tools.lab.part3.shape import Shape
@@ -33,18 +32,13 @@ _LEFT: Final = 96
 
 def speedup_curves(rows: Sequence[Row], shape: Shape, *, width: float = 960) -> Html:
     """Speed-up against green threads: measured, what nothing exceeds, and what varying work would give."""
-    cpu_ms, waited_ms = shape.cpu_ms, shape.waited_ms()
     most = max(row["green_threads"] for row in rows)
-    alone_per_s = queueing.most_per_s(cpu_ms, waited_ms, 1)
+    alone_per_s = shape.most_per_s(1)
     series = [_curve(name, found, "speedup") for name, found in _by_contender(rows)]
-    series.append(
-        _theory("bound", most, lambda n: queueing.most_per_s(cpu_ms, waited_ms, n) / alone_per_s),
-    )
-    series.append(
-        _theory("MVA", most, lambda n: queueing.mean_value_analysis(cpu_ms, waited_ms, n).done_per_s / alone_per_s)
-    )
-    limit = queueing.speedup_limit(cpu_ms, waited_ms)
-    level = [Mark(limit, f"1/(1-p) = {limit:.4g}")] if cpu_ms else []
+    series.append(_theory("bound", most, lambda n: shape.most_per_s(n) / alone_per_s))
+    series.append(_theory("MVA", most, lambda n: shape.means(n)[0] / alone_per_s))
+    limit = shape.knee()
+    level = [Mark(limit, f"1/(1-p) = {limit:.4g}")] if shape.cpu_ms else []
     y = Scale("speed-up", lambda value: f"{amount(value)}×")
     return curves(series, "speed-up", _places(most), y, level=level, upright=_knee(shape, most), width=width)
 
@@ -57,11 +51,10 @@ def latency_curves(
     Args:
         share: "p50", "p95" or "p99".
     """
-    cpu_ms, waited_ms = shape.cpu_ms, shape.waited_ms()
     most = max(row["green_threads"] for row in rows)
     series = [_curve(name, found, f"{clock}_{share}_ms") for name, found in _by_contender(rows)]
-    series.append(_theory("max(C+S, N·C)", most, lambda n: queueing.least_latency_ms(cpu_ms, waited_ms, n)))
-    series.append(_theory("MVA (mean)", most, lambda n: queueing.mean_value_analysis(cpu_ms, waited_ms, n).latency_ms))
+    series.append(_theory("max(C+S, N·C)", most, shape.least_ms))
+    series.append(_theory("MVA (mean)", most, lambda n: shape.means(n)[1]))
     y = Scale(share, milliseconds)
     return curves(series, f"latency, {clock}", _places(most), y, upright=_knee(shape, most), width=width)
 
@@ -123,5 +116,5 @@ def _places(most: int) -> Scale:
 
 
 def _knee(shape: Shape, most: int) -> list[Mark]:
-    knee = queueing.knee(shape.cpu_ms, shape.waited_ms())
+    knee = shape.knee()
     return [Mark(knee, f"knee {knee:.4g}")] if knee <= most else []

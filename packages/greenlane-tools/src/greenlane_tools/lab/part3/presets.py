@@ -27,7 +27,7 @@ class Known(NamedTuple):
     # The row's field that it is held against.
     field: str
     value: float
-    # "published"; "N/X": what the published throughput demands by Little's law; "model": exact, see `lab.queueing`.
+    # "published"; "N/X": what the published throughput demands by Little's law; "model": without switching costs.
     source: str = "published"
 
 

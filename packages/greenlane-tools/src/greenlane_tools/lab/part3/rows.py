@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3.cells import Cell, Measured
 from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms, little
 from greenlane_tools.lab.part3.run import Run
@@ -67,13 +66,12 @@ def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float | None) -> Row:
 
 
 def _theory(cell: Cell) -> Row:
-    cpu_ms, waited_ms = cell.shape.cpu_ms, cell.shape.waited_ms()
-    means = queueing.mean_value_analysis(cpu_ms, waited_ms, cell.green_threads)
+    mva_per_s, mva_ms = cell.shape.means(cell.green_threads)
     return {
-        "bound_per_s": queueing.most_per_s(cpu_ms, waited_ms, cell.green_threads),
-        "bound_ms": queueing.least_latency_ms(cpu_ms, waited_ms, cell.green_threads),
-        "mva_per_s": means.done_per_s,
-        "mva_ms": means.latency_ms,
+        "bound_per_s": cell.shape.most_per_s(cell.green_threads),
+        "bound_ms": cell.shape.least_ms(cell.green_threads),
+        "mva_per_s": mva_per_s,
+        "mva_ms": mva_ms,
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from greenlane._native import closed_bounds, closed_means
+
 __all__ = ["Shape"]
 
 
@@ -38,6 +40,26 @@ class Shape:
     def waited_ms(self) -> float:
         """Network that a request waits for, ms: `network_ms`, unless its calls are made at once."""
         return sum(self.waits_ms())
+
+    def knee(self) -> float:
+        """(C+S)/C: the number of requests in progress that fill the CPU if none ever waits; inf without CPU work.
+
+        It is also the speed-up that nothing exceeds: 1/(1-p) with p = S/(C+S), Amdahl's law.
+        """
+        return closed_bounds(self.cpu_ms, self.waited_ms(), 1)[0]
+
+    def most_per_s(self, places: int) -> float:
+        """The throughput that nothing exceeds: min(N / (C+S), 1/C); `places` is N >= 1; inf without any work."""
+        return 1000 * closed_bounds(self.cpu_ms, self.waited_ms(), places)[1]
+
+    def least_ms(self, places: int) -> float:
+        """The mean latency that nothing goes below: max(C+S, N·C)."""
+        return closed_bounds(self.cpu_ms, self.waited_ms(), places)[2]
+
+    def means(self, places: int) -> tuple[float, float]:
+        """Mean throughput (per s) and latency (ms) with exponential CPU bursts: exact mean value analysis."""
+        per_ms, latency_ms, _ = closed_means(self.cpu_ms, self.waited_ms(), places)
+        return 1000 * per_ms, latency_ms
 
     def said(self) -> str:
         """As the article heads its runs: "5ms CPU/55ms Network"."""

@@ -1,6 +1,6 @@
 """What theory says of a closed loop of N requests that take turns on one CPU and wait for a network beside it.
 
-    most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds, as core counts them
+    most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds
     mean_value_analysis                                  likewise, exact means when bursts and waits vary
     fifo_loop                                            every burst and wait exact, the CPU in order of readiness
     oldest_first_loop                                    the same, the CPU to the request that arrived first
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
-from greenlane_tools._native import closed_bounds, closed_means
+from tests.reference.theory import one_cpu
 
 __all__ = [
     "Means",
@@ -75,17 +75,18 @@ class Modelled:
 
 def most_per_s(cpu_ms: float, network_ms: float, places: int) -> float:
     """The throughput that nothing can exceed: min(N / (C+S), 1/C); `places` is N >= 1; inf without any work."""
-    return 1000 * closed_bounds(cpu_ms, network_ms, places)[1]
+    alone, full = cpu_ms + network_ms, cpu_ms
+    return 1000 * min(places / alone if alone else math.inf, 1 / full if full else math.inf)
 
 
 def least_latency_ms(cpu_ms: float, network_ms: float, places: int) -> float:
     """The mean latency that nothing can go below: max(C+S, N·C)."""
-    return closed_bounds(cpu_ms, network_ms, places)[2]
+    return max(cpu_ms + network_ms, places * cpu_ms)
 
 
 def knee(cpu_ms: float, network_ms: float) -> float:
     """So many requests fill the CPU if none ever waits: (C+S)/C; more only wait. inf without CPU work."""
-    return closed_bounds(cpu_ms, network_ms, 1)[0]
+    return (cpu_ms + network_ms) / cpu_ms if cpu_ms else math.inf
 
 
 def speedup_limit(cpu_ms: float, network_ms: float) -> float:
@@ -97,9 +98,9 @@ def mean_value_analysis(cpu_ms: float, network_ms: float, places: int) -> Means:
     """Exact means of one CPU station with exponential bursts and a delay of any distribution; `places` >= 1.
 
     Means do not depend on how many bursts C is cut into. What is measured with constant work lies between this and the
-    bounds. `serve` sets how many requests a worker gets by the same code.
+    bounds.
     """
-    per_ms, latency_ms, busy = closed_means(cpu_ms, network_ms, places)
+    per_ms, latency_ms, busy = one_cpu(cpu_ms, network_ms, places)
     return Means(1000 * per_ms, latency_ms, busy)
 
 

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from greenlane_tools.lab.queueing import (
+from tests.reference.queueing import (
     Ties,
     fifo_loop,
     gevent_loop,
