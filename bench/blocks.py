@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane_tools.lab.pricing.mixes import pricing, with_shares
+from greenlane_tools.lab.pricing import pricing, with_shares
 from greenlane_tools.lab.run.arena import opened
 from greenlane_tools.lab.run.calibration import costs_ms
 from greenlane_tools.lab.run.costs import rates_per_s

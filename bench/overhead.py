@@ -26,7 +26,7 @@ from bench.summary import claim_line
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.arena import opened
 from greenlane_tools.lab.run.rows import answered_well
 from greenlane_tools.lab.run.server import Server

@@ -26,7 +26,7 @@ from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.load.plan import Plan
 from greenlane_tools.lab.load.schedule import job_ms, schedule
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.cell import turns
 from greenlane_tools.lab.run.pacing import plan_of

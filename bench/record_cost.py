@@ -36,7 +36,7 @@ from greenlane_tools.lab import processes
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import work_unit
 from greenlane_tools.lab.run.arena import opened
 from greenlane_tools.lab.run.calibration import costs_ms

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.cell import Turn
 from greenlane_tools.lab.run.performed import Run

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.cell import Turn
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.samples import Samples

@@ -20,7 +20,7 @@ differences   one side against another: difference, ratio, how likely by chance
 load/         open-loop load, timed from the scheduled send
 scenario/     scenarios as files: what is served, what is asked of it, what goes wrong
 run/          a scenario run: contenders interleaved, kept, judged (`greenlane lab run`)
-pricing/      the pricing demo: a scenario, told and drawn its own way (`greenlane demo pricing`)
+pricing       the pricing scenario with options of its own (`greenlane demo pricing`)
 compare/      results laid over each other: better, worse, or the same (`greenlane lab compare`)
 part3/        Lyft's benchmark of green threads by three clocks
 """

@@ -126,15 +126,9 @@ def _tables(result: Result, output: Output) -> None:
     from greenlane_tools.lab.run import tables
     from greenlane_tools.lab.run.document import marked
 
-    shown, crossed = tables.subjects(result.scenario), marked(result)
-    for text in (
-        tables.result_table(result.scenario, result.rows, shown, crossed),
-        tables.others_table(result.rows, shown),
-        tables.phase_table(result.scenario, result.rows),
-        tables.tool_table(result.rows),
-    ):
-        if text:
-            output.line("\n" + text)
+    crossed = marked(result)
+    for text in tables.shown(result.scenario, result.rows, crossed):
+        output.line("\n" + text)
     if crossed:
         output.line("  † runs are missing, or a service died in one: see the notes")
     output.line(f"\n{result.conclusion}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row
+from greenlane_tools.lab.run.tables import subjects
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 from greenlane_tools.page.quantities import duration
 
@@ -12,16 +13,16 @@ __all__ = ["conclusion"]
 
 
 def conclusion(scenario: Scenario, rows: Sequence[Row]) -> str:
-    """About the highest level that was run; a clause for each of the first two classes and each closed-loop tool."""
+    """About the highest level that was run; a clause for each class that tables show and each closed-loop tool."""
     whole = [row for row in rows if row.phase == ALL]
     if not whole:
         return "Nothing was measured."
     level = whole[-1].level
     cell = [row for row in whole if row.level == level]
     clauses = [
-        _class(cell, one.name, one.deadline_ms)
-        for one in scenario.classes[:2]
-        if any(r.endpoint == one.name for r in cell)
+        _class(cell, name, scenario.request_class(name).deadline_ms)
+        for name in subjects(scenario)
+        if any(row.endpoint == name for row in cell)
     ]
     clauses += [_tool(row) for row in cell if row.stage != CLIENT]
     return f"{_at(level, scenario)}{'; '.join(clauses)}."

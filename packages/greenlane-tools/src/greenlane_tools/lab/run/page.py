@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greenlane_tools.lab.run import sections
+from greenlane_tools.lab.run import sections, strips
 from greenlane_tools.lab.run.document import said
 from greenlane_tools.lab.run.runner import Result
 from greenlane_tools.lab.run.tables import subjects
@@ -22,17 +22,20 @@ _ABOUT = (
 )
 
 
-def page(result: Result) -> Html:
-    """The whole page."""
+def page(result: Result, command: str = "") -> Html:
+    """The whole page; `command` made it, "" = greenlane lab run."""
+    command = command or f"greenlane lab run {result.scenario.name}"
+    asked = next((one for one in result.scenario.classes if one.deadline_ms), None)
     scenario, order = result.scenario, sections.drawn_order(result.contenders)
     header = [
-        note(f"greenlane lab run {scenario.name}"),
+        note(command),
         element("h1", said(scenario.question), class_="long"),
         paragraph(result.conclusion, "lead"),
         paragraph(f"Expected: {said(scenario.expected)}"),
         *(paragraph(remark, "warning") for remark in result.remarks),
     ]
     parts = [
+        strips.strips(result.runs, order, asked) if asked else "",
         _bounds(result),
         *(sections.in_time(scenario, result.rows, order, one.name) for one in scenario.classes),
         sections.over_time(scenario, result.runs, order),
@@ -40,7 +43,8 @@ def page(result: Result) -> Html:
         sections.numbers(scenario, result.rows, order),
         sections.method(result.environment, _ABOUT, blocks.details("The scenario", _text(scenario.text))),
     ]
-    return document(f"greenlane lab run {scenario.name}", header, parts)
+    styles, script = strips.files() if asked else ("", "")
+    return document(command, header, parts, styles=styles, script=script)
 
 
 def _bounds(result: Result) -> Html:

@@ -1,4 +1,4 @@
-// The replay: one rider per contender who asks for offers once a second.
+// The replay: one caller per contender that asks once a second.
 (() => {
   const strips = JSON.parse(document.getElementById("strips").textContent);
   const phones = [...document.querySelectorAll(".phone")];
@@ -15,7 +15,7 @@
         const polls = strips.polls[n];
         const [late, ms] = polls[Math.min(shown, polls.length - 1)];
         phone.classList.toggle("gone", late === 1);
-        phone.querySelector(".answer").textContent = late ? "no offer" : `in ${ms} ms`;
+        phone.querySelector(".answer").textContent = late ? "too late" : `in ${ms} ms`;
       });
     }
     requestAnimationFrame(step);

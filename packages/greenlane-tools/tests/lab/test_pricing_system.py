@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from greenlane_tools.lab import processes
-from greenlane_tools.lab.pricing.command import SCHEMA, main
+from greenlane_tools.lab.pricing import SCHEMA, main
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -50,7 +50,7 @@ def test_no_server_outlives_an_interrupted_demo(tmp_path: Path, number: signal.S
     command = [
         sys.executable,
         "-m",
-        "greenlane_tools.lab.pricing.command",
+        "greenlane_tools.lab.pricing",
         *SHORT,
         "--seconds",
         "60",

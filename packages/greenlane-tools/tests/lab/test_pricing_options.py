@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane_tools.lab.pricing.command import LATE_S, chosen, main
-from greenlane_tools.lab.pricing.options import parse
+from greenlane_tools.lab.pricing import LATE_S, chosen, main, parse
 from greenlane_tools.lab.run.runner import expected_s
 
 

@@ -1,4 +1,4 @@
-"""The page is one file that needs nothing else."""
+"""What a caller sees as the load rises: a strip and a replayed card a contender."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 
 from tests.lab.made import PRICING, run, sample
 
-from greenlane_tools.lab.pricing.page import in_turn, last_seconds, page
+from greenlane_tools.lab.run.page import page
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.run.runner import Result
+from greenlane_tools.lab.run.strips import in_turn, last_seconds
 from tests.page_tags import tags, what_it_fetches
 
 RUNS = [
@@ -27,14 +28,14 @@ RUNS = [
 ]
 
 
-def made(conclusion: str = "said", warning: str = "") -> str:
-    return page(result(RUNS), conclusion, {"cores": 2}, warning)
+def made() -> str:
+    return page(result(RUNS))
 
 
 def result(runs: list[Run]) -> Result:
     names = tuple(dict.fromkeys(one.turn.contender for one in runs))
     rows = pooled(PRICING, runs)
-    return Result(PRICING, names, runs, rows, {}, 11_000, [], [], "", {}, 0)
+    return Result(PRICING, names, runs, rows, {}, 11_000, [], [], "", {"cores": 2}, 0)
 
 
 def test_the_page_asks_for_nothing_outside_itself() -> None:
@@ -47,20 +48,11 @@ def test_the_page_has_a_strip_and_a_distribution_for_every_contender_and_utilisa
         sum(attributes.get("class") == "phone" or attributes.get("class") == "phone ours" for _, attributes in found)
         == 2
     )
-    assert sum(tag == "figure" for tag, _ in found) == 2 * 2
     assert sum("tick-late" in (attributes.get("class") or "") for _, attributes in found) == 2
 
 
-def test_what_is_said_is_escaped() -> None:
-    assert "<b>&" not in made("<b>& so on") and "&lt;b&gt;&amp; so on" in made("<b>& so on")
-
-
-def test_a_warning_is_on_the_page() -> None:
-    assert "somebody else was here" in made(warning="somebody else was here")
-
-
 def test_the_strip_is_the_end_of_the_load_which_rises() -> None:
-    found = last_seconds(RUNS, "gevent", 500.0, 15.0)
+    found = last_seconds(RUNS, "gevent", PRICING.request_class("bikes"), 15.0)
     assert [run.turn.level.utilisation_frac for _, run in in_turn(RUNS, "gevent")] == [0.6, 0.6, 0.9, 0.9]
     assert len(found) == 30 and found[0].at_s == 0.0 and max(offer.at_s for offer in found) < 15.0
 
@@ -73,4 +65,4 @@ def test_the_replay_has_one_answer_a_second() -> None:
 
 def test_a_page_without_bikes_is_still_a_page() -> None:
     runs = [run([sample(20.0, "quote")])]
-    assert tags(page(result(runs), "", {})).seen
+    assert tags(page(result(runs))).seen
