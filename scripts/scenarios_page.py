@@ -79,14 +79,12 @@ def main(arguments: list[str]) -> int:
 
 def _scenarios() -> str:
     lines = ["\n## Those that are here\n\n| name | question | expected |\n|---|---|---|\n"]
-    for path in [
-        *sorted(SCENARIOS.glob("*.toml")),
-        ROOT / "packages/greenlane-tools/src/greenlane_tools/demo/pricing.toml",
-    ]:
+    for path in [*sorted(SCENARIOS.glob("*.toml")), *sorted(SHIPPED.glob("*.toml"))]:
         found = tomllib.loads(path.read_text("utf-8"))
         lines.append(f"| `{found['name']}` | {_line(found['question'])} | {_line(found['expected'])} |\n")
     lines.append(
-        "\n`pricing` ships in the wheel and is what `greenlane demo pricing` runs; the others run from a checkout.\n"
+        "\n`mixed` and `pricing` ship in the wheel; `greenlane demo pricing` runs the latter with options of its own. The "
+        "others run from a checkout.\n"
     )
     return "".join(lines)
 

@@ -67,12 +67,14 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _list(output: Output) -> int:
-    from greenlane_tools.lab.scenario.catalogue import questions
+    from greenlane_tools.lab.scenario.catalogue import missing, questions
 
     found = list(questions())
     wide = max((len(name) for name, _, _ in found), default=0)
     for name, asked, _ in found:
         output.line(f"{output.styled(name.ljust(wide), 'bold')}  {' '.join(asked.split())}")
+    if said := missing():
+        output.say(said)
     return 0
 
 

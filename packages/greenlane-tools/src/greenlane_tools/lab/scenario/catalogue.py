@@ -10,16 +10,19 @@ from typing import Final
 from greenlane.errors import SettingsError
 from greenlane.setting import nearest
 
-__all__ = ["ATTEMPTED", "found", "known", "questions"]
+__all__ = ["ATTEMPTED", "found", "known", "missing", "questions"]
 
 ATTEMPTED: Final = "run a scenario"
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
+_CHECKOUT: Final = _PACKAGE.parents[3] / "lab" / "scenarios"
 SUFFIX: Final = ".toml"
+#: Said where only those of the package are found.
+NO_CHECKOUT: Final = "other scenarios are in a checkout of Greenlane (lab/scenarios): run them there, or give a file"
 
 
 def folders() -> list[Path]:
-    """Where they are looked for: the wheel's, then the checkout's that the package lies in."""
-    return [_PACKAGE / "demo", _PACKAGE.parents[3] / "lab" / "scenarios"]
+    """Where they are looked for: in the package, then in the checkout that it lies in, if it does."""
+    return [_PACKAGE / "demo", *([_CHECKOUT] if _CHECKOUT.is_dir() else [])]
 
 
 def known() -> dict[str, Path]:
@@ -41,9 +44,15 @@ def found(named: str) -> Path:
                             "are here", attempted=ATTEMPTED)  # fmt: skip
     there = known()
     if named not in there:
-        hint = nearest(named, there) or "greenlane lab run --list names them; a file of your own ends in .toml"
+        own = "greenlane lab run --list names them; a file of your own ends in .toml"
+        hint = nearest(named, there) or (own if _CHECKOUT.is_dir() else NO_CHECKOUT)
         raise SettingsError("NAME", named, f"one of {', '.join(sorted(there))}", hint, attempted=ATTEMPTED)
     return there[named]
+
+
+def missing() -> str:
+    """What is to be said of scenarios that an installed package lacks; "" = in a checkout nothing is lacking."""
+    return "" if _CHECKOUT.is_dir() else NO_CHECKOUT
 
 
 def questions() -> Iterator[tuple[str, str, Path]]:
