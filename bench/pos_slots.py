@@ -29,6 +29,7 @@ from greenlane.cli.output import environment
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.arguments import Values
 from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.plan.advice import advised
 from greenlane_tools.plan.goal import goals
@@ -113,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
         given.out.mkdir(parents=True, exist_ok=True)
         with ended_by_signals():
             row = planned(recorded(given.out, seconds, LiveTalk(sys.stderr, sys.stderr)))
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

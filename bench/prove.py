@@ -27,6 +27,7 @@ from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.load.plan import Plan
 from greenlane_tools.lab.load.schedule import job_ms, schedule
 from greenlane_tools.lab.pricing import pricing
+from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.cell import turns
 from greenlane_tools.lab.run.pacing import plan_of
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         given = _arguments(argv)
         with ended_by_signals():
             return _Proof(given.quick, given.only, given.seed).run(given.fresh)
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

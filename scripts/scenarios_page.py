@@ -83,8 +83,8 @@ def _scenarios() -> str:
         found = tomllib.loads(path.read_text("utf-8"))
         lines.append(f"| `{found['name']}` | {_line(found['question'])} | {_line(found['expected'])} |\n")
     lines.append(
-        "\n`mixed` and `pricing` ship in the wheel; `greenlane demo pricing` runs the latter with options of its own. The "
-        "others run from a checkout.\n"
+        "\n`mixed` and `pricing` ship in the wheel; `greenlane demo pricing` runs the latter with options of its own. "
+        "The others run from a checkout.\n"
     )
     return "".join(lines)
 

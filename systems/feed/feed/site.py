@@ -21,11 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from greenlane_tools.lab.ending import plainly
+from greenlane_tools.lab.processes import StartFailed, free_port
+
 from .candidates import MODELS
-from .children import Process, StartFailed, free_port
+from .children import Process, command
 from .first_level.law import Law
-from .interpreter import command, environment
-from .program import plainly
 from .stores import history
 from .stores.cluster import Cluster
 from .stores.loading import filled
@@ -165,7 +166,7 @@ class Site:
             "median-ms": plan.law.median_ms, "p99-ms": plan.law.p99_ms,
         }  # fmt: skip
         flags = [str(part) for name, value in arguments.items() for part in (f"--{name}", value)]
-        process = Process([*command("feed.first_level.server"), *flags], self._folder / f"{model}.log", environment())
+        process = Process([*command("feed.first_level.server"), *flags], self._folder / f"{model}.log")
         self._models[model] = process, port
         if wait:
             process.wait_for_port(port)

@@ -23,9 +23,9 @@ import numpy as np
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import Generated, generate
+from greenlane_tools.lab.processes import StartFailed, core_wait_ns, cpu_ns, machine_busy_ns
 from greenlane_tools.lab.rotation import in_turns
 from offers import load, table
-from offers.children import core_wait_ns, cpu_ns, machine_busy_ns
 from offers.contenders import CONTENDERS
 from offers.demo.warm import FROM_S, asked_before
 from offers.site import Pricing, Site
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for one in _runs(_parser(known).parse_args(argv)):
             rows.append(one)
             _say(" ".join(f"{name}={value}" for name, value in asdict(one).items() if value is not None))
-    except (GreenlaneError, table.TableError) as error:
+    except (GreenlaneError, StartFailed, table.TableError) as error:
         _say(str(error))
         return error.exit_code
     document = {"schema": "offers.mix/1", "environment": about(["gunicorn", "gevent", "flask", "urllib3"])}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from feed.interpreter import ROOT
+from feed.children import ROOT
 
 from .ladder import ladder
 from .rows import Step, steps

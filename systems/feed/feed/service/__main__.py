@@ -10,10 +10,10 @@ from pathlib import Path
 from aiohttp import web
 
 from feed import compiled
-from feed.program import plainly
 from feed.site import addresses_of
 from feed.variants.ranking import Given
 from feed.variants.table import VARIANTS
+from greenlane_tools.lab.ending import plainly
 
 from .application import Options, application
 from .clock import timed_loop

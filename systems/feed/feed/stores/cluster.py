@@ -9,7 +9,7 @@ from typing import Final
 
 import redis
 
-from feed.children import StartFailed, free_port
+from greenlane_tools.lab.processes import StartFailed, free_port
 
 from .server import RedisServer
 from .slots import BOUNDS, SHARDS

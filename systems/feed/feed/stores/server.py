@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from feed.children import Process, StartFailed, free_port
+from feed.children import Process
+from greenlane_tools.lab.processes import StartFailed, free_port
 
 
 class RedisServer:

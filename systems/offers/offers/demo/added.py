@@ -23,6 +23,7 @@ from greenlane_tools.lab import pairs
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.load.schedule import Schedule
+from greenlane_tools.lab.processes import core_wait_ns, cpu_ns
 from greenlane_tools.lab.rotation import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import UNANSWERED, Samples
@@ -30,7 +31,6 @@ from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.lab.written import written
 from greenlane_tools.page.quantities import milliseconds
-from offers.children import core_wait_ns, cpu_ns
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site
 from offers.table import Region, Table

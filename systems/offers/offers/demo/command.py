@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane_tools.lab import front
-from greenlane_tools.lab.ending import exit_code, told
+from greenlane_serve.haproxy.found import found as haproxy_found
+from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.run.talk import LiveTalk, give
 from greenlane_tools.lab.written import prepared, written
 from offers import traced
 from offers.contenders import FIXES
-from offers.table import TableError, read
+from offers.table import read
 
 from . import added, tables
 from .options import ATTEMPTED, Options, bad, parse
@@ -46,7 +46,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
             out.write(options)
             return 0
         if FIXES["lane"] in options.contenders:
-            front.needed()
+            haproxy_found()
         talk = LiveTalk(err, err)
         if options.page:
             from .live.command import serve
@@ -55,12 +55,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         prepared(options.out, "run.json", "[]", ATTEMPTED)
         return _measured(options, talk, out)
 
-    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended", _said)
-
-
-def _said(attempted: str, error: Exception) -> tuple[str, int]:
-    """The table's mistakes are its writer's, and no bug."""
-    return (str(error), error.exit_code) if isinstance(error, TableError) else told(attempted, error)
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.load.generate import Generated
+from greenlane_tools.lab.processes import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import Samples
-from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from offers.load import OFFERS, direct
 from offers.site import Offerservice, Pricing, Site
 from offers.table import Table

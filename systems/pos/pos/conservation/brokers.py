@@ -17,7 +17,7 @@ import redis
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from pos.children import StartFailed
+from greenlane_tools.lab.processes import StartFailed
 
 from . import servers
 from .node import Node

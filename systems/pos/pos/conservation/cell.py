@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pos.children import StartFailed
+from greenlane_tools.lab.processes import StartFailed
 
 from .books import Balance, balanced, recovered_s, standstill_s
 from .contenders import CONTENDERS, Contender

@@ -17,6 +17,7 @@ from typing import Final, TextIO
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.processes import StartFailed
 
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS
@@ -37,7 +38,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         options = parse(argv)
         with ended_by_signals():
             outcomes = _measured(options, err)
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         err.write(f"{error}\n")
         return error.exit_code
     except KeyboardInterrupt:

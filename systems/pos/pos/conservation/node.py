@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from greenlane_tools.lab.processes import StartFailed
 from pos.broker import RabbitMQ, program
-from pos.children import StartFailed
 
 
 class Node(RabbitMQ):

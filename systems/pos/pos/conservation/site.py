@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from greenlane_tools.lab.processes import free_port
-from pos.children import Process, StartFailed
+from greenlane_tools.lab.processes import StartFailed, free_port
+from pos.children import Process
 
 from .books import Entry, Letter, Merchant
 from .brokers import Broker, RabbitQueues, RedisQueues

@@ -12,8 +12,7 @@ from typing import IO, Final
 
 from greenlane.errors import HostError
 from greenlane_tools.lab import processes
-from greenlane_tools.lab.block import Block
-from greenlane_tools.lab.processes import Child
+from greenlane_tools.lab.processes import Block, Child
 from greenlane_tools.lab.run.address import UNIX, port_of, wait_ready
 from greenlane_tools.lab.run.site import Site, child_environment
 from greenlane_tools.lab.scenario.contender import Contender
