@@ -27,7 +27,7 @@ from bench import blocks
 from bench.claims import Claim, of_verdicts
 from greenlane.errors import PlatformError, SettingsError
 from greenlane_serve.haproxy.found import found as haproxy_found
-from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import Talk
 
 REPETITIONS = 3

@@ -38,13 +38,11 @@ from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
 from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import work_unit
-from greenlane_tools.lab.run.arena import opened
-from greenlane_tools.lab.run.calibration import costs_ms
-from greenlane_tools.lab.run.cell import Turn
+from greenlane_tools.lab.run.arena import costs_ms, opened
 from greenlane_tools.lab.run.pacing import plan_of
-from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.performed import Run, Turn
 from greenlane_tools.lab.run.rows import answered_well, pooled
-from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 from greenlane_tools.lab.statistics import quantile
 

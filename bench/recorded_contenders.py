@@ -21,7 +21,7 @@ from pathlib import Path
 from greenlane import control
 from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.server import Server
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.parts import Contender
 from greenlane_tools.lab.scenario.scenario import Scenario
 
 STOCK = "stock"

@@ -24,7 +24,7 @@ from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.processes import StartFailed, core_wait_ns, cpu_ns, machine_busy_ns
-from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.performed import in_turns
 from offers import load, table
 from offers.contenders import CONTENDERS
 from offers.demo.warm import FROM_S, asked_before

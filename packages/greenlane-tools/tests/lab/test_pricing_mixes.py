@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from greenlane_tools.lab.pricing import MIXES, light_frac, pricing
-from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.scenario import rules
 from greenlane_tools.lab.scenario.scenario import Level
 

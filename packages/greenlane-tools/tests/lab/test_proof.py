@@ -18,7 +18,7 @@ from bench.store import read_csv
 from bench.summary import claim_line
 from greenlane.errors import FrontError, PlatformError, SettingsError
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
-from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.verdict import Verdict
 from offers.demo.options import bad

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.statistics import quantile, wilson
 
 from .lag import loop_lag_ms
@@ -146,7 +146,7 @@ def ratio(
     one: Runs, other: Runs, statistic: Callable[[Runs], float], factor: float = 1.0
 ) -> tuple[float, float, float]:
     """`statistic` of one ÷ that of the other, times `factor`, with its interval over repetitions (NaN of one)."""
-    at, low, high = pairs.ratio(one, other, statistic)
+    at, low, high = verdict.ratio(one, other, statistic)
     return factor * at, factor * low, factor * high
 
 

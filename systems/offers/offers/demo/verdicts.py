@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Final
 
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.page.quantities import milliseconds
 
@@ -63,7 +63,7 @@ def _bad(region: str, runs: Runs) -> Iterator[Verdict]:
     remark = f"{counts.late:,} of {counts.ended:,} bike and scooter offers were late"
     if others := counts.refused + counts.failed:
         remark += f"; {others:,} that were refused or failed are not held against it"
-    yield Verdict(f"{_STOCK} in {region}: offers in time", *pairs.alone(runs, _share), "<=", _SUCCESS, remark)
+    yield Verdict(f"{_STOCK} in {region}: offers in time", *verdict.alone(runs, _share), "<=", _SUCCESS, remark)
     yield _ratio(f"{_STOCK} in {region}: offers' p99 ÷ p95", runs, 0.99, ">=", _P99_P95)
     if counts.samples >= _EXACT_FROM:
         yield _ratio(f"{_STOCK} in {region}: offers' p99.9 ÷ p95", runs, 0.999, ">=", _P999_P95)
@@ -94,7 +94,7 @@ def _ratio(text: str, runs: Runs, share: float, relation: str, target: float) ->
 
     counts = _sum(runs)
     remark = f"{milliseconds(counts.quantile_ms(share))} and {milliseconds(counts.quantile_ms(0.95))}"
-    return Verdict(text, *pairs.alone(runs, statistic), relation, target, remark)
+    return Verdict(text, *verdict.alone(runs, statistic), relation, target, remark)
 
 
 def _share(runs: Runs) -> float:

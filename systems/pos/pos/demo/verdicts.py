@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.page.quantities import amount
@@ -35,11 +35,11 @@ def _capacity(result: Result, name: str) -> Iterator[Verdict]:
     ours, four, gevent = (cells.get(one, []) for one in (name, "prefork-4", "gevent-200"))
     if ours and four:
         remark = f"{amount(done_per_s(ours))} and {amount(done_per_s(four))} tasks a second"
-        times = pairs.ratio(ours, four, done_per_s)
+        times = verdict.ratio(ours, four, done_per_s)
         yield Verdict(f"{name}: tasks per second ÷ those of the whole prefork-4 worker", *times, ">=", _TIMES, remark)
     if ours and gevent:
         remark = f"{amount(cpu_ms(ours))} and {amount(cpu_ms(gevent))} ms, 3 ms of them the task's own"
-        yield Verdict(f"{name}: CPU per task ÷ gevent-200's", *pairs.ratio(ours, gevent, cpu_ms), "<=", _CPU, remark)
+        yield Verdict(f"{name}: CPU per task ÷ gevent-200's", *verdict.ratio(ours, gevent, cpu_ms), "<=", _CPU, remark)
 
 
 def _healthy(result: Result, name: str) -> Iterator[Verdict]:
@@ -49,9 +49,9 @@ def _healthy(result: Result, name: str) -> Iterator[Verdict]:
     done, published = (sum(map(len, each)) for each in zip(*((_came(one), _well(one)) for one in runs), strict=True))
     yield Verdict(
         f"{name}: orders of healthy merchants not done 5 s after the last publish, beside a slow one, in a run",
-        *pairs.alone(runs, _not_done), "<=", 0, f"{done:,} of {published:,} done",
+        *verdict.alone(runs, _not_done), "<=", 0, f"{done:,} of {published:,} done",
     )  # fmt: skip
-    p95 = pairs.alone(runs, _p95_ms)
+    p95 = verdict.alone(runs, _p95_ms)
     remark = "some never came" if math.isinf(p95[0]) else ""
     text = f"{name}: their p95 from publish to the merchant's answer"
     yield Verdict(text, *p95, "<=", DEADLINE_MS, remark, " ms")

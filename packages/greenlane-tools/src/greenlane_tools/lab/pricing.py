@@ -20,12 +20,11 @@ from greenlane.errors import PlatformError
 from greenlane_tools.lab.arguments import Parser, Values
 from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.run import tables
-from greenlane_tools.lab.run.document import document
-from greenlane_tools.lab.run.page import page
+from greenlane_tools.lab.run.page import document, page
 from greenlane_tools.lab.run.runner import Result, run_scenario, stored
 from greenlane_tools.lab.run.talk import LiveTalk
 from greenlane_tools.lab.scenario import catalogue, file
-from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.written import written
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
 from typing import Final
 
-from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.run import Run
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.rows import Row, longest
+from greenlane_tools.lab.part3.run import Request, Run
+from greenlane_tools.lab.part3.runtimes import Shape
 from greenlane_tools.page.axis import LinearAxis, grid
 from greenlane_tools.page.charts.curves import Curve, Mark, Point, Scale, curves
 from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import amount, milliseconds
 from greenlane_tools.page.svg import drawing, label, rect
 
-__all__ = ["LANE_COLOURS", "lanes", "latency_curves", "speedup_curves"]
+__all__ = ["LANE_COLOURS", "Picture", "hidden", "lanes", "latency_curves", "lines", "picture", "speedup_curves"]
+
 
 #: What the colours of `lanes` mean, by class.
 LANE_COLOURS: Final = {
@@ -118,3 +121,80 @@ def _places(most: int) -> Scale:
 def _knee(shape: Shape, most: int) -> list[Mark]:
     knee = shape.knee()
     return [Mark(knee, f"knee {knee:.4g}")] if knee <= most else []
+
+
+# --- The longest request as the article prints it: who had the CPU while its network was said to take so long.
+#
+# [0.763] Request 3: + 25.00ms CPU time
+# [0.788] Request 3: + 150.00ms Network time
+# [1.016] Request 3: - 150.00ms Network time took 228.47ms
+#
+# `+` begins, `-` ends; seconds since the run began; requests are numbered in the order of their spawn.
+
+
+def lines(run: Run, request: Request | None = None) -> list[str]:
+    """What happened from the first to the last burst of a request; None = of the longest by the handler's clock."""
+    request = longest(run) if request is None else request
+    first_ns, last_ns = request.handler_ns, request.marks_ns[-2]
+    events = sorted(
+        (at_ns, said.endswith("CPU time"), each.number, said)  # at one instant: what ends goes before what begins
+        for each in run.requests
+        for at_ns, said in _events(run, each)
+        if first_ns <= at_ns <= last_ns
+    )
+    return [f"[{(at - run.began_ns) / 1e9:.3f}] Request {number}: {said}" for at, _, number, said in events]
+
+
+def hidden(run: Run, request: Request | None = None) -> str:
+    """What the published form leaves out of a request: how long it had waited before its first line."""
+    request = longest(run) if request is None else request
+    handler_ms = (request.end_ns - request.handler_ns) / 1e6
+    before_ms = (request.handler_ns - request.arrival_ns) / 1e6
+    return (
+        f"Request {request.number}: {handler_ms:.2f}ms by its handler's clock, "
+        f"{handler_ms + before_ms:.2f}ms since its place was free: {before_ms:.2f}ms before its first instruction"
+    )
+
+
+def _events(run: Run, request: Request) -> Iterator[tuple[int, str]]:
+    marks, waits = request.marks_ns, run.shape.waits_ms()
+    for number, burst_ms in enumerate(run.shape.bursts_ms()):
+        begin_ns, end_ns = marks[2 * number : 2 * number + 2]
+        if number:
+            took_ms = (begin_ns - marks[2 * number - 1]) / 1e6
+            yield begin_ns, f"- {waits[number - 1]:.2f}ms Network time took {took_ms:.2f}ms"
+        if burst_ms:
+            yield begin_ns, f"+ {burst_ms:.2f}ms CPU time"
+        if number < len(waits):
+            yield end_ns, f"+ {waits[number]:.2f}ms Network time"
+
+
+# --- A chart outside a page: an SVG with its own styles, as notebooks show it.
+
+
+class Picture:
+    """An SVG that Jupyter draws by itself."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def picture(chart: Html) -> Picture:
+    """The chart with the page's colours for light paper; `chart` comes from `page.charts` or `charts`."""
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', chart)
+    assert size is not None, "a drawing has a size"
+    width, height = size.groups()
+    root = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+    ground = f'<style>{_styles()}</style><rect width="{width}" height="{height}" fill="#ffffff"/>'
+    head, inside = chart.replace("<svg", root, 1).split(">", 1)
+    return Picture(f"{head}>{ground}{inside}")
+
+
+def _styles() -> str:
+    """Of the page's styles the colours and what is about drawings."""
+    lines = (resources.files("greenlane_tools.page") / "page.css").read_text(encoding="utf-8").splitlines()
+    colours = lines[: lines.index("}") + 1]
+    return "\n".join([*colours, *(line for line in lines if line.startswith(("svg", ".k-")))])

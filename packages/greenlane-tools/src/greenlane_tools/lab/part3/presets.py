@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from greenlane_tools.lab.part3.cells import Cell
 from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape
 
 __all__ = ["PRESETS", "Beside", "Known", "Preset", "cells_of"]
 

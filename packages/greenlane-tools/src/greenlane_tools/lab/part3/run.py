@@ -13,8 +13,7 @@ from typing import Any, Final
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.environment import usable_cores
-from greenlane_tools.lab.part3.runtimes import Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
 __all__ = ["Request", "Run", "expected_s", "run"]
 

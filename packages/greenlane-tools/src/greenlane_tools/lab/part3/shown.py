@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from greenlane_tools.lab.part3.cells import Cell, Measured
-from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms
+from greenlane_tools.lab.part3.charts import hidden, lines
 from greenlane_tools.lab.part3.presets import Beside
-from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.timeline import hidden, lines
+from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms
 
 __all__ = [
     "Table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 

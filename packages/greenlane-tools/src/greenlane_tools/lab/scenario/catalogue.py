@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.setting import nearest
+from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = ["ATTEMPTED", "found", "known", "missing", "questions"]
+__all__ = ["ATTEMPTED", "adapted", "found", "known", "missing", "questions"]
+
 
 ATTEMPTED: Final = "run a scenario"
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
@@ -63,3 +66,37 @@ def questions() -> Iterator[tuple[str, str, Path]]:
         except (OSError, ValueError) as error:
             asked = f"cannot be read: {error}"
         yield name, asked, path
+
+
+# --- A scenario with other numbers than its file: what flags of a command change.
+
+
+def adapted(
+    scenario: Scenario,
+    *,
+    seconds: float | None = None,
+    repetitions: int | None = None,
+    seed: int | None = None,
+    utilisations_frac: tuple[float, ...] | None = None,
+) -> Scenario:
+    """The scenario with these instead; None = as the file says.
+
+    Args:
+        seconds: load per cell, over all repetitions. Phases are stretched alike, and the times of faults with them;
+            how long a fault lasts stays.
+    """
+    if repetitions is not None:
+        scenario = replace(scenario, repetitions=repetitions)
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    if utilisations_frac is not None:
+        scenario = replace(scenario, utilisations_frac=utilisations_frac)
+    if seconds is None:
+        return scenario
+    factor = seconds / scenario.repetitions / scenario.run_seconds()
+    return replace(
+        scenario,
+        seconds=seconds,
+        phases=tuple(replace(one, seconds=one.seconds * factor) for one in scenario.phases),
+        faults=tuple(replace(one, at_s=one.at_s * factor) for one in scenario.faults),
+    )
