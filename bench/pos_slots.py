@@ -56,7 +56,7 @@ def recorded(folder: Path, seconds: float, talk: Talk) -> Path:
     """The recording of stock gevent-200 in the article's case. Blocks; no process is left."""
     installed()
     from pos.demo import article
-    from pos.demo.slow import slow
+    from pos.demo.stages import slow
     from pos.site import Plan
 
     file = cleared(folder / RECORDING)

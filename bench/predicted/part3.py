@@ -29,7 +29,7 @@ from greenlane_tools.lab.part3.run import Run, run
 from greenlane_tools.lab.part3.run import expected_s as run_expected_s
 <<<<<<< HEAD
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import Shape
 from greenlane_tools.plan.costs import costs_of, unserved
 =======
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape

@@ -28,9 +28,8 @@ from .candidates import MODELS
 from .children import Process, command
 from .first_level.law import Law
 from .stores import history
-from .stores.cluster import Cluster
+from .stores.cluster import Cluster, RedisServer
 from .stores.loading import filled
-from .stores.server import RedisServer
 from .world.people import FIRST_USER
 from .world.world import ITEMS, SEED, World, kept
 

@@ -31,8 +31,7 @@ from .model import FINGERPRINT_KEY, ModelFiles, load_forest
 from .record import unpack
 from .user import User
 from .world.catalogue import NOW_S
-from .world.lessons import Lesson, candidates_of, lessons
-from .world.utility import grades, ndcg, utility
+from .world.lessons import Lesson, candidates_of, grades, lessons, ndcg, utility
 from .world.world import ITEMS, SEED, World, kept, name
 
 TREES: Final = 500

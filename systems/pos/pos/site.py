@@ -29,7 +29,7 @@ from celery import Celery
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab.processes import Block, StartFailed, free_port
 
-from .backend.demand import MOST_PER_S
+from .backend.publisher import MOST_PER_S
 from .broker import RabbitMQ
 from .children import Process, command
 from .contenders import CONTENDERS, OURS, start, store_url

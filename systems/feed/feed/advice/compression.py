@@ -16,9 +16,8 @@ import zstandard
 from feed.children import Process, command
 from greenlane_tools.lab.processes import free_port
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 
 # Mbit/s, and what they are called; 0 = loopback as it is.
 LINKS: Final[Mapping[str, float]] = {"100 Mbit/s": 100, "1 Gbit/s": 1_000, "loopback": 0}

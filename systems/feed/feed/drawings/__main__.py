@@ -10,10 +10,8 @@ from typing import Final
 
 from feed.children import ROOT
 
-from .ladder import ladder
+from .drawn import ladder, service_map, stages
 from .rows import Step, steps
-from .service_map import service_map
-from .stages import stages
 
 _DRAWN: Final[Mapping[str, Callable[[Sequence[Step]], str]]] = {
     "stages.svg": stages,

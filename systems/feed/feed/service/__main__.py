@@ -16,7 +16,7 @@ from feed.variants.table import VARIANTS
 from greenlane_tools.lab.ending import plainly
 
 from .application import Options, application
-from .clock import timed_loop
+from .stages import timed_loop
 
 
 def main(argv: Sequence[str] | None = None) -> None:

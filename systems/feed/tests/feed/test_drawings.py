@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from feed.drawings.__main__ import drawn, main
+from feed.drawings.drawn import radius, step_of
 from feed.drawings.rows import steps
-from feed.drawings.service_map import radius
-from feed.drawings.svg import step_of
 
 _NAMES = ("stages.svg", "service-map.svg", "ladder.svg")
 

@@ -34,7 +34,7 @@ from greenlane_tools.page.quantities import milliseconds
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site
 from offers.table import Region, Table
-from offers.upstreams.law import latency_ms
+from offers.upstreams.server import latency_ms
 
 from .options import ATTEMPTED, Options
 from .warm import FROM_S, asked_before

@@ -22,12 +22,12 @@ from offers import traced
 from offers.contenders import FIXES
 from offers.table import read
 
-from . import added, tables
+from . import added
 from .options import ATTEMPTED, Options, bad, parse
 from .rows import rows_of
 from .run import run
 from .turn import Turn
-from .verdicts import verdicts_of
+from .verdicts import sentence, shown, verdicts_of, warnings
 
 __all__ = ["SCHEMA", "main"]
 
@@ -69,13 +69,13 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     document = _document(options, rows, [verdict.row() for verdict in verdicts])
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))
-    text = tables.shown(rows, verdicts)
+    text = shown(rows, verdicts)
     give(document if options.json else None, text, talk, out)
-    if not options.json and (sentence := tables.sentence(rows)):
-        out.write(f"\n{sentence}\n")
+    if not options.json and (said := sentence(rows)):
+        out.write(f"\n{said}\n")
     if traced.enabled():
         talk.say("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
-    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
+    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *warnings(rows)):
         talk.say(warning)
     if verdicts and options.repetitions == 1:
         talk.say("one run each: with --repetitions 3 verdicts have intervals")

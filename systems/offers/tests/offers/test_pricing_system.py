@@ -17,7 +17,7 @@ import pytest
 from greenlane_tools.lab.processes import Child, free_port, wait_for_port
 from offers import load, table
 from offers.mix import main
-from offers.upstreams.law import latency_ms, reply
+from offers.upstreams.server import latency_ms, reply
 from offers.work import WORKS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]

@@ -11,10 +11,10 @@ from typing import Final
 from greenlane_tools.lab.processes import StartFailed
 
 from .books import Balance, balanced, recovered_s, standstill_s
+from .brokers import Node
 from .contenders import CONTENDERS, Contender
 from .faults import FAULTS, Fault, Share
 from .merchant import Law
-from .node import Node
 from .orders import application
 from .publisher import Publisher
 from .site import Site

@@ -19,13 +19,12 @@ from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.processes import StartFailed
 
+from .brokers import Node
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS
 from .faults import FAULTS
-from .node import Node
 from .options import Options, parse
-from .page import page
-from .table import rows, sentence, table
+from .page import page, rows, sentence, table
 
 SCHEMA: Final = "greenlane.pos-conservation/1"
 _INTERRUPTED: Final = 130

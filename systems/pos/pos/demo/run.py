@@ -15,9 +15,8 @@ from pos.merchants.names import SLOW
 from pos.site import Plan, Site
 
 from . import article
-from .full import offered, saturated
 from .options import Options
-from .slow import slow
+from .stages import offered, saturated, slow
 
 Json = dict[str, Any]
 #: What a call takes at a merchant that is well.

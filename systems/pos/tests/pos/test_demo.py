@@ -12,13 +12,11 @@ from greenlane.errors import SettingsError
 from greenlane.settings import Settings
 from pos.demo import article
 from pos.demo.command import main
-from pos.demo.full import rate_per_s
 from pos.demo.options import Options, parse
 from pos.demo.rows import percentiles, rows_of
 from pos.demo.run import Result
-from pos.demo.slow import waiting_most
-from pos.demo.tables import shown
-from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, verdicts_of
+from pos.demo.stages import rate_per_s, waiting_most
+from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, shown, verdicts_of
 
 USAGE = {"cpu_ns": 2 * 10**9, "wall_ns": 10 * 10**9, "pss_mb": 60.0, "processes": 1, "parked_most": None}
 

@@ -19,10 +19,9 @@ from offers.contenders import FIXES, Fix
 from offers.site import Site
 
 from ..counts import priced
-from .rush import rush
 from .series import KEPT_S, Mark, Series
 from .service import Service
-from .traffic import Drawn, Traffic
+from .traffic import Drawn, Traffic, rush
 
 __all__ = ["CHANGING", "FIXED", "Show"]
 

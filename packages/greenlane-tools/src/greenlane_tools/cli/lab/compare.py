@@ -118,15 +118,15 @@ def _print(found: Study, output: Output, *, as_json: bool) -> None:
 
 
 def _row(each: Comparison) -> Mapping[str, object]:
-    from greenlane_tools.lab.compare import verdicts
+    from greenlane_tools.lab.compare.rows import between, change, value
 
     return {
         "where": each.place.name,
         "what": each.quantity.title,
-        "A": verdicts.value(each.quantity, each.a_value.at),
-        "B": verdicts.value(each.quantity, each.b_value.at),
-        "change": verdicts.change(each),
-        "95 % interval": verdicts.between(each),
+        "A": value(each.quantity, each.a_value.at),
+        "B": value(each.quantity, each.b_value.at),
+        "change": change(each),
+        "95 % interval": between(each),
         "verdict": each.verdict.word.value,
         "why": each.verdict.because,
     }
