@@ -27,14 +27,8 @@ from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.part3.rows import latencies_ms
 from greenlane_tools.lab.part3.run import Run, run
 from greenlane_tools.lab.part3.run import expected_s as run_expected_s
-<<<<<<< HEAD
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane_tools.lab.part3.runtimes import Shape
-from greenlane_tools.plan.costs import costs_of, unserved
-=======
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape
-from greenlane_tools.plan.costs_here import costs_of, unserved
->>>>>>> 38fe89d (lab: fragments join what uses them)
+from greenlane_tools.plan.costs import costs_of, unserved
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import Simulated, rules, simulate

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from greenlane._native import closed_bounds, closed_means
+from greenlane_tools._native import closed_bounds, closed_means
 
 __all__ = ["RUNTIMES", "Runtime", "Shape", "missing"]
 
