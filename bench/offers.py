@@ -26,7 +26,7 @@ from typing import Any
 from bench import blocks
 from bench.claims import Claim, of_verdicts
 from greenlane.errors import PlatformError, SettingsError
-from greenlane_serve.haproxy.found import found as haproxy_found
+from greenlane_tools.lab.environment import front
 from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import Talk
 
@@ -63,7 +63,7 @@ def installed() -> None:
         raise SettingsError("OFFERS_PROVE", _length(), f"one of {', '.join(_LENGTHS)}", attempted="prove offers")
     if shutil.which("go") is None:
         raise PlatformError("prove offers", name="go", value="", rule="on PATH", hint="scripts/toolchain go")
-    haproxy_found()
+    front()
 
 
 def sources() -> str:

@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     plan = Plan(given.folder, items=given.items, users=given.users, model=given.model)
-    with plainly("starting the site"), Site(plan, _said) as site:
+    with plainly("starting the site", sys.stderr), Site(plan, _said) as site:
         given.addresses.parent.mkdir(parents=True, exist_ok=True)
         site.addresses.write(given.addresses)
         _said(f"the site runs; its addresses are in {given.addresses}")

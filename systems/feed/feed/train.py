@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--items", type=int, default=ITEMS)
     given = parser.parse_args(argv)
-    with plainly("training the ranking model"):
+    with plainly("training the ranking model", sys.stderr):
         files = trained(given.folder, given.seed, given.items, lambda line: _said(sys.stderr, line))
     _said(sys.stdout, f"{files.folder}\n{files.report.read_text()}")
 

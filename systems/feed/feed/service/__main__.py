@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=3, help="processes of variants that have some")
     parser.add_argument("--deadline-ms", type=float, default=Options.deadline_ms)
     given = parser.parse_args(argv)
-    with plainly(f"serving {given.variant}"):
+    with plainly(f"serving {given.variant}", sys.stderr):
         _serve(given)
 
 

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane_serve.haproxy.found import found as haproxy_found
 from greenlane_tools.lab.ending import exit_code
-from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.environment import about, front
 from greenlane_tools.lab.run.talk import LiveTalk, give
 from greenlane_tools.lab.written import prepared, written
 from offers import traced
@@ -46,7 +45,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
             out.write(options)
             return 0
         if FIXES["lane"] in options.contenders:
-            haproxy_found()
+            front()
         talk = LiveTalk(err, err)
         if options.page:
             from .live.command import serve

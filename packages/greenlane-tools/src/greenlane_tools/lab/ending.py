@@ -54,7 +54,7 @@ def exit_code(attempted: str, run: Callable[[], int], err: TextIO, stopped: str)
 
 
 @contextmanager
-def plainly(attempted: str) -> Iterator[None]:
+def plainly(attempted: str, err: TextIO) -> Iterator[None]:
     """Around a program: exits as `exit_code` says, and with 130 at Ctrl-C."""
     try:
         yield
@@ -64,7 +64,7 @@ def plainly(attempted: str) -> Iterator[None]:
         text, code = told(attempted, error)
         if not text:
             raise
-        sys.stderr.write(f"{text}\n")
+        err.write(f"{text}\n")
         sys.exit(code)
 
 
