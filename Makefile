@@ -23,7 +23,6 @@ PYTEST := $(BIN)/python -m pytest
 # the same; `greenlane demo feed` builds what is measured by itself.
 FEED := systems/feed
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
-POS_PYTHON := PYTHONPATH=systems/pos $(BIN)/python
 OFFERS_PYTHON := PYTHONPATH=systems/offers $(BIN)/python
 GO_MODULES := $(FEED)/native/go systems/offers/go
 FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
@@ -121,9 +120,6 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
-	$(FEED_PYTHON) -m feed.docs --check
-	$(POS_PYTHON) -m pos.docs --check
-	$(OFFERS_PYTHON) -m offers.reasoning --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) --quiet -- -D warnings
 	cargo fmt --manifest-path $(FEED)/native/Cargo.toml --all --check
@@ -144,13 +140,10 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; the feed's, pos' and offers' pages from results
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
-	$(FEED_PYTHON) -m feed.docs
-	$(POS_PYTHON) -m pos.docs
-	$(OFFERS_PYTHON) -m offers.reasoning
 
 wheel: build ## release wheels of what is native, in dist/
 	@for each in packages/greenlane packages/greenlane-tools; do \

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from greenlane_tools.lab.pricing.mixes import pricing, with_shares
-from greenlane_tools.lab.run.arena import opened
-from greenlane_tools.lab.run.calibration import costs_ms
-from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.pricing import pricing, with_shares
+from greenlane_tools.lab.run.arena import costs_ms, opened
+from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.runner import expected_s
-from greenlane_tools.lab.run.site import child_environment
-from greenlane_tools.lab.scenario.adapted import adapted
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.run.server import child_environment
+from greenlane_tools.lab.scenario.catalogue import adapted
+from greenlane_tools.lab.scenario.parts import Contender
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
 REPETITIONS = 5

@@ -26,8 +26,8 @@ from typing import Any
 from bench import blocks
 from bench.claims import Claim, of_verdicts
 from greenlane.errors import PlatformError, SettingsError
-from greenlane_tools.lab import front
-from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.environment import front
+from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import Talk
 
 REPETITIONS = 3
@@ -44,8 +44,7 @@ _TWIN_ROUNDS, _TWIN_ROUND_S, _TWIN_START_S = 3, 15.0, 10.0
 _LENGTHS = ("short", "long")
 _SLOW_OFFER_S = 20.0
 #: Parts of the system that nothing here runs, or that say what came of it.
-_APART = ("demo/live/", "demo/command.py", "demo/tables.py", "reasoning/", "slow_offer/__main__.py", "mix.py",
-          "on_paper.py")  # fmt: skip
+_APART = ("demo/live/", "demo/command.py", "slow_offer/__main__.py", "mix.py")
 _SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "offers"
 
 
@@ -64,7 +63,7 @@ def installed() -> None:
         raise SettingsError("OFFERS_PROVE", _length(), f"one of {', '.join(_LENGTHS)}", attempted="prove offers")
     if shutil.which("go") is None:
         raise PlatformError("prove offers", name="go", value="", rule="on PATH", hint="scripts/toolchain go")
-    front.needed()
+    front()
 
 
 def sources() -> str:

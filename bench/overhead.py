@@ -26,14 +26,13 @@ from bench.summary import claim_line
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.arena import opened
 from greenlane_tools.lab.run.rows import answered_well
 from greenlane_tools.lab.run.server import Server
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.parts import Contender, Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 from greenlane_tools.lab.statistics import quantile
 
 Connections = Literal["new", "keep-alive"]

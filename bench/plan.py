@@ -23,8 +23,8 @@ from bench.claims import Claim, of_verdicts
 from bench.predicted import pos
 from bench.predicted.pricing import RECORDING
 from bench.predicted.rows import FIGURES, Asked, Row, judged
-from greenlane_tools.lab.pricing.mixes import pricing
-from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.pricing import pricing
+from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.plan import selftest
 from greenlane_tools.plan.advice import Advice, advised

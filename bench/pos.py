@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.claims import Claim, of_verdicts
-from greenlane_tools.lab.run.sources import digest
+from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import Talk
 
 REPETITIONS = 3

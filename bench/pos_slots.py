@@ -29,6 +29,7 @@ from greenlane.cli.output import environment
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.arguments import Values
 from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.plan.advice import advised
 from greenlane_tools.plan.goal import goals
@@ -55,7 +56,7 @@ def recorded(folder: Path, seconds: float, talk: Talk) -> Path:
     """The recording of stock gevent-200 in the article's case. Blocks; no process is left."""
     installed()
     from pos.demo import article
-    from pos.demo.slow import slow
+    from pos.demo.stages import slow
     from pos.site import Plan
 
     file = cleared(folder / RECORDING)
@@ -113,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
         given.out.mkdir(parents=True, exist_ok=True)
         with ended_by_signals():
             row = planned(recorded(given.out, seconds, LiveTalk(sys.stderr, sys.stderr)))
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

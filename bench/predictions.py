@@ -41,6 +41,7 @@ from greenlane.cli.output import Output, environment
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.arguments import Values
 from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run.talk import LiveTalk
 
 SCHEMA: Final = "greenlane.bench.predictions/1"
@@ -65,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         asked = _asked(given)
         with ended_by_signals():
             rows = run(asked, given.systems)
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

@@ -36,15 +36,13 @@ from greenlane_tools.lab import processes
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import work_unit
-from greenlane_tools.lab.run.arena import opened
-from greenlane_tools.lab.run.calibration import costs_ms
-from greenlane_tools.lab.run.cell import Turn
+from greenlane_tools.lab.run.arena import costs_ms, opened
 from greenlane_tools.lab.run.pacing import plan_of
-from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.performed import Run, Turn
 from greenlane_tools.lab.run.rows import answered_well, pooled
-from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 from greenlane_tools.lab.statistics import quantile
 
@@ -255,7 +253,10 @@ def main(argv: Sequence[str]) -> int:
     print(json.dumps(document) if given.json else "\n".join([*table(found), *map(claim_line, said)]))
     if not (given.quick or given.no_summary):
         results = _HERE / "results"
-        (results / "record-cost.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (results / "raw").mkdir(exist_ok=True)
+        (results / "raw" / "record-cost.json").write_text(
+            json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8"
+        )
         (results / "record-cost.md").write_text(_markdown(document, found), "utf-8")
     return 0
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from greenlane.control import client as control
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.server import Server
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.parts import Contender
 from greenlane_tools.lab.scenario.scenario import Scenario
 
 STOCK = "stock"

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import tables
-from greenlane_tools.lab.run.cell import Turn
-from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.run.performed import Run, Turn
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.scenario import Level

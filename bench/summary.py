@@ -1,4 +1,4 @@
-"""What remains of a proof in the repository: results/summary.json and the tables of results/summary.md."""
+"""What remains of a proof: the tables of results/summary.md; all its rows in results/raw/summary.json, outside git."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def write(
     claims: Sequence[Claim],
 ) -> None:
     """Writes both files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "raw").mkdir(parents=True, exist_ok=True)
     document = {
         "schema": "greenlane.prove/1",
         "environment": environment,
         "rows": [{"block": block.name, "mix": block.mix, **asdict(row)} for block, rows in blocks for row in rows],
         "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in claims],
     }
-    (folder / "summary.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    (folder / "raw" / "summary.json").write_text(text, encoding="utf-8")
     (folder / "summary.md").write_text(markdown(environment, blocks, claims), encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ blame; all sums, nothing lost, residual at most 1 % at p99.
 
 Each program (`bench/truths/`) knows its own time: CPU by the thread's clock, the reply's moment by the process that
 sent it, and when its hogs ran by their own clocks. It waits for a quiet machine first (not with `--hurry`), and says
-if it was none: two clocks of a descheduled thread do not tell the same. Results: bench/results/truth.json.
+if it was none: two clocks of a descheduled thread do not tell the same. Claims: bench/results/truth.md.
 
 What it does not show: what a hook cannot see at all (facts of each probe are in its module), nor other machines.
 """
@@ -16,10 +16,9 @@ What it does not show: what a hook cannot see at all (facts of each probe are in
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,7 +30,6 @@ from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.statistics import quantile, wilson
 from greenlane_tools.reader import Job, open_recording
 
-SCHEMA = "greenlane.truth/1"
 THREADS, EACH = 4, 25_000
 #: Of the jobs: two clocks cannot be read at once, and the machine may take the core in between.
 RIGHT_FRAC = 0.99
@@ -40,7 +38,7 @@ RESIDUAL_FRAC = 0.01
 #: So often a runtime is measured until the machine was quiet meanwhile.
 _TRIES = 3
 _MS = 1e6
-_RESULTS = Path(__file__).parent / "results" / "truth.json"
+_RESULTS = Path(__file__).parent / "results" / "truth.md"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,15 +66,20 @@ def main(argv: Sequence[str]) -> int:
     if given.quick:
         print("--quick: a smoke test; nothing of it proves a claim")
         return 0
-    document = {
-        "schema": SCHEMA,
-        "environment": about(("greenlane", "gevent", "uvloop")),
-        "rows": rows,
-        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in claims],
-    }
-    _RESULTS.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    _RESULTS.write_text(_markdown(about(("greenlane", "gevent", "uvloop")), claims), encoding="utf-8")
     print(f"written: {_RESULTS}")
     return 0 if all(claim.holds for claim in claims) else 1
+
+
+def _markdown(environment: Mapping[str, object], claims: Sequence[Claim]) -> str:
+    where = f"{environment['cores']} cores ({environment['processor']}), CPython {environment['python']}"
+    lines = ["| claim | measured | target | verdict |", "|---|---:|---:|---|"]
+    for one in claims:
+        measured, target = f"{one.measured:.{one.digits}f}{one.unit}", f"{one.relation} {one.target:g}{one.unit}"
+        lines.append(f"| {one.text} | {measured} | {target} | {one.verdict} |")
+    return f"# The recording against programs that know the truth\n\n`python -m bench.truth` on {where}.\n\n" + (
+        "\n".join(lines) + "\n"
+    )
 
 
 def _runtime(runtime: str, jobs: int, tries: int) -> tuple[list[Outcome], machine.Machine]:

@@ -47,20 +47,16 @@ command line, with more runtimes and a page.
 """)
 
 code("""
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3 import shown
 from greenlane_tools.lab.part3.cells import Cell, measure, with_baselines
-from greenlane_tools.lab.part3.charts import lanes, latency_curves, speedup_curves
-from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms, longest
-from greenlane_tools.lab.part3.picture import picture
+from greenlane_tools.lab.part3.charts import hidden, lanes, latency_curves, lines, picture, speedup_curves
 from greenlane_tools.lab.part3.presets import PRESETS
-from greenlane_tools.lab.part3.rows import rows_of
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, missing
-from greenlane_tools.lab.part3.shape import Shape
-from greenlane_tools.lab.part3.timeline import hidden, lines
+from greenlane_tools.lab.part3.rows import CLOCKS, latencies_ms, longest, rows_of
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape, missing
 from greenlane_tools.page.charts.curves import Scale
 from greenlane_tools.page.charts.histogram import histogram
 from greenlane_tools.page.quantities import milliseconds
+from tests.reference import queueing  # slow, exact models; of a checkout
 
 
 def run(shape, places, runtimes=("gevent",), baseline=True, **more):

@@ -15,11 +15,10 @@ from typing import Any
 from generated import written_or_checked
 
 from greenlane.settings.setting import Setting, declarations
-from greenlane_tools.lab.scenario import bound, placeholders
-from greenlane_tools.lab.scenario.contrast import Contrast
+from greenlane_tools.lab.scenario import parts, rules
 from greenlane_tools.lab.scenario.file import TABLES
+from greenlane_tools.lab.scenario.parts import Contrast, Service
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "scenarios.md"
@@ -79,14 +78,12 @@ def main(arguments: list[str]) -> int:
 
 def _scenarios() -> str:
     lines = ["\n## Those that are here\n\n| name | question | expected |\n|---|---|---|\n"]
-    for path in [
-        *sorted(SCENARIOS.glob("*.toml")),
-        ROOT / "packages/greenlane-tools/src/greenlane_tools/demo/pricing.toml",
-    ]:
+    for path in [*sorted(SCENARIOS.glob("*.toml")), *sorted(SHIPPED.glob("*.toml"))]:
         found = tomllib.loads(path.read_text("utf-8"))
         lines.append(f"| `{found['name']}` | {_line(found['question'])} | {_line(found['expected'])} |\n")
     lines.append(
-        "\n`pricing` ships in the wheel and is what `greenlane demo pricing` runs; the others run from a checkout.\n"
+        "\n`mixed` and `pricing` ship in the wheel; `greenlane demo pricing` runs the latter with options of its own. "
+        "The others run from a checkout.\n"
     )
     return "".join(lines)
 
@@ -115,7 +112,7 @@ def _default(setting: Setting) -> str:
 
 def _placeholders() -> str:
     lines = ["\n## Placeholders\n\nIn commands, arguments and environments:\n\n| written | stands for |\n|---|---|\n"]
-    lines += [f"| `{{{name}}}` | {meaning} |\n" for name, meaning in placeholders.MEANINGS.items()]
+    lines += [f"| `{{{name}}}` | {meaning} |\n" for name, meaning in rules.MEANINGS.items()]
     lines.append("| `{NAME.address}`, `{NAME.port}` | where the service NAME, which stands above, is reached |\n")
     return "".join(lines)
 
@@ -125,10 +122,10 @@ def _bounds() -> str:
 ## Bounds
 
 ```
-{bound.FORM}
+{parts.FORM}
 ```
 
-A CLASS is one of the file's, or `all`; a FIELD one of {", ".join(f"`{name}`" for name in bound.FIELDS)}; a LEVEL is
+A CLASS is one of the file's, or `all`; a FIELD one of {", ".join(f"`{name}`" for name in parts.FIELDS)}; a LEVEL is
 written as the tables print it (`0.9`, `x2`); with `* CONTENDER` the number is a factor of that contender's value; a
 TOOL is one of the contrast's. What speaks of a contender or tool that did not take part is not judged.
 

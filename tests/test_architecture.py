@@ -24,12 +24,14 @@ DISTRIBUTIONS = ("greenlane", "greenlane_work", "greenlane_serve", "greenlane_to
 # The only distributions that a middleware may bring into somebody's service.
 GUESTS = frozenset({"greenlane", "wrapt"})
 
+# How processes are started and end: they import nothing of the guest, so stock programs may use them as well.
+_PROCESSES = ("greenlane_tools.lab.processes", "greenlane_tools.lab.ending")
 # What a system's service may import beside the names of `greenlane` itself.
-OPEN_TO_SERVICES = ("greenlane.errors", "greenlane.hosts", "greenlane_work")
+OPEN_TO_SERVICES = ("greenlane.errors", "greenlane.hosts", "greenlane_work", *_PROCESSES)
 # What a system may import where it starts its parts and measures itself for the command line.
 OPEN_TO_MEASURING = (*OPEN_TO_SERVICES, "greenlane.control", "greenlane.cli", "greenlane_tools")
 # Packages and modules of systems that measure, and those that start what a system consists of. No service loads them.
-MEASURING = frozenset({"advice", "conservation", "demo", "ladder", "reasoning", "slow_offer"})
+MEASURING = frozenset({"advice", "conservation", "demo", "ladder", "slow_offer"})
 STARTING = frozenset(f"offers/offers/{name}.py" for name in ("children", "load", "mix", "site", "twin")) | frozenset(
     f"pos/pos/{name}.py" for name in ("broker", "children", "site")
 )

@@ -414,16 +414,16 @@ def test_a_missing_package_of_the_demo_exits_2_with_the_command_that_installs_it
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Absent:
-        """An import path on which `greenlane_tools.lab.pricing.command` needs what is not there."""
+        """An import path on which `greenlane_tools.lab.pricing` needs what is not there."""
 
         def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-            if name == "greenlane_tools.lab.pricing.command":
+            if name == "greenlane_tools.lab.pricing":
                 raise ModuleNotFoundError("No module named 'flask'", name="flask")
 
     for name in [name for name in sys.modules if name.startswith("greenlane_tools.lab.pricing")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
-    monkeypatch.delattr("greenlane_tools.lab.pricing.command", raising=False)
+    monkeypatch.delattr("greenlane_tools.lab.pricing", raising=False)
     result = run("demo", "pricing")
     assert (result.code, result.out) == (2, "")
     assert "module='flask'" in result.err

@@ -23,13 +23,11 @@ from bench.predicted import recorded_pool
 from bench.predicted.rows import Asked, Prediction, Row, row_of
 from greenlane.errors import GreenlaneError
 from greenlane_serve.settings import ServeSettings
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.interruption import checkpoint
-from greenlane_tools.lab.part3.clocks import latencies_ms
+from greenlane_tools.lab.part3.rows import latencies_ms
 from greenlane_tools.lab.part3.run import Run, run
 from greenlane_tools.lab.part3.run import expected_s as run_expected_s
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape
 from greenlane_tools.plan.costs import costs_of, unserved
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
@@ -84,8 +82,7 @@ def _runtimes(asked: Asked) -> list[Runtime]:
 
 
 def _requests(asked: Asked, places: int) -> int:
-    per_s = queueing.most_per_s(SHAPE.cpu_ms, SHAPE.waited_ms(), places)
-    return max(_FEWEST, round(per_s * asked.run_s / len(PLACES)))
+    return max(_FEWEST, round(SHAPE.most_per_s(places) * asked.run_s / len(PLACES)))
 
 
 def _recorded(asked: Asked) -> Profile:

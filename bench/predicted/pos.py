@@ -103,7 +103,7 @@ def _names(asked: Asked) -> list[str]:
 
 
 def _one(site: Any, name: str, load: float, seconds: float, prefix: str, asked: Asked) -> _Run:
-    from pos.demo.slow import slow
+    from pos.demo.stages import slow
 
     found = slow(site, name, prefix, load * FULL_PER_S, seconds, asked.talk, _SETTLE_S)
     done = [order for order in found["orders"] if order[1] >= _SKIP_S * 1000 or seconds <= 2 * _SKIP_S]

@@ -16,12 +16,12 @@ from bench import blocks
 from bench.predicted.rows import FIGURES, Asked, Prediction, Row, cleared, row_of
 from bench.predicted.speed import AtOneSpeed, Speed, metered
 from bench.recorded_contenders import RECORD, watched
-from greenlane_tools.lab.pricing.mixes import pricing
+from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import work_unit
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import Store
-from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.profile import Profile

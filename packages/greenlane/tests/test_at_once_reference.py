@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import Apart, AtOnce
-from greenlane_tools.lab.queueing import knee
+from tests.reference.queueing import knee
 from tests.reference.theory import one_cpu
 
 _MS = 1_000_000

@@ -32,6 +32,9 @@ _READY: Final = TARGET / "ready" / PROFILE
 class BuildError(Exception):
     """A part could not be built: the message names it, the tool's own words and one hint."""
 
+    #: What a command ends with.
+    exit_code = 1
+
 
 @dataclass(frozen=True)
 class Tool:

@@ -20,6 +20,9 @@ FINGERPRINT_KEY: Final = "feed_features"
 class SkewError(Exception):
     """A model was trained on other features than this code computes: its scores would mean nothing."""
 
+    #: What a command ends with.
+    exit_code = 1
+
 
 @dataclass(frozen=True)
 class ModelFiles:

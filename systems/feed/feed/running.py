@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .children import Process, free_port
-from .interpreter import command, environment
+from greenlane_tools.lab.processes import free_port
+
+from .children import Process, command
 from .service.application import DEADLINE_HEADER
 
 
@@ -78,6 +79,6 @@ def started(
     """
     port = free_port()
     arguments = ["--variant", variant, "--addresses", addresses, "--port", port, "--workers", workers, *options]
-    process = Process([*command("feed.service"), *map(str, arguments)], log, environment() | dict(settings or {}))
+    process = Process([*command("feed.service"), *map(str, arguments)], log, settings)
     process.wait_for_port(port, 60)
     return Running(process, port, deadline_ms)

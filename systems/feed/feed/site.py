@@ -21,15 +21,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from greenlane_tools.lab.ending import plainly
+from greenlane_tools.lab.processes import StartFailed, free_port
+
 from .candidates import MODELS
-from .children import Process, StartFailed, free_port
+from .children import Process, command
 from .first_level.law import Law
-from .interpreter import command, environment
-from .program import plainly
 from .stores import history
-from .stores.cluster import Cluster
+from .stores.cluster import Cluster, RedisServer
 from .stores.loading import filled
-from .stores.server import RedisServer
 from .world.people import FIRST_USER
 from .world.world import ITEMS, SEED, World, kept
 
@@ -165,7 +165,7 @@ class Site:
             "median-ms": plan.law.median_ms, "p99-ms": plan.law.p99_ms,
         }  # fmt: skip
         flags = [str(part) for name, value in arguments.items() for part in (f"--{name}", value)]
-        process = Process([*command("feed.first_level.server"), *flags], self._folder / f"{model}.log", environment())
+        process = Process([*command("feed.first_level.server"), *flags], self._folder / f"{model}.log")
         self._models[model] = process, port
         if wait:
             process.wait_for_port(port)
@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     plan = Plan(given.folder, items=given.items, users=given.users, model=given.model)
-    with plainly("starting the site"), Site(plan, _said) as site:
+    with plainly("starting the site", sys.stderr), Site(plan, _said) as site:
         given.addresses.parent.mkdir(parents=True, exist_ok=True)
         site.addresses.write(given.addresses)
         _said(f"the site runs; its addresses are in {given.addresses}")

@@ -21,17 +21,17 @@ from typing import Final, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from greenlane_tools.lab.ending import plainly
+
 from . import native
 from .columns import Records
 from .features import FEATURES, features_of
 from .fingerprint import native_fingerprint
 from .model import FINGERPRINT_KEY, ModelFiles, load_forest
-from .program import plainly
 from .record import unpack
 from .user import User
 from .world.catalogue import NOW_S
-from .world.lessons import Lesson, candidates_of, lessons
-from .world.utility import grades, ndcg, utility
+from .world.lessons import Lesson, candidates_of, grades, lessons, ndcg, utility
 from .world.world import ITEMS, SEED, World, kept, name
 
 TREES: Final = 500
@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--items", type=int, default=ITEMS)
     given = parser.parse_args(argv)
-    with plainly("training the ranking model"):
+    with plainly("training the ranking model", sys.stderr):
         files = trained(given.folder, given.seed, given.items, lambda line: _said(sys.stderr, line))
     _said(sys.stdout, f"{files.folder}\n{files.report.read_text()}")
 

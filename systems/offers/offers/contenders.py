@@ -3,6 +3,7 @@
 | fix | contender | what is changed |
 |---|---|---|
 | `none` | `gevent` | nothing: gunicorn's gevent worker, as in the article |
+| | `gthread-64` | gunicorn's threads, 64 of them |
 | `permits` | `greenlane` | gunicorn's worker class, nothing else; no further process |
 | `lane` | `greenlane-soft` | `greenlane serve`: two workers behind one queue, one of them kept for offers |
 | `dedicated` | `dedicated` | the article's: a second stock gunicorn, which offerservice asks for bikes and scooters |
@@ -104,6 +105,7 @@ def _twin(*options: str) -> Callable[[Place], list[str]]:
 _GEVENT: Final = _gunicorn("--worker-class", "gevent")
 _ALL: Final = (
     Contender("gevent", _GEVENT),
+    Contender("gthread-64", _gunicorn("--worker-class", "gthread", "--threads", "64")),
     Contender("greenlane", _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker")),
     Contender("greenlane-soft", _serve),
     Contender("dedicated", _GEVENT, servers=2),

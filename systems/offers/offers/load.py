@@ -25,7 +25,6 @@ __all__ = [
     "Load",
     "direct",
     "expected_cpu_ms_per_s",
-    "offered_cpu_ms",
     "offers_of",
     "with_riders",
 ]
@@ -37,9 +36,6 @@ OFFERS: Final = ("bikes_price", "scooters_price")
 _DRAWS: Final = 200
 _TOLERANCE_FRAC: Final = 0.02
 _MOST_W: Final = 100.0
-# What a server adds to a request's counted CPU, about; how busy a lesson keeps it.
-_AROUND_MS: Final = 3.0
-_LESSON_FRAC: Final = 0.7
 _NORMAL: Final = NormalDist()
 
 Column = NDArray[np.float64]
@@ -93,32 +89,9 @@ def with_riders(table: Table, region: Region, address: str, seconds: float, seed
     return _load(region, address, seconds, seed, asked)
 
 
-def lesson(table: Table, region: Region, address: str, *, times: int = 4) -> Load:
-    """Each endpoint that the region asks for a few times, one after the other, at 0.7 of a core.
-
-    Why: a service that has been up for a day has met all of its endpoints; within minutes most heavy ones of a hundred
-    would be met for the first time. Servers are given this before they are measured, all of them.
-    """
-    names = [*OFFERS, *table.rates_per_s(region), *(burst.endpoint for burst in region.bursts)]
-    endpoints = [table.endpoints[name] for name in dict.fromkeys(names)] * times
-    room_s = np.array([(_AROUND_MS + one.cpu_ms) / _LESSON_FRAC / 1e3 for one in endpoints])
-    at_s = np.cumsum(room_s) - room_s
-    w = np.linspace(0.97, 1.03, len(endpoints)).round(4)
-    asked = [_Asked(one, at_s[at : at + 1], w[at : at + 1]) for at, one in enumerate(endpoints)]
-    return _load(region, address, float(room_s.sum()), "lesson", asked)
-
-
 def offers_of(load: Load) -> NDArray[np.bool_]:
     """Which of its requests are riders' bikes and scooters."""
     return np.isin(load.schedule.stream, [at for at, one in enumerate(load.plan.streams) if one.name in OFFERS])
-
-
-def offered_cpu_ms(table: Table, load: Load) -> float:
-    """Counted CPU that a load asks for; what a server adds around it is not in it."""
-    w = [stream.work is not None and stream.work.parameter == "w" for stream in load.plan.streams]
-    cpu_ms = np.array([table.endpoints[stream.name].cpu_ms for stream in load.plan.streams])
-    each = np.where(np.array(w)[load.schedule.stream], load.schedule.work_ms, 1.0)
-    return float((each * cpu_ms[load.schedule.stream]).sum())
 
 
 def expected_cpu_ms_per_s(table: Table, region: Region, scale: float = 1.0) -> float:

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane_tools.lab.block import Block
+from greenlane_tools.lab.processes import Block, StartFailed, found_by, free_port
 
 from . import table
 from .build import program
-from .children import ROOT, Process, StartFailed, found_by, free_port
+from .children import ROOT, Process
 from .contenders import APART, CONTENDERS, Contender, Place
 
 __all__ = ["Iterations", "Offerservice", "Pricing", "Site", "healthy"]
@@ -322,7 +322,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             _stay(given)
-    except (GreenlaneError, table.TableError) as error:
+    except (GreenlaneError, StartFailed, table.TableError) as error:
         _said(str(error))
         return error.exit_code
     return 0

@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.processes import StartFailed, cpu_ns
 from greenlane_tools.lab.verdict import Verdict
 
-from .children import cpu_ns
 from .site import Pricing, Site
 from .table import KINDS, Endpoint, TableError
 
@@ -178,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with Site(say=_said) as site:
             found = compared(site, given.rounds, _said)
-    except (GreenlaneError, TableError) as error:
+    except (GreenlaneError, StartFailed, TableError) as error:
         _said(str(error))
         return error.exit_code
     for line in found.unlike:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import PlatformError
-from greenlane_tools.lab.block import Block
+from greenlane_tools.lab.processes import Block, StartFailed, free_port
 from greenlane_tools.lab.rabbitmq import DEBIAN, READY, Node
 
-from .children import Process, StartFailed, free_port
+from .children import Process
 
 # What it writes before any order, some 5 MB, and the orders of a run.
 _ROOM_MB: Final = 50

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
 from pathlib import Path
+from typing import Final
 
-from greenlane_tools.lab.logged import Logged, StartFailed
-from greenlane_tools.lab.processes import descendants, free_port
+from greenlane_tools.lab.processes import Logged
 
-from .interpreter import environment
+__all__ = ["ROOT", "Process", "command"]
 
-__all__ = ["Process", "StartFailed", "descendants", "free_port"]
+#: The folder that has the package `pos`.
+ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 class Process(Logged):
-    """A child with pos on its import path. Start it from a thread that lives as long as it shall.
+    """A child with pos on its import path."""
 
-    Args:
-        command: argument vector.
-        log: file that its stdout and stderr are added to.
-        added: variables added to its environment.
-        cwd: its working directory; None = ours.
-    """
+    folder = ROOT
 
-    def __init__(
-        self, command: Sequence[str], log: Path, added: Mapping[str, str] | None = None, cwd: Path | None = None
-    ) -> None:
-        super().__init__(command, log, {**environment(), **(added or {})}, cwd)
+
+def command(module: str) -> list[str]:
+    """Argument vector that runs a module."""
+    return [sys.executable, "-m", module]

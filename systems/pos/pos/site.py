@@ -27,13 +27,12 @@ from typing import Any, Final
 from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane_tools.lab.block import Block
+from greenlane_tools.lab.processes import Block, StartFailed, free_port
 
-from .backend.demand import MOST_PER_S
+from .backend.publisher import MOST_PER_S
 from .broker import RabbitMQ
-from .children import Process, StartFailed, free_port
+from .children import Process, command
 from .contenders import CONTENDERS, OURS, start, store_url
-from .interpreter import command
 from .looking import FOLDER, look
 from .merchants.names import MERCHANTS, OVER_GRPC
 from .queueing import DIVERTED, QUEUE, application, declare, publish
@@ -237,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             _stay(given, merchants)
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         _said(str(error))
         return error.exit_code
     return 0

@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from greenlane_tools.lab.pricing.mixes import pricing
-from greenlane_tools.lab.run.cell import Turn
-from greenlane_tools.lab.run.performed import Run
+from greenlane_tools.lab.pricing import pricing
+from greenlane_tools.lab.run.performed import Run, Turn
 from greenlane_tools.lab.samples import Samples
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.parts import Contender, Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
-from greenlane_tools.lab.scenario.service import Service
 
 PRICING = pricing()
 

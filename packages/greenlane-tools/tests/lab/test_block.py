@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from greenlane_tools.lab.block import Block
+from greenlane_tools.lab.processes import Block
 
 
 class Parts(Block):

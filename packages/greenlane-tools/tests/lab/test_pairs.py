@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.verdict import Verdict
 
 
@@ -16,7 +16,7 @@ def mean(runs: Sequence[float]) -> float:
 
 
 def test_a_ratio_has_the_interval_of_its_logarithms() -> None:
-    at, low, high = pairs.ratio([2.0, 8.0], [1.0, 2.0], mean)
+    at, low, high = verdict.ratio([2.0, 8.0], [1.0, 2.0], mean)
     assert at == pytest.approx(10 / 3)
     # ln 2 and ln 4: their standard deviation is ln 2 / sqrt 2; t of one degree of freedom 12.706.
     half = 12.706 * (math.log(2) / math.sqrt(2)) / math.sqrt(2)
@@ -24,8 +24,8 @@ def test_a_ratio_has_the_interval_of_its_logarithms() -> None:
 
 
 def test_a_difference_and_a_value_alone_have_theirs() -> None:
-    assert pairs.difference([5.0, 5.0, 5.0], [3.0, 3.0, 3.0], mean) == (2, 2, 2)
-    at, low, high = pairs.alone([1.0, 2.0, 3.0], mean)
+    assert verdict.difference([5.0, 5.0, 5.0], [3.0, 3.0, 3.0], mean) == (2, 2, 2)
+    at, low, high = verdict.alone([1.0, 2.0, 3.0], mean)
     assert (at, at - low, high - at) == (2, pytest.approx(2.484, abs=1e-3), pytest.approx(2.484, abs=1e-3))
 
 
@@ -33,9 +33,9 @@ def test_a_difference_and_a_value_alone_have_theirs() -> None:
     ("ours", "theirs", "at"), [([4.0], [2.0], 2), ([4.0, 0.0], [1.0, 1.0], 2), ([1.0, 1.0], [0.0, 0.0], math.inf)]
 )
 def test_what_cannot_be_known_is_nan(ours: list[float], theirs: list[float], at: float) -> None:
-    found = pairs.ratio(ours, theirs, mean)
+    found = verdict.ratio(ours, theirs, mean)
     assert found[0] == at and all(map(math.isnan, found[1:]))
-    assert all(map(math.isnan, pairs.alone([math.inf, 1.0], mean)[1:]))
+    assert all(map(math.isnan, verdict.alone([math.inf, 1.0], mean)[1:]))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.differences import Scale, Side, adjusted, difference, needed
 from greenlane_tools.lab.resampling import Pool, Quantile, drawn_weights, of_sums
-from greenlane_tools.lab.statistics import bootstrap, quantile
-from greenlane_tools.lab.students_t import beyond, critical
+from greenlane_tools.lab.statistics import beyond, bootstrap, critical, quantile
 
 Floats = NDArray[np.float64]
 

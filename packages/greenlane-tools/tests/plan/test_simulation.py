@@ -13,8 +13,8 @@ import time
 import pytest
 
 from greenlane.errors import PlanError
-from greenlane_tools.lab.queueing import Ties, fifo_loop, gevent_loop, oldest_first_loop
 from greenlane_tools.plan.simulation import SimulationCell, simulate, simulate_cells
+from tests.reference.queueing import Ties, fifo_loop, gevent_loop, oldest_first_loop
 
 _STRANGE = [{"name": "x", "routes": ["b"]}]
 

@@ -11,7 +11,8 @@ import pytest
 from tests.probes.heard import Heard
 from tests.probes.observer import Observer
 
-from greenlane.probes import enqueued, probes
+from greenlane import probes
+from greenlane.probes import enqueued
 from greenlane.probes.calls import clients
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]

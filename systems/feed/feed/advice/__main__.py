@@ -18,10 +18,9 @@ from feed.world.world import ITEMS, kept
 from greenlane_tools.lab.environment import about
 
 from .flame import FlameError, Part, flame
-from .page import page
+from .page import longest_parts, page, tables
 from .payload import Payload
 from .row import Row
-from .table import longest_parts, tables
 
 # Module and function of the same name; a module is imported when its switch is measured.
 SWITCHES: Final[Mapping[str, str]] = {

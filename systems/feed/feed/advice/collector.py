@@ -12,9 +12,8 @@ from feed.features import features_of
 from feed.record import from_json
 from feed.world.catalogue import NOW_S
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 
 
 @dataclass

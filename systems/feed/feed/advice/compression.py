@@ -13,12 +13,11 @@ from typing import Final
 import orjson
 import zstandard
 
-from feed.children import Process, free_port
-from feed.interpreter import command, environment
+from feed.children import Process, command
+from greenlane_tools.lab.processes import free_port
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 
 # Mbit/s, and what they are called; 0 = loopback as it is.
 LINKS: Final[Mapping[str, float]] = {"100 Mbit/s": 100, "1 Gbit/s": 1_000, "loopback": 0}
@@ -68,7 +67,7 @@ def linked(target: int, mbit_per_s: float) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="feed-link-") as folder:
         flags = {"port": port, "target": target, "mbit-per-s": mbit_per_s}
         arguments = [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
-        process = Process([*command("feed.advice.link"), *arguments], Path(folder) / "log", environment())
+        process = Process([*command("feed.advice.link"), *arguments], Path(folder) / "log")
         try:
             process.wait_for_port(port)
             yield port

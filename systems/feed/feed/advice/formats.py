@@ -18,9 +18,8 @@ from feed.features import features_of
 from feed.record import FIELDS, Item, Kind, from_json, unpack
 from feed.world.catalogue import NOW_S
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 from .schemas import arrow_schema, protobuf_message, struct
 
 _COLUMNS = tuple(

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     "json": json.loads,

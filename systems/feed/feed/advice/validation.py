@@ -11,9 +11,8 @@ import orjson
 
 from feed.candidates import named
 
-from .measure import costs
 from .payload import Payload
-from .row import Row, rows
+from .row import Row, costs, rows
 from .schemas import pydantic_model, struct
 
 

@@ -1,4 +1,4 @@
 """Drawings for the documents, made from the ladder's rows.
 
-python -m feed.drawings --rows rows.json --out drawings
+python -m feed.drawings out/demo/feed/rows.json
 """

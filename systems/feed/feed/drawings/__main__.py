@@ -1,4 +1,4 @@
-"""`python -m feed.drawings --rows rows.json --out drawings [--check]`: stages.svg, service-map.svg, ladder.svg."""
+"""`python -m feed.drawings rows.json [--out drawings]`: stages.svg, service-map.svg, ladder.svg."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from feed.interpreter import ROOT
+from feed.children import ROOT
 
-from .ladder import ladder
+from .drawn import ladder, service_map, stages
 from .rows import Step, steps
-from .service_map import service_map
-from .stages import stages
 
 _DRAWN: Final[Mapping[str, Callable[[Sequence[Step]], str]]] = {
     "stages.svg": stages,
@@ -33,31 +31,21 @@ def drawn(rows: Path) -> dict[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0 written, or as they should be; 1 stale; 2 no rows."""
+    """The exit code: 0 written; 2 no rows."""
     parser = argparse.ArgumentParser(prog="python -m feed.drawings", description=(__doc__ or "").partition(":")[2])
-    parser.add_argument("--rows", type=Path, default=ROOT / "results" / "rows.json", help="what the ladder left")
+    parser.add_argument("rows", type=Path, help="what `greenlane demo feed` left: out/demo/feed/rows.json")
     parser.add_argument("--out", type=Path, default=ROOT / "drawings", help="folder for the drawings")
-    parser.add_argument("--check", action="store_true", help="write nothing: tell whether they are stale")
     given = parser.parse_args(argv)
     try:
         made = drawn(given.rows)
     except (OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"{error}\nhint: greenlane demo feed --out FOLDER writes FOLDER/rows.json\n")
         return 2
-    stale = [name for name, text in made.items() if _there(given.out / name) != text]
-    if given.check:
-        for name in stale:
-            sys.stderr.write(f"{given.out / name} is stale: run python -m feed.drawings\n")
-        return int(bool(stale))
     given.out.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
         (given.out / name).write_text(text, encoding="utf-8")
         sys.stdout.write(f"{given.out / name}\n")
     return 0
-
-
-def _there(path: Path) -> str:
-    return path.read_text("utf-8") if path.exists() else ""
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from typing import Any, Final
 from greenlane_tools.lab.environment import usable_cores
 from greenlane_tools.lab.statistics import quantile
 
-from . import questions
-from .loaded import DEADLINE_MS, Json, Told, loaded, sent
+from .loaded import DEADLINE_MS, Json, Told, loaded, rush, sent
 from .subject import Subject
 
 #: Requests in the service at a time when it shall never be idle: so many times what would just do if their CPU and
@@ -35,7 +34,7 @@ def capacity(subject: Subject, users: Sequence[int], costs: Json, seed: str, tol
     wanted = math.ceil(_SPARE * costs["wall_ms"] / max(costs["cpu_ms"], 0.1))
     at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, wanted))
     count = round(min(_MOST_REQUESTS, max(2 * at_once, _RUSH_S * 1e3 / max(costs["cpu_ms"], 0.1))))
-    plan = questions.rush(subject.address, users, count, at_once, seed)
+    plan = rush(subject.address, users, count, at_once, seed)
     found = sent(subject, plan, told, f"{subject.variant}, {count} requests in a rush")
     return {**found, "per_s": len(found["latency_ms"]) / found["done_s"]}
 

@@ -16,7 +16,6 @@ from dataclasses import asdict
 from typing import Any, Final, TextIO
 
 from feed.build import PROFILE
-from feed.program import code, told
 from greenlane.errors import PlatformError
 from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.environment import about
@@ -51,7 +50,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         return _measured(options, out, err)
 
     stopped = "stopped; every process was ended; the same command goes on where it was"
-    return exit_code(ATTEMPTED, demo, err, stopped, lambda doing, error: (told(doing, error), code(error)))
+    return exit_code(ATTEMPTED, demo, err, stopped)
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:

@@ -23,10 +23,10 @@ from feed.site import Plan, Site
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.run.talk import Talk
 
-from . import alone, questions
+from . import alone
 from .capacity import capacity, most
 from .kept import Kept
-from .loaded import loaded
+from .loaded import asking, loaded
 from .options import OURS, Options
 from .outage import outage
 from .shares import missing, of_stages, sampled, shares
@@ -75,7 +75,7 @@ class _Run:
         self._site = site
         self._logs = logs
         self._truth = Truth(site.world, site.model)
-        self._users = questions.asking(site.world.people, options.users, site.addresses.users)
+        self._users = asking(site.world.people, options.users, site.addresses.users)
 
     def all(self) -> Result:
         variants = self._options.variants

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from feed.children import StartFailed
 from feed.running import Running, started
 from feed.site import Site
 from greenlane.control import client as control
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.processes import StartFailed
 
 # Nobody is degraded for want of time while CPU is compared: an answer that lacks its ranking would be cheap.
 PATIENT_MS = 20_000.0

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from feed.model import ModelFiles, load_catboost
 from feed.world.catalogue import NOW_S
-from feed.world.lessons import candidates_of
-from feed.world.utility import grades, ndcg, utility
+from feed.world.lessons import candidates_of, grades, ndcg, utility
 from feed.world.world import World
 
 # Neighbours whose scores differ by less may stand either way round: evaluators round differently.

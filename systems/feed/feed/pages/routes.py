@@ -8,9 +8,11 @@ GET /stages/live?after=0 the requests after this number, with their stages
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from dataclasses import asdict
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -19,12 +21,11 @@ from typing import Any, Final
 from aiohttp import web
 from redis.asyncio import RedisCluster
 
+from feed.record import CATEGORIES, Item, from_json
 from feed.service.job import Job
 from feed.site import Addresses
-from feed.stores.items import connected
-
-from .live import Live
-from .tiles import MOST, tiles
+from feed.stores.items import connected, fetched, values
+from feed.stores.slots import json_key
 
 _HERE: Final = Path(__file__).parent
 _POLICY: Final = (
@@ -111,3 +112,118 @@ def page(name: str) -> str:
 def _refused(what: str, name: str, value: Any, rule: str) -> web.HTTPBadRequest:
     said = {"error": f"{what}: {name}={value[:200]!r}, expected {rule}"}
     return web.HTTPBadRequest(text=json.dumps(said), content_type="application/json")
+
+
+# --- The last requests with their stages, kept while somebody looks at them.
+
+# So many requests are kept; a page that asks every half a second misses none below 1,000 per s.
+_KEPT: Final = 500
+# Nothing is kept when nobody has asked for so long: what is measured shall not pay for pages.
+_WATCHED_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A request that was answered.
+
+    Args:
+        number: 1 for the first one that was kept.
+        user: for whom.
+        began_s: on the loop's clock.
+        wall_ms: from its begin to its answer.
+        coroutines: tasks that it took.
+        stages: `Stage.row` by name, in the order in which they began.
+        degraded: the parts that failed.
+    """
+
+    number: int
+    user: int
+    began_s: float
+    wall_ms: float
+    coroutines: int
+    stages: Mapping[str, Mapping[str, float]]
+    degraded: list[str]
+
+
+class Live:
+    """Keeps requests while it is watched; else a request costs it a comparison.
+
+    Args:
+        clock: seconds; None = the running loop's, on which jobs begin.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or _loops
+        self._finished: deque[Finished] = deque(maxlen=_KEPT)
+        self._number = 0
+        self._watched_until_s = 0.0
+
+    def count(self, job: Job) -> None:
+        """A request was answered."""
+        now_s = self._clock()
+        if now_s > self._watched_until_s:
+            return
+        self._number += 1
+        wall_ms = round(1e3 * (now_s - job.began_s), 3)
+        parts = [problem.part for problem in job.problems]
+        rows = job.stages.rows()
+        self._finished.append(Finished(self._number, job.user_id, job.began_s, wall_ms, job.stages.tasks, rows, parts))
+
+    def since(self, number: int) -> dict[str, Any]:
+        """The requests after this number, oldest first; from now on requests are kept for a while."""
+        now_s = self._clock()
+        self._watched_until_s = now_s + _WATCHED_S
+        requests = [
+            {
+                "number": one.number, "user": one.user, "ago_s": round(now_s - one.began_s, 3), "wall_ms": one.wall_ms,
+                "coroutines": one.coroutines, "stages": one.stages, "degraded": one.degraded,
+            }
+            for one in self._finished
+            if one.number > number
+        ]  # fmt: skip
+        return {"number": self._number, "requests": requests}
+
+
+def _loops() -> float:
+    return asyncio.get_running_loop().time()
+
+
+# --- What a tile of the feed shows of an item.
+
+# Ids of one question for tiles.
+MOST: Final = 200
+# Share of the deadline after which a tile is shown without its item.
+_UNTIL: Final = 0.9
+_SHOWN: Final = (
+    "title", "category", "price", "old_price", "city", "images", "photo_quality", "seller_rating", "seller_reviews",
+    "is_company", "has_delivery", "topics",
+)  # fmt: skip
+
+
+async def tiles(job: Job, client: RedisCluster, ids: Sequence[int]) -> list[dict[str, Any] | None]:
+    """A tile for each id, in this order; None for an item that the store does not give now. The job says why."""
+    found = await fetched(job, client, values, json_key, ids, job.until(_UNTIL))
+    return [_tile(found.get(item_id), job.now_s) for item_id in ids]
+
+
+def _tile(stored: bytes | None, now_s: int) -> dict[str, Any] | None:
+    if stored is None:
+        return None
+    try:
+        return tile(from_json(stored), now_s)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def tile(item: Item, now_s: int) -> dict[str, Any]:
+    """The fields that are shown, and what follows from several.
+
+    Args:
+        item: with its title as text.
+        now_s: Unix time: what a boost and an age are looked at from.
+    """
+    shown = {name: item[name] for name in _SHOWN}
+    in_force = item["boost"] if (item["boost_until_s"] or 0) > now_s else 0
+    number = CATEGORIES.index(item["category"])
+    more = {"id": item["item_id"], "boost": in_force, "age_s": max(0, now_s - item["created_s"])}
+    return shown | more | {"category_number": number, "kind": item["subcategory"] % 12}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
 
 from feed import compiled
-from feed.program import plainly
 from feed.site import addresses_of
 from feed.variants.ranking import Given
 from feed.variants.table import VARIANTS
+from greenlane_tools.lab.ending import plainly
 
 from .application import Options, application
-from .clock import timed_loop
+from .stages import timed_loop
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=3, help="processes of variants that have some")
     parser.add_argument("--deadline-ms", type=float, default=Options.deadline_ms)
     given = parser.parse_args(argv)
-    with plainly(f"serving {given.variant}"):
+    with plainly(f"serving {given.variant}", sys.stderr):
         _serve(given)
 
 

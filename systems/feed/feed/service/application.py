@@ -37,11 +37,9 @@ from feed.variants.table import ranking
 from feed.world.catalogue import NOW_S
 
 from . import paging
-from .clock import selector_of
-from .feeds import Feeds
-from .first_level import FirstLevel
+from .feeds import Feeds, FirstLevel
 from .job import Job
-from .stages import Stage
+from .stages import Stage, selector_of
 
 DEADLINE_HEADER = "x-envoy-expected-rq-timeout-ms"
 # Nobody waits for less, or longer.

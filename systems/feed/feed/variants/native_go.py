@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 import time
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from feed import go_features, native
 from feed.build import GO_LIBRARY, build
-from feed.children import die_with_parent
 from feed.go_features import Matrix, Values
 from feed.service.job import Job, said
 from feed.stores.items import fetched, values
 from feed.stores.slots import json_key
 from feed.user import User, unknown
+from greenlane_tools.lab.processes import die_with_parent
 
 from .native_ranked import NativeRanked, lacking, say
 from .plain import Plain, loaded
@@ -97,7 +98,7 @@ class NativeGo(Plain):
 
     def _made(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._given.workers, spawn, initializer=die_with_parent)
+        return ProcessPoolExecutor(self._given.workers, spawn, initializer=die_with_parent, initargs=(signal.SIGKILL,))
 
 
 def go_scored(model: str, sent: Values, user: bytes, now_s: int) -> GoScored:

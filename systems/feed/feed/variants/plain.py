@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from redis.asyncio import RedisCluster
 
@@ -21,7 +21,6 @@ from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
 from feed.record import Item, OlderItem, from_hash, from_json
 from feed.service.job import Job
-from feed.service.pace import Pace
 from feed.service.rules import Ranked
 from feed.stores.items import Read, connected, fetched, hashes, values
 from feed.stores.slots import hash_key, json_key
@@ -175,3 +174,30 @@ def _sorted(items: Sequence[Item], scores: Sequence[float], lacking: Sequence[in
         [*(item["seller_id"] for item in best), *nothing],
         [*(item["category"] for item in best), *nothing],
     )
+
+
+# --- How long a computation that nothing can interrupt will take: asked before, so that no answer comes too late.
+
+# Weight of the newest measurement.
+_NEWEST: Final = 0.2
+# A pace that is too slow for every deadline is forgotten bit by bit, else nobody would ever measure again.
+_FORGOTTEN: Final = 0.95
+
+
+class Pace:
+    """Seconds an item, learned; 0 until something was measured."""
+
+    def __init__(self) -> None:
+        self._item_s = 0.0
+
+    def fits(self, items: int, left_s: float) -> bool:
+        """So many items are expected to be done in the time that is left."""
+        if left_s > 0 and self._item_s * items <= left_s:
+            return True
+        self._item_s *= _FORGOTTEN
+        return False
+
+    def took(self, items: int, seconds: float) -> None:
+        """A measurement."""
+        one_s = seconds / max(1, items)
+        self._item_s += _NEWEST * (one_s - self._item_s) if self._item_s else one_s

@@ -7,10 +7,10 @@ import signal
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import partial
 
-from feed.children import die_with_parent
 from feed.record import Item
 from feed.service.job import Job, said
 from feed.user import User
+from greenlane_tools.lab.processes import die_with_parent
 
 from .plain import Plain, Scored, loaded, scored
 from .ranking import RANKED_UNTIL, Given
@@ -69,7 +69,7 @@ def _alone() -> None:
 
     A fork inherits the loop's wake-up descriptor: asked to end, a worker would tell the *service's* loop that it was.
     """
-    die_with_parent()
+    die_with_parent(signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import greenlane
-from feed.children import children_of
 from feed.record import CATEGORIES, Item, OlderItem, from_json
 from feed.service.job import Job, said
 from feed.service.rules import Ranked
 from feed.stores.items import fetched, values
 from feed.stores.slots import json_key
 from feed.user import User, unknown
+from greenlane_tools.lab.processes import descendants
 
 from .plain import Plain, loaded, scored
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
@@ -98,7 +98,7 @@ class SharedMemory(Plain):
 
     def pids(self) -> list[int]:
         """The workers: nobody else is started here."""
-        return children_of(os.getpid())
+        return descendants(os.getpid())[1:]
 
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Ranked:
         """Fetch; then bytes to a worker, columns back."""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import aiohttp
 
-from feed.children import Process, free_port
-from feed.interpreter import command, environment
+from feed.children import Process, command
 from feed.record import Item
 from feed.service.job import Job, said
 from feed.user import User
+from greenlane_tools.lab.processes import free_port
 
 from .plain import Plain, Scored
 from .ranking import RANKED_UNTIL, Given
@@ -82,7 +82,7 @@ class Split(Plain):
 
     def _started(self, port: int) -> tuple[Process, int]:
         program = [*command("feed.variants.rec_ranker"), str(port), self._model]
-        return Process(program, self._logs / f"{port}.log", environment()), port
+        return Process(program, self._logs / f"{port}.log"), port
 
 
 def ranking(given: Given) -> Split:

@@ -10,8 +10,7 @@ import numpy as np
 from feed.record import BY_NAME, CATEGORIES, CITIES, TOPICS
 from feed.user import MOST_SELLERS, MOST_WORDS, User, unknown
 
-from .catalogue import FIRST_ID, Catalogue
-from .vocabulary import ADJECTIVES, NOUNS
+from .catalogue import ADJECTIVES, FIRST_ID, NOUNS, Catalogue
 
 FIRST_USER: Final = 1
 # Shares of users: without any history; very active, who get three times the candidates.

@@ -18,12 +18,10 @@ from feed.advice.__main__ import SWITCHES, main
 from feed.advice.collector import Pauses, collector
 from feed.advice.flame import longest
 from feed.advice.link import Pace
-from feed.advice.measure import Cost, costs
-from feed.advice.page import page
+from feed.advice.page import TITLES, break_even, in_short, page, tables
 from feed.advice.payload import Payload
-from feed.advice.row import Row, rows
+from feed.advice.row import Cost, Row, costs, rows
 from feed.advice.schemas import arrow_schema, struct
-from feed.advice.table import TITLES, break_even, in_short, tables
 from feed.advice.validation import item_readers
 from feed.record import FIELDS, from_json
 from feed.world.world import World

@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
-from feed.ladder import questions
+from feed.ladder import loaded
 from feed.ladder.article import steps_of
 from feed.ladder.command import finite, main
 from feed.ladder.kept import Kept
-from feed.ladder.lag import loop_lag_ms
 from feed.ladder.options import ALL, OURS, Options, parse
-from feed.ladder.rows import parts_cpu_ms, rows_of
+from feed.ladder.rows import loop_lag_ms, parts_cpu_ms, rows_of
 from feed.ladder.run import Result
 from feed.ladder.shares import category_of, shares, stacks
 from feed.ladder.tables import shown
 from feed.ladder.truth import is_sorted
 from feed.ladder.verdicts import verdicts_of
-from feed.service.clock import Rounds
+from feed.service.stages import Rounds
 from feed.world.world import World
 from greenlane.errors import SettingsError
 
@@ -117,7 +116,7 @@ def test_only_scores_closer_than_the_tolerance_may_be_exchanged() -> None:
 
 
 def test_who_asks_has_a_history_and_one_in_25_is_very_active(world: World) -> None:
-    users = questions.asking(world.people, 50, 2_000)
+    users = loaded.asking(world.people, 50, 2_000)
     people = [world.people.user(user) for user in users]
     assert len(set(users)) == 50
     assert all(person.seen or person.categories for person in people)
@@ -125,14 +124,14 @@ def test_who_asks_has_a_history_and_one_in_25_is_very_active(world: World) -> No
 
 
 def test_a_plan_asks_everybody_equally_often_and_is_the_same_again() -> None:
-    plan = questions.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "seed")
-    assert plan == questions.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "seed")
+    plan = loaded.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "seed")
+    assert plan == loaded.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "seed")
     assert [len(stream.arrivals.at_ns) for stream in plan.streams] == [5, 5, 5, 5]  # type: ignore[union-attr]
-    assert plan != questions.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "other")
+    assert plan != loaded.plan("127.0.0.1:1", [1, 2, 3, 4], 10.0, 2.0, "other")
 
 
 def test_users_take_turns() -> None:
-    asked = list(islice(questions.in_turn([1, 2, 3], random.Random(1)), 6))
+    asked = list(islice(loaded.in_turn([1, 2, 3], random.Random(1)), 6))
     assert sorted(asked[:3]) == sorted(asked[3:]) == [1, 2, 3]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from feed.children import ROOT
 from feed.drawings.__main__ import drawn
-from feed.interpreter import environment
 from feed.ladder.article import steps_of
 from feed.ladder.kept import Kept
 from feed.ladder.options import OURS, Options
@@ -22,7 +22,7 @@ from feed.ladder.run import measured
 from feed.ladder.tables import shown
 from feed.ladder.verdicts import verdicts_of
 from feed.site import Site
-from greenlane_tools.lab.processes import descendants
+from greenlane_tools.lab.processes import descendants, found_by
 
 pytestmark = pytest.mark.system
 
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path, folder: Path, site: Site) -> 
     items = str(len(site.world.catalogue))
     arguments = [str(folder), items, str(site.model), "--variants", "inline", "--out", str(tmp_path / "o")]
     with subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], env={**os.environ, **environment()}, stdout=subprocess.PIPE,
+        [sys.executable, "-c", program, *arguments], env={**os.environ, **found_by(ROOT)}, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, process_group=0,
     ) as child:  # fmt: skip
         until = time.monotonic() + 40

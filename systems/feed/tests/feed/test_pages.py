@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from feed.pages.live import Live
-from feed.pages.routes import page
-from feed.pages.tiles import tile
+from feed.pages.routes import Live, page, tile
 from feed.record import CATEGORIES
 from feed.service.job import Job
 from feed.world.catalogue import NOW_S

@@ -11,10 +11,9 @@ import time
 import pytest
 
 from feed.first_level.law import Law
-from feed.service.clock import timed_loop
-from feed.service.pace import Pace
-from feed.service.stages import Stages
+from feed.service.stages import Stages, timed_loop
 from feed.stores.slots import SLOTS, hash_key, packed_key, shard_of, slot
+from feed.variants.plain import Pace
 
 
 def test_a_law_has_the_median_and_the_99th_percentile_that_it_says() -> None:

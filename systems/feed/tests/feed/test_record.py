@@ -22,7 +22,7 @@ from feed.record import (
     unpack,
     word_code,
 )
-from feed.world.vocabulary import CODES, WORDS
+from feed.world.catalogue import CODES, WORDS
 from feed.world.world import World
 
 NEWER = [field.name for field in FIELDS if field.since > 1]

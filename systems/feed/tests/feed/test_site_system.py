@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from feed.children import Process, children_of
-from feed.interpreter import command, environment
+from feed.children import ROOT, Process, command
 from feed.running import started
 from feed.site import Site
+from greenlane_tools.lab.processes import descendants, found_by
 
 pytestmark = pytest.mark.system
 
 
 def family(pid: int) -> list[int]:
     """A process's children and theirs."""
-    return [one for child in children_of(pid) for one in (child, *family(child))]
+    return descendants(pid)[1:]
 
 
 def runs(pid: int) -> bool:
@@ -47,7 +47,7 @@ def test_nothing_of_a_site_or_its_service_outlives_them(
     # A relative folder, as the default is.
     items = len(site.world.catalogue)
     flags = ["--folder", ".", "--items", items, "--users", 5, "--addresses", file, "--model", site.model]
-    another = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", environment())
+    another = Process([*command("feed.site"), *map(str, flags)], folder / "site.log", found_by(ROOT))
     processes = [another]
     try:
         until = time.monotonic() + 60

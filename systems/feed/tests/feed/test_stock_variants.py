@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from feed.interpreter import environment
+from feed.children import ROOT
+from greenlane_tools.lab.processes import found_by
 
 LOADED = """
 import sys, importlib, feed.service.__main__
@@ -20,6 +21,6 @@ print(*sorted(name for name in sys.modules if name.partition(".")[0] == "greenla
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["hashes", "inline", "pool", "split", "native_features", "native_go"])
 def test_a_stock_variants_process_loads_nothing_of_greenlane(variant: str) -> None:
-    command, env = [sys.executable, "-c", LOADED, variant], {**os.environ, **environment()}
+    command, env = [sys.executable, "-c", LOADED, variant], {**os.environ, **found_by(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []

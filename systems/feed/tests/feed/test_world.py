@@ -10,8 +10,7 @@ import pytest
 
 from feed.candidates import MODELS, MOST, chosen
 from feed.record import CATEGORIES, COUNTERS, WINDOWS
-from feed.world.lessons import candidates_of, lessons
-from feed.world.utility import grades, ndcg, utility
+from feed.world.lessons import candidates_of, grades, lessons, ndcg, utility
 from feed.world.world import World, kept, made
 
 

@@ -19,22 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.load.schedule import Schedule
-from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.processes import core_wait_ns, cpu_ns
+from greenlane_tools.lab.run.performed import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import UNANSWERED, Samples
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.lab.written import written
 from greenlane_tools.page.quantities import milliseconds
-from offers.children import core_wait_ns, cpu_ns
 from offers.load import Load, with_riders
 from offers.site import Pricing, Site
 from offers.table import Region, Table
-from offers.upstreams.law import latency_ms
+from offers.upstreams.server import latency_ms
 
 from .options import ATTEMPTED, Options
 from .warm import FROM_S, asked_before
@@ -270,7 +270,7 @@ def claimed(utilisation_frac: float, ours: Sequence[Wait], theirs: Sequence[Wait
     p99s = " and ".join(_told(_p99_ms(runs)) for runs in (ours, theirs))
     remark = f"{p99s}, measured at {used} of a core"
     text = f"offers' added wait at p99, {utilisation_frac:g} of a core, {_OURS} ÷ {_RIVAL}"
-    return Verdict(text, *pairs.ratio(ours, theirs, _p99_ms), "<=", _FIFTH, remark)
+    return Verdict(text, *verdict.ratio(ours, theirs, _p99_ms), "<=", _FIFTH, remark)
 
 
 def _told(ms: float) -> str:

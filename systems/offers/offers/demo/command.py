@@ -13,21 +13,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
-from greenlane_tools.lab import front
-from greenlane_tools.lab.ending import exit_code, told
-from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.ending import exit_code
+from greenlane_tools.lab.environment import about, front
 from greenlane_tools.lab.run.talk import LiveTalk, give
 from greenlane_tools.lab.written import prepared, written
 from offers import traced
 from offers.contenders import FIXES
-from offers.table import TableError, read
+from offers.table import read
 
-from . import added, tables
+from . import added
 from .options import ATTEMPTED, Options, bad, parse
 from .rows import rows_of
 from .run import run
 from .turn import Turn
-from .verdicts import verdicts_of
+from .verdicts import sentence, shown, verdicts_of, warnings
 
 __all__ = ["SCHEMA", "main"]
 
@@ -46,7 +45,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
             out.write(options)
             return 0
         if FIXES["lane"] in options.contenders:
-            front.needed()
+            front()
         talk = LiveTalk(err, err)
         if options.page:
             from .live.command import serve
@@ -55,12 +54,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         prepared(options.out, "run.json", "[]", ATTEMPTED)
         return _measured(options, talk, out)
 
-    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended", _said)
-
-
-def _said(attempted: str, error: Exception) -> tuple[str, int]:
-    """The table's mistakes are its writer's, and no bug."""
-    return (str(error), error.exit_code) if isinstance(error, TableError) else told(attempted, error)
+    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
@@ -74,13 +68,13 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     document = _document(options, rows, [verdict.row() for verdict in verdicts])
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))
-    text = tables.shown(rows, verdicts)
+    text = shown(rows, verdicts)
     give(document if options.json else None, text, talk, out)
-    if not options.json and (sentence := tables.sentence(rows)):
-        out.write(f"\n{sentence}\n")
+    if not options.json and (said := sentence(rows)):
+        out.write(f"\n{said}\n")
     if traced.enabled():
         talk.say("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
-    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *tables.warnings(rows)):
+    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *warnings(rows)):
         talk.say(warning)
     if verdicts and options.repetitions == 1:
         talk.say("one run each: with --repetitions 3 verdicts have intervals")

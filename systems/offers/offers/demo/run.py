@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.performed import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from offers.site import Site

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from greenlane_tools.lab.interruption import checkpoint
-from greenlane_tools.lab.load.generate import Generated
+from greenlane_tools.lab.load.generate import Generated, generate
+from greenlane_tools.lab.processes import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import Samples
-from offers.children import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
-from offers.load import OFFERS, direct
+from offers.load import OFFERS, Load, direct
 from offers.site import Offerservice, Pricing, Site
 from offers.table import Table
 
-from .callers import Callers
 from .counts import Counts, priced
 from .riders import Poll, Riders
 from .warm import FROM_S, asked_before, offer_cpu_ms
 
-__all__ = ["WARM_S", "Turn", "Used", "turn"]
+__all__ = ["Callers", "Turn", "Used", "WARM_S", "turn"]
+
 
 #: Bursts are learned, connections opened, caches filled: not counted.
 WARM_S: Final = 3.0
@@ -203,3 +204,47 @@ def summary(found: Turn) -> dict[str, Any]:
         "polls": made, "others": found.others, "used": vars(found.used), "offer_cpu_ms": found.offer_cpu_ms,
         "offers_worked": found.offers_worked, "offers_direct": found.offers_direct, "warning": found.warning,
     }  # fmt: skip
+
+
+# --- The direct callers of pricingservice beside offerservice: an open loop by the lab's generator, on a thread.
+
+
+class Callers:
+    """Sends a plan while its starter does something else.
+
+    Args:
+        load: what is sent, and when.
+    """
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._found: Generated | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._send, daemon=True)
+
+    def start(self) -> None:
+        """Begin; does not wait."""
+        self._thread.start()
+
+    def join(self, seconds: float) -> bool:
+        """Blocks until all is answered or given up, at most so long; whether it is.
+
+        Raises:
+            HostError: the load could not be sent.
+        """
+        self._thread.join(seconds)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    @property
+    def found(self) -> Generated:
+        """What came of it, once `join` has said True."""
+        assert self._found is not None, "joined"
+        return self._found
+
+    def _send(self) -> None:
+        try:
+            self._found = generate(self._load.plan, arrivals=self._load.schedule)
+        except BaseException as error:
+            self._error = error

@@ -14,7 +14,7 @@ from typing import Final
 
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Constant, Plan, Recorded, Stream, Work
-from offers.children import cpu_ns
+from greenlane_tools.lab.processes import cpu_ns
 from offers.load import OFFERS
 from offers.site import Pricing
 from offers.table import Endpoint, Region, Table

@@ -14,8 +14,7 @@ from __future__ import annotations
 from flask import Flask
 
 from offers import table, traced, work
-from offers.pricing.asking import Upstreams
-from offers.pricing.view import view
+from offers.pricing.view import Upstreams, view
 
 __all__ = ["app", "application"]
 

@@ -22,6 +22,7 @@ from typing import Final
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.page.quantities import factor, milliseconds
 from offers import table
 from offers.load import with_riders
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except table.TableError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    except (GreenlaneError, OSError) as error:
+    except (GreenlaneError, StartFailed, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from greenlane_tools.lab.processes import StartFailed, found_by
 from offers import table
-from offers.children import ROOT, StartFailed, found_by
+from offers.children import ROOT
 from offers.slow_offer.relay import Passed
 from offers.slow_offer.service import WATCHED
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from greenlane_tools.lab.processes import free_port
 from offers import table, work
-from offers.children import Process, free_port
+from offers.children import Process
 from offers.site import healthy
 from offers.slow_offer.relay import Relay
 

@@ -17,10 +17,10 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from greenlane_tools.lab.processes import StartFailed
 from offers import table
-from offers.children import StartFailed
 from offers.slow_offer.service import WATCHED, Recorded
-from offers.upstreams.law import latency_ms
+from offers.upstreams.server import latency_ms
 
 __all__ = ["HEAVY", "OFFER", "Plan", "staged"]
 

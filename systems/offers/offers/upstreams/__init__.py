@@ -1,5 +1,4 @@
 """Upstreams in Python: `python -m offers.upstreams --port 7003 --names zones,rules`.
 
-law       how long an upstream takes for an id, and what it replies
-server    the HTTP server: aiohttp
+server    the HTTP server: aiohttp; how long an upstream takes for an id, and what it replies
 """

@@ -20,14 +20,13 @@ from offers.contenders import CONTENDERS, FIXES, lanes
 from offers.demo import added, warm
 from offers.demo.command import main
 from offers.demo.counts import Counts, priced
-from offers.demo.live.rush import rush
 from offers.demo.live.series import Series
+from offers.demo.live.traffic import rush
 from offers.demo.options import Options, bad, parse
 from offers.demo.riders import PERIOD_S, Poll, Riders, changes_per_minute, due_s
 from offers.demo.rows import nines, rows_of
-from offers.demo.tables import sentence, shown, warnings
 from offers.demo.turn import Turn, Used, with_unanswered
-from offers.demo.verdicts import verdicts_of
+from offers.demo.verdicts import sentence, shown, verdicts_of, warnings
 
 MODES = ("bikes", "scooters", "walk")
 
@@ -88,7 +87,7 @@ def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -
         (["--fix", "magic"], "one of none, permits, lane, dedicated"),
         (["--fix", "none,permits"], "one of none, permits, lane, dedicated"),
         (["--fixes", "none,none"], "each once"),
-        (["--contenders", "gthread"], "some of gevent, greenlane"),
+        (["--contenders", "gthread"], "some of gevent, gthread-64, greenlane"),
         (["--region", "moon"], "some of north"),
         (["--seconds", "0"], "a number from 1 to 3600"),
         (["--seconds", "nan"], "a number from 1"),
@@ -318,7 +317,7 @@ def test_added_wait_is_what_is_left_of_an_offers_latency(monkeypatch: pytest.Mon
 def answered(asked: load.Load, extra_ms: float, tables: table.Table) -> Any:
     """Samples of a service that takes so much more than its upstreams."""
     from greenlane_tools.lab.samples import Samples
-    from offers.upstreams.law import latency_ms
+    from offers.upstreams.server import latency_ms
 
     def took_ms(number: int, request_id: float) -> float:
         calls = tables.endpoints[asked.plan.streams[number].name].calls

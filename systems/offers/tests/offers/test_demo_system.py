@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from greenlane_tools.lab.logged import found_by
-from greenlane_tools.lab.processes import descendants
+from greenlane_tools.lab.processes import descendants, found_by
 from offers.build import PROGRAMS, program
 from offers.children import ROOT
 from tests.servers import Browser, Page

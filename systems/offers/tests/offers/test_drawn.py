@@ -9,7 +9,7 @@ import pytest
 
 from offers.drawn import drawn, uniform
 from offers.table import FOLDER, read
-from offers.upstreams.law import latency_ms, reply
+from offers.upstreams.server import latency_ms, reply
 
 
 def _slowly(text: str) -> int:

@@ -12,10 +12,7 @@ import pytest
 from flask import Flask
 
 from offers import table
-from offers.pricing.asking import Upstreams
-from offers.pricing.request import Asked, BadRequest, read
-from offers.pricing.steps import run
-from offers.pricing.view import view
+from offers.pricing.view import Asked, BadRequest, Upstreams, read, run, view
 from offers.work import WORKS
 
 KNOWN = table.read(table.FOLDER)

@@ -16,13 +16,14 @@ import pytest
 
 from greenlane_tools.lab.processes import Child, free_port, wait_for_port
 from offers import load, table
-from offers.mix import CONTENDERS, main
-from offers.upstreams.law import latency_ms, reply
+from offers.mix import main
+from offers.upstreams.server import latency_ms, reply
 from offers.work import WORKS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 KNOWN = table.read(table.FOLDER)
+SERVERS = {"gevent": "gevent", "greenlane": "greenlane.hosts.gunicorn.Worker"}
 #: Iterations in a millisecond: so few that a request is mostly waiting.
 RATES = {kind: 5.0 + number for number, kind in enumerate(WORKS)}
 
@@ -49,7 +50,7 @@ def ask(port: int, path: str) -> Answer:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     place = tmp_path_factory.mktemp("offers")
-    ports = Running(free_port(), {name: free_port() for name in ("gevent", "greenlane")})
+    ports = Running(free_port(), {name: free_port() for name in SERVERS})
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path),
@@ -59,7 +60,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     names = ["--names", ",".join(KNOWN.upstreams)]
     commands = {ports.upstreams: ["offers.upstreams", "--port", str(ports.upstreams), *names]}
     for name, port in ports.pricing.items():
-        options = [*CONTENDERS[name], "--bind", f"127.0.0.1:{port}", "--no-control-socket", "--keep-alive", "75"]
+        options = [
+            "--worker-class",
+            SERVERS[name],
+            "--bind",
+            f"127.0.0.1:{port}",
+            "--no-control-socket",
+            "--keep-alive",
+            "75",
+        ]
         commands[port] = ["gunicorn", *options, "offers.pricing.application:app"]
     with (place / "said").open("w+b") as log:
         children = {port: Child([sys.executable, "-m", *one], env, log, place) for port, one in commands.items()}
@@ -135,8 +144,8 @@ def test_connections_to_upstreams_are_kept(running: Running) -> None:
 
 
 def test_the_mix_gives_a_row_of_the_offers_of_each_contender(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--seconds", "1", "--lesson", "0", "--warm", "0.2", "--scale", "0.3"]
-    assert main(["--region", "north", "--contenders", "gthread-64", *size, "--json"]) == 0
+    size = ["--seconds", "1", "--scale", "0.3"]
+    assert main(["--region", "north", "--contenders", "gthread-64", *size]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == "offers.mix/1"
     [row] = answer["rows"]

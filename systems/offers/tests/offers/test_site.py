@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from greenlane_tools.lab.processes import StartFailed, descendants
 from greenlane_tools.lab.run.talk import LiveTalk
 from offers import site, table
-from offers.children import StartFailed, descendants
 from offers.contenders import APART, CONTENDERS, FIXES, Contender, Fix, Place
 from offers.demo.command import main as demo
 from offers.demo.live.service import Service

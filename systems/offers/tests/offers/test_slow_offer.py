@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from greenlane_tools.lab.processes import StartFailed
 from offers import table
-from offers.children import StartFailed
 from offers.slow_offer import __main__ as command
 from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of
 from offers.slow_offer.relay import Passed, Relay

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from greenlane_tools.lab.processes import found_by, free_port
 from offers import work
-from offers.children import ROOT, Process, found_by, free_port
+from offers.children import ROOT, Process
 
 OTLP = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 

@@ -20,6 +20,7 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,15 +28,14 @@ import aiohttp
 from aiohttp import web
 
 from greenlane.errors import GreenlaneError
+from greenlane_work.diversion import open_place, set_share
 from pos.journal import Event, Follower
-from pos.pages.page import POLICY, page
+from pos.looking import look_at_all, together
+from pos.queueing import DIVERTED, QUEUE
 from pos.surroundings import Surroundings
 
-from .demand import MOST_PER_S, Demand
 from .orders import Orders
-from .publisher import NotTaken, Publisher
-from .rollout import Rollout
-from .watch import Watch
+from .publisher import MOST_PER_S, Demand, NotTaken, Publisher
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FOLLOW_S: Final = 0.05
@@ -225,3 +225,92 @@ async def _object(request: web.Request, attempted: str) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         raise Wrong(attempted, "body", given, "a JSON object")
     return given
+
+
+# --- How many orders are diverted to the other worker: set here, or by `greenlane divert`, and shown.
+
+_EVERY_S: Final = 0.5
+
+
+class Rollout:
+    """The share of one flow.
+
+    Args:
+        url: the place where it lies; "" = nothing is diverted.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._place = open_place(url) if url else None
+        self._share_frac = 0.0
+
+    async def run(self) -> None:
+        """Looks until it is cancelled: others may change it too."""
+        while self._place is not None:
+            with contextlib.suppress(GreenlaneError):
+                self._share_frac = (await asyncio.to_thread(self._place.read, QUEUE)).share_frac
+            await asyncio.sleep(_EVERY_S)
+
+    async def set(self, share_frac: float) -> None:
+        """So many from now on; producers see it within a second.
+
+        Raises:
+            GreenlaneError: the place cannot be written.
+        """
+        assert self._place is not None
+        await asyncio.to_thread(set_share, self._place, QUEUE, share_frac, DIVERTED)
+        self._share_frac = share_frac
+
+    def shown(self) -> dict[str, Any] | None:
+        """For the page; None when nothing can be diverted."""
+        return None if self._place is None else {"share": self._share_frac, "to": DIVERTED}
+
+
+# --- What Greenlane's workers tell of themselves, asked now and then off the loop.
+
+
+class Watch:
+    """The workers' last answers.
+
+    Args:
+        folder: of their sockets; None = nobody is asked.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._workers: list[dict[str, Any]] = []
+        self._keys: dict[str, dict[str, Any]] = {}
+
+    async def run(self) -> None:
+        """Asks until it is cancelled."""
+        while self._folder is not None:
+            self._workers = await asyncio.to_thread(look_at_all, self._folder)
+            self._keys = together(self._workers)
+            await asyncio.sleep(_EVERY_S)
+
+    def upstream(self, merchant: str) -> dict[str, Any] | None:
+        """Parked, running, limit and breaker of a merchant in all workers; None when nobody knows it."""
+        return self._keys.get(merchant)
+
+    def said(self) -> str:
+        """The workers in a line."""
+        return "; ".join(
+            f"greenlane ({one['mode']}): {one['running']} of {one['slots']} slots, {one['parked']} parked"
+            for one in self._workers
+        )
+
+
+# --- The page as one file: it asks nobody but the backend that it came from.
+
+_HERE: Final = Path(__file__).resolve().parents[1] / "pages"
+POLICY: Final = (
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+
+
+@cache
+def page() -> str:
+    """Its HTML, with style and script inside."""
+    text = (_HERE / "page.html").read_text("utf-8")
+    for name in ("page.css", "page.js"):
+        text = text.replace(f"@{name}@", (_HERE / name).read_text("utf-8"))
+    return text

@@ -6,7 +6,7 @@
 - `merchant`: merchants that write down every call and behave as they are told
 - `orders`: the Celery application of every contender; `contenders`: how each is started
 - `publisher`: N orders at a bounded rate, each confirmed by the broker
-- `node`, `relay`, `stores`, `disk`, `worker`: what is struck: broker, cables, stores, a small disk, processes
+- `brokers`, `relay`, `stores`, `worker`: what is struck: broker, cables, stores and their disks, processes
 - `site`: all of it running; `faults`: what is done to it; `cell`: one contender under one fault
-- `table`, `options`, `command`: the command line
+- `options`, `command`, `page`: the command line, the table, conservation.md
 """

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pos.children import StartFailed
+from greenlane_tools.lab.processes import StartFailed
 
 from .books import Balance, balanced, recovered_s, standstill_s
+from .brokers import Node
 from .contenders import CONTENDERS, Contender
 from .faults import FAULTS, Fault, Share
 from .merchant import Law
-from .node import Node
 from .orders import application
 from .publisher import Publisher
 from .site import Site

@@ -17,13 +17,14 @@ from typing import Final, TextIO
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.interruption import ended_by_signals
+from greenlane_tools.lab.processes import StartFailed
 
+from .brokers import Node
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS
 from .faults import FAULTS
-from .node import Node
 from .options import Options, parse
-from .table import rows, sentence, table
+from .page import page, rows, sentence, table
 
 SCHEMA: Final = "greenlane.pos-conservation/1"
 _INTERRUPTED: Final = 130
@@ -36,12 +37,14 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         options = parse(argv)
         with ended_by_signals():
             outcomes = _measured(options, err)
-    except GreenlaneError as error:
+    except (GreenlaneError, StartFailed) as error:
         err.write(f"{error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         err.write("\nstopped; every process was ended\n")
         return _INTERRUPTED
+    if options.page:
+        options.page.write_text(page(told(outcomes)), encoding="utf-8")
     if options.json:
         out.write(json.dumps(told(outcomes), indent=1) + "\n")
     else:

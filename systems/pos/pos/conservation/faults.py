@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pos.children import StartFailed
-from pos.interpreter import environment
+from greenlane_tools.lab.processes import StartFailed, found_by
+from pos.children import ROOT
 
 from .contenders import Contender
 from .merchant import Law
@@ -279,7 +279,7 @@ def _dead_letters_again(site: Site, publisher: Publisher) -> Steps:
     site.law(site.usual)
     program = str(Path(sys.executable).with_name("greenlane"))
     command = [program, "dead-letters", site.queue, "--broker", site.broker.url, "--send-again", "--all"]
-    subprocess.run(command, env=environment(), check=True, timeout=60, stdout=subprocess.DEVNULL)
+    subprocess.run(command, env=found_by(ROOT), check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
 def _letters(site: Site) -> Steps:

@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from greenlane_tools.lab.processes import free_port
-from pos.children import Process, StartFailed
+from greenlane_tools.lab.processes import StartFailed, free_port
+from pos.children import Process
 
 from .books import Entry, Letter, Merchant
-from .brokers import Broker, RabbitQueues, RedisQueues
+from .brokers import Broker, Node, RabbitQueues, RedisQueues
 from .contenders import Contender
 from .merchant import Law
-from .node import Node
 from .orders import ORDER, Setup
 from .relay import Relays
 from .stores import KINDS, Store

@@ -18,11 +18,10 @@ from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.run.talk import LiveTalk, give
 from greenlane_tools.lab.written import prepared, written
 
-from . import tables
 from .options import ATTEMPTED, Options, parse
 from .rows import rows_of
 from .run import Result, run
-from .verdicts import verdicts_of
+from .verdicts import shown, verdicts_of
 
 SCHEMA: Final = "greenlane.demo-pos/1"
 _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "billiard", "gevent", "requests", "grpcio", "aiohttp")
@@ -65,7 +64,7 @@ def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> in
     }
     path = options.out / "rows.json"
     written(path, json.dumps(document, indent=1))
-    text = tables.shown(rows, verdicts)
+    text = shown(rows, verdicts)
     give(document if options.json else None, text, talk, out)
     for row in rows:
         if row.get("publish_lag_ms", 0) > _LAG_MS and row["merchant_class"] == "healthy":

@@ -10,9 +10,8 @@ from greenlane_tools.lab.statistics import quantile, wilson
 from pos.merchants.names import SLOW
 
 from . import article
-from .full import rate_per_s
 from .run import Json, Result, slots
-from .slow import waiting_most
+from .stages import rate_per_s, waiting_most
 
 #: Healthy orders are in time when their merchant's 300 ms and this much more have passed since they were published.
 DEADLINE_MS: Final = 360.0

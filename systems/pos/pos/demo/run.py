@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane_tools.lab.rotation import in_turns
+from greenlane_tools.lab.run.performed import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS
@@ -15,9 +15,8 @@ from pos.merchants.names import SLOW
 from pos.site import Plan, Site
 
 from . import article
-from .full import offered, saturated
 from .options import Options
-from .slow import slow
+from .stages import offered, saturated, slow
 
 Json = dict[str, Any]
 #: What a call takes at a merchant that is well.

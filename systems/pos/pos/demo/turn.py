@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from greenlane_tools.lab.interruption import checkpoint
-from greenlane_tools.lab.processes import cpu_ns, pss_mb
-from pos.children import Process, StartFailed
+from greenlane_tools.lab.processes import StartFailed, cpu_ns, pss_mb
+from pos.children import Process
 from pos.journal import TERMINAL, Entry, Event, Follower
 from pos.queueing import DEAD, DIVERTED, QUEUE
 from pos.site import Site

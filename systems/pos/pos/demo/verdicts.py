@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from greenlane_tools.lab import pairs
+from greenlane_tools.lab import verdict
+from greenlane_tools.lab.columns import columns
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
-from greenlane_tools.page.quantities import amount
+from greenlane_tools.page.quantities import amount, factor, milliseconds, share
 from pos.contenders import CONTENDERS, OURS
 from pos.merchants.names import SLOW
 
+from . import article
 from .rows import DEADLINE_MS, cpu_ms, done_per_s
 from .run import Json, Result
 
@@ -35,11 +37,11 @@ def _capacity(result: Result, name: str) -> Iterator[Verdict]:
     ours, four, gevent = (cells.get(one, []) for one in (name, "prefork-4", "gevent-200"))
     if ours and four:
         remark = f"{amount(done_per_s(ours))} and {amount(done_per_s(four))} tasks a second"
-        times = pairs.ratio(ours, four, done_per_s)
+        times = verdict.ratio(ours, four, done_per_s)
         yield Verdict(f"{name}: tasks per second ÷ those of the whole prefork-4 worker", *times, ">=", _TIMES, remark)
     if ours and gevent:
         remark = f"{amount(cpu_ms(ours))} and {amount(cpu_ms(gevent))} ms, 3 ms of them the task's own"
-        yield Verdict(f"{name}: CPU per task ÷ gevent-200's", *pairs.ratio(ours, gevent, cpu_ms), "<=", _CPU, remark)
+        yield Verdict(f"{name}: CPU per task ÷ gevent-200's", *verdict.ratio(ours, gevent, cpu_ms), "<=", _CPU, remark)
 
 
 def _healthy(result: Result, name: str) -> Iterator[Verdict]:
@@ -49,9 +51,9 @@ def _healthy(result: Result, name: str) -> Iterator[Verdict]:
     done, published = (sum(map(len, each)) for each in zip(*((_came(one), _well(one)) for one in runs), strict=True))
     yield Verdict(
         f"{name}: orders of healthy merchants not done 5 s after the last publish, beside a slow one, in a run",
-        *pairs.alone(runs, _not_done), "<=", 0, f"{done:,} of {published:,} done",
+        *verdict.alone(runs, _not_done), "<=", 0, f"{done:,} of {published:,} done",
     )  # fmt: skip
-    p95 = pairs.alone(runs, _p95_ms)
+    p95 = verdict.alone(runs, _p95_ms)
     remark = "some never came" if math.isinf(p95[0]) else ""
     text = f"{name}: their p95 from publish to the merchant's answer"
     yield Verdict(text, *p95, "<=", DEADLINE_MS, remark, " ms")
@@ -97,3 +99,95 @@ def _not_done(runs: Runs) -> float:
 def _p95_ms(runs: Runs) -> float:
     """What never came is later than anything."""
     return quantile(sorted(math.inf if one is None else one for run in runs for one in _well(run)), 0.95)
+
+
+# --- The result as people read it.
+
+Row = Mapping[str, Any]
+_SLOW: Final = (
+    ("contender", "contender"), ("merchants", "merchant_class"), ("published", "samples"), ("done", "done"),
+    ("done %", "done_frac"), ("p50", "p50_ms"), ("p95", "p95_ms"), ("p95 of done", "p95_done_ms"),
+    ("waiting at most", "waiting_max"), ("parked at most", "parked_max"), ("at a merchant at most", "running_max"),
+    ("lost", "lost"),
+)  # fmt: skip
+_FULL: Final = (
+    ("contender", "contender"), ("tasks/s", "done_per_s"), ("CPU of a core", "cpu_utilisation_frac"),
+    ("CPU ms/task", "cpu_ms_per_job"), ("memory MB", "pss_mb"), ("MB/slot", "pss_mb_per_slot"),
+    ("processes", "processes"), ("first task after s", "start_to_first_s"), ("lost", "lost"),
+)  # fmt: skip
+_ARTICLE: Final = (
+    ("contender", "contender"), ("slots", "slots"), ("orders/h", "per_h"),
+    ("CPU of a core", "cpu_utilisation_frac"), ("memory MB", "pss_mb"), ("MB/slot", "pss_mb_per_slot"),
+    ("lost", "lost"),
+)  # fmt: skip
+_OFFERED: Final = (*_ARTICLE[:3], ("p95", "p95_ms"), *_ARTICLE[3:])
+_SHARES: Final = ("done_frac", "cpu_utilisation_frac")
+_NEVER: Final = "never"
+
+
+def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
+    """All tables and verdicts."""
+    parts = ["CPU and memory are those of a worker with all its processes; latency is counted from the publish."]
+    titles = {
+        "slow-merchant": ("Ten merchants, one of them slow: done within 5 s of the last publish", _SLOW),
+        "capacity": ("As many orders as each does, 300 ms at the merchant and 3 ms of CPU", _FULL),
+        "saturated": ("DoorDash's case, time divided by 10: a queue that never empties", _ARTICLE),
+        "offered": ("DoorDash's case: the rates that they printed", _OFFERED),
+    }
+    for stage, (title, shown_columns) in titles.items():
+        if mine := [row for row in rows if row["stage"] == stage]:
+            parts.append(f"{title}\n{columns(mine, shown_columns, _cell)}")
+    if well := [row for row in rows if row["merchant_class"] == "healthy"]:
+        parts.append(_by_publish(well))
+    if any(row["stage"] in ("saturated", "offered") for row in rows):
+        parts.append(_beside(rows))
+        parts.append(
+            "What cannot hold in the printed figures\n" + "\n".join(f"- {one}" for one in article.cannot_hold())
+        )
+    if verdicts:
+        parts.append("Must show\n" + "\n".join(verdict.said() for verdict in verdicts))
+    return "\n\n".join(parts)
+
+
+def _by_publish(rows: Sequence[Row]) -> str:
+    """Where the cliff is: a line for each contender."""
+    width = max(len(row["contender"]) for row in rows)
+    lines = [
+        f"{row['contender']:<{width}}  " + "  ".join(f"{one['done']}/{one['published']}" for one in row["by_publish"])
+        for row in rows
+    ]
+    return "\n".join(["Orders of healthy merchants that were done, by the 5 s in which they were published", *lines])
+
+
+def _beside(rows: Sequence[Row]) -> str:
+    """What was printed, and what was measured of the same; then how far each worker goes."""
+    lines = ["Printed, and measured"]
+    for name, per_h, cpu in (
+        ("prefork-4", article.BEFORE_PER_H, article.BEFORE_CPU_FRAC),
+        ("gevent-200", article.AFTER_PER_H, article.AFTER_CPU_FRAC),
+    ):
+        lines += [
+            f"{name}: {per_h:,.0f} orders/h at {'below ' * (name == 'prefork-4')}{100 * cpu:.0f} % of CPU; "
+            f"measured {row['per_h']:,.0f} at {share(row['cpu_utilisation_frac'])}"
+            for row in rows if row["contender"] == name and row["stage"] == "offered"
+        ]  # fmt: skip
+    most = {row["contender"]: row for row in rows if row["stage"] == "saturated"}
+    four = most.get("prefork-4")
+    for name, row in most.items():
+        times = f", {factor(row['per_h'] / four['per_h'])} prefork-4's" if four and row is not four else ""
+        memory = f"{amount(row['pss_mb_per_slot'])} MB a slot"
+        lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h{times}, in {memory}")
+    return "\n".join(lines)
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return _NEVER if name.endswith("_ms") and not name.startswith("cpu") else "-"
+    if isinstance(value, str):
+        return value
+    assert isinstance(value, int | float)
+    if name in _SHARES:
+        return share(value)
+    if name.startswith("p") and name.endswith("_ms"):
+        return milliseconds(value)
+    return f"{value:,.0f}" if name == "per_h" or isinstance(value, int) else amount(value)

@@ -2,7 +2,6 @@
 
 - names: who there is
 - law: how a merchant behaves, changed live
-- desk: what a merchant remembers: calls and effects of each order
-- conduct: one call, from its arrival to what is answered
+- conduct: one call, from its arrival to what is answered, and what is remembered of it
 - serve: the process: HTTP, and gRPC for one of them
 """

@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--grpc-port", type=int, default=0, help="0 = none")
-    parser.add_argument("--law", type=json.loads, default={}, help="JSON; what it leaves out is as in law.py")
+    parser.add_argument("--law", type=json.loads, default={}, help="JSON; the rest is as in pos.merchants.law")
     given = parser.parse_args(argv)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(given.name, given.port, given.grpc_port, Law().changed(given.law)))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import PlatformError
+from greenlane_tools.lab.processes import free_port
 from pos.backend.publisher import NotTaken, Publisher
 from pos.broker import RabbitMQ
-from pos.children import free_port
 from pos.surroundings import Surroundings
 
 

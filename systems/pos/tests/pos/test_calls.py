@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from greenlane_tools.lab.processes import free_port
 from pos.calls import CallError, Failed, Merchants, Refused, Unknown
-from pos.children import free_port
 from pos.surroundings import Surroundings
 
 Answer = Callable[[str], Merchants]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from pos import docs
 from pos.conservation.books import balanced
 from pos.conservation.cell import Outcome
 from pos.conservation.command import told
@@ -38,13 +36,3 @@ def test_what_redis_lost_is_told_in_the_sum() -> None:
     limited = replace(OURS, contender="gevent-200-broker-redis", balance=replace(BOOKS, done=1, lost=1))
     assert "Stock Celery on Redis lost 1" in page(recorded(OURS, limited))
     assert "Redis" not in page(recorded(OURS)).partition("|")[0]
-
-
-def test_the_page_is_what_the_recorded_run_gives(tmp_path: Path) -> None:
-    assert docs.main(["--check"]) == 0
-    assert docs.main(["--check"], tmp_path) == 0 and not list(tmp_path.iterdir())
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results/conservation.json").write_text(json.dumps(recorded(OURS)))
-    assert docs.main(["--check"], tmp_path) == 1
-    assert docs.main([], tmp_path) == docs.main(["--check"], tmp_path) == 0
-    assert (tmp_path / "conservation.md").read_text() == page(recorded(OURS))

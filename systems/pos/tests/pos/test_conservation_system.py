@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from pos.conservation import soak
+from pos.conservation import options
+from pos.conservation.brokers import Node
 from pos.conservation.cell import Cell, Outcome, Plan
 from pos.conservation.command import told
 from pos.conservation.contenders import CONTENDERS
 from pos.conservation.faults import FAULTS
-from pos.conservation.node import Node
-from pos.conservation.table import sentence, table
+from pos.conservation.page import sentence, table
 
 pytestmark = pytest.mark.timeout(300)
 #: Made anew when a process did not start, and only then. On each test: a module's mark comes after tests.disturbed's.
@@ -92,13 +92,13 @@ def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker
 
 @pytest.mark.soak
 @ONLY_WHEN_NOT_STARTED
-@pytest.mark.parametrize(("fault", "contender"), soak.CELLS)
+@pytest.mark.parametrize(("fault", "contender"), options.CELLS)
 def test_every_order_ends_once_and_is_seen_once_under(
     fault: str, contender: str, node: Node, outcomes: list[Outcome], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    plan = Plan(orders=soak.ORDERS, rate_per_s=soak.RATE_PER_S, latency_ms=soak.LATENCY_MS)
+    plan = Plan(orders=options.ORDERS, rate_per_s=options.RATE_PER_S, latency_ms=options.LATENCY_MS)
     outcomes.append(ran(node, tmp_path, contender, fault, plan))
-    tell(request, f"{len(outcomes)}/{len(soak.CELLS)} {fault}, {contender}: {sentence(outcomes[-1])}")
+    tell(request, f"{len(outcomes)}/{len(options.CELLS)} {fault}, {contender}: {sentence(outcomes[-1])}")
     if CONTENDERS[contender].ours:
         assert outcomes[-1].verdict in ("even", "limit"), table(outcomes[-1:])
     else:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pos.backend.demand import Demand
+from pos.backend.publisher import Demand
 
 
 class Counter:

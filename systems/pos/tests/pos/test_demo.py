@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane.settings import Settings
+from greenlane_work.settings import WorkSettings
 from pos.demo import article
 from pos.demo.command import main
-from pos.demo.full import rate_per_s
 from pos.demo.options import Options, parse
 from pos.demo.rows import percentiles, rows_of
 from pos.demo.run import Result
-from pos.demo.slow import waiting_most
-from pos.demo.tables import shown
-from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, verdicts_of
+from pos.demo.stages import rate_per_s, waiting_most
+from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, shown, verdicts_of
 
 USAGE = {"cpu_ns": 2 * 10**9, "wall_ns": 10 * 10**9, "pss_mb": 60.0, "processes": 1, "parked_most": None}
 
@@ -202,7 +200,7 @@ def test_an_order_that_never_came_fails_its_verdicts() -> None:
 
 
 def test_bounds_are_those_of_the_settings_that_the_worker_runs_with() -> None:
-    settings = Settings()
+    settings = WorkSettings()
     assert (settings.task_parked_most, settings.task_most_frac) == (MOST_PARKED, MOST_FRAC)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pos.children import descendants
-from pos.interpreter import environment
+from greenlane_tools.lab.processes import descendants, found_by
+from pos.children import ROOT
 
 pytestmark = pytest.mark.soak
 PROGRAM = str(Path(sys.executable).with_name("greenlane"))
@@ -27,7 +27,7 @@ FIELDS = (
 def test_a_short_run_gives_rows_of_stock_and_ours(tmp_path: Path) -> None:
     options = ["--contenders", "prefork-4,greenlane", "--seconds", "3", "--per-s", "40", "--json"]
     ended = subprocess.run(
-        [PROGRAM, "demo", "pos", *options, "--out", str(tmp_path)], env=environment(), capture_output=True, timeout=300
+        [PROGRAM, "demo", "pos", *options, "--out", str(tmp_path)], env=found_by(ROOT), capture_output=True, timeout=300
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr.decode()
     document = json.loads(ended.stdout)
@@ -52,7 +52,7 @@ def test_a_short_run_gives_rows_of_stock_and_ours(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     command = [PROGRAM, "demo", "pos", "--contenders", "gevent-200", "--out", str(tmp_path)]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+    with subprocess.Popen(command, env=found_by(ROOT), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
         until = time.monotonic() + 120
         # Itself, broker, port mapper, ten merchants, the worker.
         while len(family := descendants(demo.pid)) < 14 and time.monotonic() < until:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pos.children import Process, descendants
-from pos.interpreter import command, environment
+from greenlane_tools.lab.processes import descendants, found_by
+from pos.children import ROOT, Process, command
 from pos.site import main
 from pos.surroundings import VARIABLE, Surroundings
 
@@ -30,7 +30,7 @@ def runs(pid: int) -> bool:
 
 def said(*arguments: str, **added: str) -> tuple[int, str]:
     ended = subprocess.run(
-        [*command(arguments[0]), *arguments[1:]], env=environment() | added, capture_output=True, text=True, timeout=60
+        [*command(arguments[0]), *arguments[1:]], env=found_by(ROOT) | added, capture_output=True, text=True, timeout=60
     )  # fmt: skip
     return ended.returncode, ended.stderr
 

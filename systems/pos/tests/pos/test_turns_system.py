@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from greenlane_tools.lab.run.talk import LiveTalk
-from pos.demo.full import offered, saturated
-from pos.demo.slow import slow
+from pos.demo.stages import offered, saturated, slow
 from pos.merchants.names import SLOW
 from pos.site import Site
 

@@ -18,7 +18,7 @@ __all__ = ["COMMAND"]
 
 #: Demo -> the module whose `main(argv, out, err)` it is.
 DEMOS: Final = {
-    "pricing": "greenlane_tools.lab.pricing.command", "feed": "feed.ladder.command", "offers": "offers.demo.command",
+    "pricing": "greenlane_tools.lab.pricing", "feed": "feed.ladder.command", "offers": "offers.demo.command",
     "pos": "pos.demo.command",
 }  # fmt: skip
 #: The package that runs now.

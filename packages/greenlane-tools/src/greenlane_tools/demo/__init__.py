@@ -1,6 +1,8 @@
-"""The pricing service, in the wheel: what `greenlane demo pricing` serves in five ways.
+"""Scenarios that ship in the wheel, with the services that they start.
 
-pricing        the service: a Flask application that knows nothing of Greenlane
+pricing        a Flask application that knows nothing of Greenlane: `greenlane demo pricing` serves it in five ways
 upstream       the service it calls: answers after 100 ms
-pricing.toml   the scenario: what is started, what is asked of it; the lab runs it
+pricing.toml   its scenario: what is started, what is asked of it; the lab runs it
+halves         a WSGI application whose requests say what they cost
+mixed.toml     its scenario: `greenlane lab run mixed`
 """

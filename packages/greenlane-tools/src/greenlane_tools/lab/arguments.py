@@ -35,6 +35,13 @@ class Values:
             raise self.wrong(flag, text, f"a number from {low:g} to {_spelt(high)}")
         return value
 
+    def numbers(self, flag: str, text: str, low: float, high: float) -> tuple[float, ...]:
+        """Numbers from low to high with commas between, each once. Raises SettingsError."""
+        values = tuple(self.number(flag, part.strip(), low, high) for part in text.split(","))
+        if len(set(values)) < len(values):
+            raise self.wrong(flag, text, "each value once")
+        return values
+
     def whole(self, flag: str, text: str, low: int, high: int) -> int:
         """A whole number from low to high. Raises SettingsError."""
         if not (text.isdecimal() and low <= int(text) <= high):

@@ -10,8 +10,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane_tools.lab.statistics import Interval, error
-from greenlane_tools.lab.students_t import beyond, critical
+from greenlane_tools.lab.statistics import Interval, beyond, critical, error
 
 __all__ = ["Difference", "Scale", "Side", "adjusted", "difference", "needed"]
 

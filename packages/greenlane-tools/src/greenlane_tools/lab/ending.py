@@ -1,46 +1,48 @@
-"""How a demo or a measuring command ends: its exit code, and what it says when it ends before its time."""
+"""How a demo or a measuring command ends: its exit code, and what it says when it ends before its time.
+
+What is missing or taken (a tool, a package, a port, a folder, room on a disk) is said in two lines; anything else is a
+bug and keeps its traceback. Nothing of Greenlane is imported here: stock programs end in this way too.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TextIO
 
-from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.interruption import ended_by_signals
-from greenlane_tools.lab.run.talk import CLEAR
 
-__all__ = ["exit_code", "told"]
+__all__ = ["CLEAR", "exit_code", "plainly", "told"]
 
+#: Takes a terminal's line away.
+CLEAR: Final = "\r\x1b[K"
 _INTERRUPTED: Final = 130
+#: Packages of a checkout: that one of their modules is missing is a bug.
+_OURS: Final = ("greenlane", "greenlane_tools", "greenlane_serve", "greenlane_work", "feed", "offers", "pos", "bench")
 _HINTS: Final = {
+    errno.EADDRINUSE: "end the program that listens there, or give another port",
     errno.ENOSPC: "make room there",
     errno.EDQUOT: "make room there",
     errno.EMFILE: "ulimit -n 4096",
 }
 
 
-def exit_code(
-    attempted: str,
-    run: Callable[[], int],
-    err: TextIO,
-    stopped: str,
-    said: Callable[[str, Exception], tuple[str, int]] | None = None,
-) -> int:
-    """Runs it to its end, to Ctrl-C, or to what is wrong around it; bugs keep their tracebacks.
+def exit_code(attempted: str, run: Callable[[], int], err: TextIO, stopped: str) -> int:
+    """Runs it to its end, to Ctrl-C, or to what is wrong around it.
 
     Args:
         attempted: what is being done, as a verb phrase.
         run: gives its exit code.
         err: where the last words go.
         stopped: those of Ctrl-C and SIGTERM, exit code 130.
-        said: message and exit code of an error, "" = a bug; None = `told`.
     """
     try:
         with ended_by_signals():
             return run()
     except Exception as error:
-        text, code = (said or told)(attempted, error)
+        text, code = told(attempted, error)
         if not text:
             raise
         # Of a progress line nothing is left.
@@ -51,10 +53,27 @@ def exit_code(
         return _INTERRUPTED
 
 
+@contextmanager
+def plainly(attempted: str, err: TextIO) -> Iterator[None]:
+    """Around a program: exits as `exit_code` says, and with 130 at Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        text, code = told(attempted, error)
+        if not text:
+            raise
+        err.write(f"{text}\n")
+        sys.exit(code)
+
+
 def told(attempted: str, error: Exception) -> tuple[str, int]:
-    """Message and exit code of what somebody can act on: an error of ours, or the machine's; "" = none of them."""
-    if isinstance(error, GreenlaneError):
-        return str(error), error.exit_code
+    """Message and exit code of what somebody can act on: an error that knows its code, or the machine's; "" = a bug."""
+    if (code := getattr(error, "exit_code", None)) is not None:
+        return str(error), code
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OURS:
+        return f"{attempted}: package={error.name}, expected it installed\nhint: make build", 1
     if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError) and error.strerror:
         path = f"path={str(error.filename)!r}, expected one that can be used ({error.strerror})"
         what = path if error.filename else error.strerror

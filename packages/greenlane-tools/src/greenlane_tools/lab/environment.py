@@ -32,6 +32,17 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def front() -> None:
+    """This machine has a HAProxy that `greenlane serve` can stand behind: asked before minutes of measuring.
+
+    Raises:
+        FrontError: it has none, or too old a one; the hint says how to install it.
+    """
+    from greenlane_serve.haproxy.found import found
+
+    found()
+
+
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)

@@ -1,12 +1,17 @@
-"""The lab's child processes: started on loopback, watched through /proc, ended by pid.
+"""Child processes of the lab, the systems and the benchmarks: started on loopback, watched through /proc, ended by pid.
 
-Every child asks the kernel for SIGTERM when its parent dies (PR_SET_PDEATHSIG), so not even a killed comparison
+Every child asks the kernel for a signal when its parent dies (PR_SET_PDEATHSIG), so not even a killed comparison
 leaves servers behind; it has a process group of its own, so Ctrl-C reaches the comparison alone, which ends them.
+
+Nothing of Greenlane is imported here: stock programs that are measured start their workers with it.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import ctypes
+import importlib.util
 import os
 import random
 import resource
@@ -14,12 +19,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
-
-from greenlane_serve.processes import die_with_parent as die_with_parent
+from typing import IO, ClassVar, Final, Self
 
 # Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
 _CPUCLOCK_SCHED: Final = 2
@@ -28,6 +31,12 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _PORTS: Final = range(20_000, 32_000)
 # A gunicorn that was asked to end may finish what it has; more is not waited for.
 _END_S: Final = 3.0
+
+# What a child said last stands in the error when it does not come up.
+_LAST_WORDS: Final = 2_000
+_LOOK_S: Final = 0.02
+_PR_SET_PDEATHSIG: Final = 1
+_libc = ctypes.CDLL(None, use_errno=True)
 
 # Ports given by this process: two servers that start at the same time get different ones.
 _given: Final[set[int]] = set()
@@ -49,6 +58,11 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
                 _given.add(port)
                 return port
+
+
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Runs in a child: this signal when the thread that started it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 class Child:
@@ -109,6 +123,99 @@ class Child:
             # Not a stranger that has got the number since.
             _kill(pid for pid in pids[1:] if _parent(pid) in (1, os.getpid(), *pids))
         return self._process.returncode
+
+
+class StartFailed(Exception):
+    """A part of a system did not come up; the message ends with what it said last."""
+
+    code: ClassVar[str] = "system-start"
+    #: What a command ends with.
+    exit_code: ClassVar[int] = 1
+
+
+class Logged(Child):
+    """A child with a log file of its own, killed with the thread that started it: start it from one that stays.
+
+    Args:
+        command: argument vector.
+        log: file that its stdout and stderr are added to.
+        added: variables added to our environment.
+        cwd: its working directory; None = ours.
+    """
+
+    #: Put on its import path; of a system's own class.
+    folder: ClassVar[Path | None] = None
+    #: Added to each one's environment, before `added`.
+    around: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        added: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.command = [str(part) for part in command]
+        self.log = log
+        self.started_ns = time.monotonic_ns()
+        env = {**found_by(*([self.folder] if self.folder else [])), **self.around, **(added or {})}
+        with log.open("ab") as output:
+            super().__init__(self.command, env, output, cwd, signal.SIGKILL)
+
+    def said(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-_LAST_WORDS:]
+
+    def wait_for_port(self, port: int, seconds: float = 60.0) -> None:
+        """Blocks until 127.0.0.1:port accepts connections. Raises StartFailed: it ended, or `seconds` passed."""
+        self.wait_until(lambda: accepts(port), f"a listener on port {port}", seconds)
+
+    def wait_until(self, reached: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Blocks until `reached()`, which is asked every 20 ms. Raises StartFailed: it ended, or `seconds` passed."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.running():
+            if reached():
+                return
+            time.sleep(_LOOK_S)
+        state = f"nothing after {seconds:g} s" if self.running() else f"exit status {self._process.returncode}"
+        name = " ".join(self.command[:4])
+        raise StartFailed(f"start {name}: {state}, expected {what}; it said:\n{self.said()}")
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal; nothing when it has ended."""
+        if self.running():
+            self._process.send_signal(number)
+
+
+class Block(abc.ABC):
+    """Several parts that run while a with-block does: what has begun is ended, also when the rest does not come up."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.begin()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.end()
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Start everything, and wait until it runs."""
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """End what has begun: all of it, some of it, nothing. Idempotent."""
+
+
+def found_by(*folders: Path) -> dict[str, str]:
+    """Our own environment, with import paths that lead to packages in `folders` and to the greenlane that runs now."""
+    spec = importlib.util.find_spec("greenlane")
+    ours = [str(Path(spec.origin).resolve().parents[1])] if spec and spec.origin else []
+    paths = [*map(str, folders), *ours, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path for path in paths if path))}
 
 
 def descendants(pid: int) -> list[int]:
@@ -179,9 +286,16 @@ def wait_for_port(port: int, child: Child, seconds: float) -> bool:
     """Waits until somebody listens on the port; False when the child exits or `seconds` pass first."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and child.running():
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        if accepts(port):
             return True
-        time.sleep(0.02)
+        time.sleep(_LOOK_S)
+    return False
+
+
+def accepts(port: int) -> bool:
+    """127.0.0.1:port accepts connections now."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
     return False
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from greenlane_tools.lab.accept.contenders import SERVERS, Contender, limited
 from greenlane_tools.lab.accept.environments import Environment
-from greenlane_tools.lab.accept.measuring import Amounts, accepting, limit
-from greenlane_tools.lab.accept.rows import Accepting
+from greenlane_tools.lab.accept.measuring import Accepting, Amounts, accepting, limit
 from greenlane_tools.lab.accept.serving import NotServing, served
 from greenlane_tools.lab.doctor.subject import this_kernel
 

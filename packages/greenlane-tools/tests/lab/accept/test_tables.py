@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from greenlane_tools.lab.accept.contenders import SERVERS, contenders, limited
+from greenlane_tools.lab.accept.measuring import Accepting, Kernel, Limit, Row
 from greenlane_tools.lab.accept.page import page
-from greenlane_tools.lab.accept.rows import Accepting, Kernel, Limit, Row
 from greenlane_tools.lab.accept.tables import tables, typical_burst
 
 UP = Accepting(

@@ -16,8 +16,7 @@ from greenlane_tools.lab.accept.contenders import SERVERS, Contender
 from greenlane_tools.lab.accept.environments import Environment
 from greenlane_tools.lab.accept.measuring import Amounts, accepting
 from greenlane_tools.lab.accept.serving import served
-from greenlane_tools.lab.doctor.asking import ask
-from greenlane_tools.lab.doctor.command import Parsed
+from greenlane_tools.lab.doctor.command import Parsed, ask
 from greenlane_tools.lab.doctor.examining import examined
 from greenlane_tools.lab.doctor.live import look
 from greenlane_tools.lab.doctor.subject import this_kernel

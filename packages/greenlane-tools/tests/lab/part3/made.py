@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from greenlane_tools.lab.part3.cells import Cell
 from greenlane_tools.lab.part3.run import Request, Run
-from greenlane_tools.lab.part3.runtimes import RUNTIMES
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape
 
 BEGAN_NS = 5_000_000_000
 SHAPE = Shape(cpu_ms=20, network_ms=30)

@@ -9,17 +9,14 @@ import xml.dom.minidom
 import pytest
 from tests.lab.part3.made import CELL, REQUESTS, SHAPE, made_run
 
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3 import charts, shown
 from greenlane_tools.lab.part3.cells import Cell, with_baselines
-from greenlane_tools.lab.part3.clocks import latencies_ms, little, longest
+from greenlane_tools.lab.part3.charts import hidden, lines, picture
 from greenlane_tools.lab.part3.page import page
-from greenlane_tools.lab.part3.picture import picture
 from greenlane_tools.lab.part3.presets import PRESETS, cells_of
-from greenlane_tools.lab.part3.rows import rows_of
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, missing
-from greenlane_tools.lab.part3.shape import Shape
-from greenlane_tools.lab.part3.timeline import hidden, lines
+from greenlane_tools.lab.part3.rows import latencies_ms, little, longest, rows_of
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape, missing
+from tests.reference import queueing
 
 FIELDS = ["contender", "green_threads", "requests", "set_cpu_ms", "set_network_ms", "calls", "done_per_s", "speedup"]
 FIELDS += ["cpu_utilisation_frac"]

@@ -13,11 +13,10 @@ import pytest
 
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab import processes
-from greenlane_tools.lab.part3 import cells, kept, rows
-from greenlane_tools.lab.part3.clocks import little
+from greenlane_tools.lab.part3 import cells, rows
+from greenlane_tools.lab.part3.rows import little
 from greenlane_tools.lab.part3.run import run
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, missing
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape, missing
 
 HERE = [pytest.param(runtime, id=name) for name, runtime in RUNTIMES.items() if not missing(runtime)]
 
@@ -65,7 +64,7 @@ def test_rows_are_pooled_over_repetitions_and_every_request_is_kept(tmp_path: Pa
     measured = cells.measure(cells.with_baselines(asked), repetitions=2, seed=3)
     (row,) = rows.rows_of(measured)
     assert (row["samples"], row["repetitions"], row["requests"]) == (10, 2, 5)
-    kept.keep(tmp_path / "requests.parquet", measured)
+    cells.keep(tmp_path / "requests.parquet", measured)
     table = pyarrow.read_table(tmp_path / "requests.parquet")
     assert table.num_rows == 20
     assert sorted(set(table["repetition"].to_pylist())) == [0, 1]

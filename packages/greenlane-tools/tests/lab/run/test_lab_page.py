@@ -7,17 +7,15 @@ import re
 
 from tests.lab.made import PRICING, run, sample
 
-from greenlane_tools.lab.run.conclusion import conclusion
-from greenlane_tools.lab.run.document import document
 from greenlane_tools.lab.run.faults import Done
-from greenlane_tools.lab.run.judged import judged
-from greenlane_tools.lab.run.page import page
+from greenlane_tools.lab.run.judged import conclusion, judged
+from greenlane_tools.lab.run.page import document, page
 from greenlane_tools.lab.run.performed import Closed, Run
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.run.runner import Result
 from greenlane_tools.lab.run.sections import numbers
 from greenlane_tools.lab.run.tables import result_table, subjects, tool_table
-from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.scenario.parts import Phase
 from tests.page_tags import tags, what_it_fetches
 
 REQUESTS = [sample(300.0 + n, at_s=n / 2) for n in range(10)] + [

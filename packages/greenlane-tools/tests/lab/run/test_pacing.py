@@ -9,12 +9,10 @@ import pytest
 from tests.lab.made import PRICING, scenario
 
 from greenlane_tools.lab.load.schedule import schedule
-from greenlane_tools.lab.run.cell import Turn, turns
-from greenlane_tools.lab.run.costs import rates_per_s
-from greenlane_tools.lab.run.pacing import arrivals_of, plan_of, warm_up_plan
-from greenlane_tools.lab.scenario.adapted import adapted
-from greenlane_tools.lab.scenario.fault import Fault
-from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.run.pacing import arrivals_of, plan_of, rates_per_s, warm_up_plan
+from greenlane_tools.lab.run.performed import Turn, turns
+from greenlane_tools.lab.scenario.catalogue import adapted
+from greenlane_tools.lab.scenario.parts import Fault, Phase
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Level
 

@@ -8,8 +8,8 @@ import pytest
 from tests.lab.made import PRICING, run, sample
 
 from greenlane.errors import HostError
+from greenlane_tools.lab.run.judged import remarks
 from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.remarks import remarks
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.samples import FAILED, UNANSWERED
 

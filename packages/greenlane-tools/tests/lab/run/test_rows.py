@@ -12,7 +12,7 @@ from greenlane_tools.lab.run import rows as lab_rows
 from greenlane_tools.lab.run.performed import Closed, Run
 from greenlane_tools.lab.run.rows import Row, find
 from greenlane_tools.lab.samples import UNANSWERED
-from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.scenario.parts import Phase
 from greenlane_tools.lab.scenario.scenario import Level
 from greenlane_tools.lab.statistics import quantile, wilson
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import greenlane_tools.demo
 from greenlane.cli import program
 from greenlane_tools.lab import processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
-SERVICES = Path(__file__).resolve().parents[3] / "lab" / "services"
+SERVICES = Path(greenlane_tools.demo.__file__).parent
 DOOMED = Path(__file__).with_name("doomed.py")
 TOP = """
 name = "tiny"

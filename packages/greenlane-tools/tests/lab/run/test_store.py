@@ -14,7 +14,7 @@ from greenlane_tools.lab.run.faults import Done
 from greenlane_tools.lab.run.performed import Closed, Run
 from greenlane_tools.lab.run.runner import stored
 from greenlane_tools.lab.run.store import Store
-from greenlane_tools.lab.scenario.adapted import adapted
+from greenlane_tools.lab.scenario.catalogue import adapted
 
 MADE: Run = dataclasses.replace(
     run([sample(300.0), sample(5.0, "quote", status=503)]),

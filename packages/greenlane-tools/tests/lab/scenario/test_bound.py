@@ -10,7 +10,7 @@ from tests.lab.made import PRICING, run, sample
 from greenlane_tools.lab.run.judged import judged
 from greenlane_tools.lab.run.performed import Closed
 from greenlane_tools.lab.run.rows import pooled
-from greenlane_tools.lab.scenario.bound import parsed
+from greenlane_tools.lab.scenario.parts import parsed
 
 
 @pytest.mark.parametrize(

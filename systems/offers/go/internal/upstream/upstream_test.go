@@ -55,7 +55,7 @@ func TestItsOwnClockSaysTheLawsTimeAtLeast(t *testing.T) {
 	if headers.Get("server-timing") != "total;dur="+headers.Get("x-upstream-ms") {
 		t.Errorf("server-timing %q", headers.Get("server-timing"))
 	}
-	// As offers/upstreams/law.py has it.
+	// As offers/upstreams/server.py has it.
 	if body != `{"eta_s":64}` {
 		t.Errorf("%s", body)
 	}

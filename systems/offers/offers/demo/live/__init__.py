@@ -1,9 +1,8 @@
 """The page: two services side by side under the same riders, and the fix of one of them switched while they ride.
 
 - command: `--page` of the demo: starts all, serves until Ctrl-C
-- rush: what is asked: regions as in measured runs, thinned out, with more frequent bursts
 - service: one pricingservice with its offerservice, which can be changed for another
-- traffic: riders and callers without end
+- traffic: riders and callers without end, more often in bursts than in measured runs
 - series: what is seen of each service, second by second
 - routes: what the page asks for
 """

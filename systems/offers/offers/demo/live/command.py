@@ -7,8 +7,8 @@ from typing import Final, TextIO
 
 from aiohttp import web
 
+from greenlane_tools.lab.processes import free_port
 from greenlane_tools.lab.run.talk import Talk
-from offers.children import free_port
 from offers.contenders import FIXES, Fix
 from offers.site import Site
 

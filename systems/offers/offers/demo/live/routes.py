@@ -19,9 +19,9 @@ from aiohttp import web
 from offers.contenders import FIXES, Fix
 from offers.site import CAP_MS
 
-from .rush import BURST_EVERY_S, POLLS_PER_S
 from .series import KEPT_S, WINDOW_S
 from .show import CHANGING, Show
+from .traffic import BURST_EVERY_S, POLLS_PER_S
 
 __all__ = ["application"]
 

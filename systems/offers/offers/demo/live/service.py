@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from greenlane_tools.lab import front
-from offers.children import StartFailed
+from greenlane_tools.lab.environment import front
+from greenlane_tools.lab.processes import StartFailed
 from offers.contenders import FIXES, Fix
 from offers.site import Offerservice, Pricing, Site
 
@@ -92,7 +92,7 @@ class Service:
 
     def _warmed(self, fix: Fix) -> Pricing:
         if fix == "lane":
-            front.needed()
+            front()
         pricing = self._site.pricing(FIXES[fix], f"{self.side}-{self.region}-{fix}")
         try:
             offer_cpu_ms(self._site.table, pricing, _WARM_S)

@@ -13,16 +13,15 @@ import aiohttp
 
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.processes import StartFailed, cpu_ns
 from greenlane_tools.lab.run.talk import Talk
-from offers.children import cpu_ns
 from offers.contenders import FIXES, Fix
 from offers.site import Site
 
 from ..counts import priced
-from .rush import rush
 from .series import KEPT_S, Mark, Series
 from .service import Service
-from .traffic import Drawn, Traffic
+from .traffic import Drawn, Traffic, rush
 
 __all__ = ["CHANGING", "FIXED", "Show"]
 
@@ -157,7 +156,7 @@ class Show:
                 self.state = f"{region}: {FIXES[fix]} is started and warmed while {FIXES[service.fix]} serves"
                 await service.switch(fix, partial(self._marked, service))
             self.state = ""
-        except (GreenlaneError, OSError) as error:
+        except (GreenlaneError, StartFailed, OSError) as error:
             self.state = (
                 f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started "
                 "(the terminal says why)"

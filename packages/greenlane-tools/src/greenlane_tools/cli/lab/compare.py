@@ -118,15 +118,15 @@ def _print(found: Study, output: Output, *, as_json: bool) -> None:
 
 
 def _row(each: Comparison) -> Mapping[str, object]:
-    from greenlane_tools.lab.compare import words
+    from greenlane_tools.lab.compare.rows import between, change, value
 
     return {
         "where": each.place.name,
         "what": each.quantity.title,
-        "A": words.value(each.quantity, each.a_value.at),
-        "B": words.value(each.quantity, each.b_value.at),
-        "change": words.change(each),
-        "95 % interval": words.between(each),
+        "A": value(each.quantity, each.a_value.at),
+        "B": value(each.quantity, each.b_value.at),
+        "change": change(each),
+        "95 % interval": between(each),
         "verdict": each.verdict.word.value,
         "why": each.verdict.because,
     }

@@ -13,9 +13,8 @@ from greenlane.cli.output import Output
 from greenlane.errors import SettingsError
 
 if TYPE_CHECKING:
-    from greenlane_tools.lab.doctor.finding import Finding
     from greenlane_tools.lab.doctor.live import Seen
-    from greenlane_tools.lab.doctor.subject import Subject, Times
+    from greenlane_tools.lab.doctor.subject import Finding, Subject, Times
 
 __all__ = ["COMMAND"]
 
@@ -50,10 +49,9 @@ def _milliseconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.lab.doctor.asking import ask
-    from greenlane_tools.lab.doctor.command import parse
+    from greenlane_tools.lab.doctor.command import ask, parse
     from greenlane_tools.lab.doctor.examining import examined
-    from greenlane_tools.lab.doctor.finding import SERIOUS
+    from greenlane_tools.lab.doctor.subject import SERIOUS
 
     words: list[str] = arguments.rest[1:] if arguments.rest[:1] == ["--"] else arguments.rest
     if not words:

@@ -107,8 +107,7 @@ def _preset(arguments: argparse.Namespace) -> Preset | None:
 def _cells(arguments: argparse.Namespace, preset: Preset | None, output: Output) -> list[Cell]:
     from greenlane_tools.lab.part3.cells import Cell
     from greenlane_tools.lab.part3.presets import cells_of
-    from greenlane_tools.lab.part3.runtimes import RUNTIMES
-    from greenlane_tools.lab.part3.shape import Shape
+    from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape
 
     runtimes = _runtimes(arguments.runtimes, list(preset.runtimes if preset else RUNTIMES), output)
     places = _places(arguments.green_threads) if arguments.green_threads is not None else None
@@ -188,7 +187,7 @@ def _write(
     from greenlane_tools.lab.part3.page import page
 
     with needed("lab", _ATTEMPT):
-        from greenlane_tools.lab.part3.kept import keep
+        from greenlane_tools.lab.part3.cells import keep
     try:
         keep(folder / "requests.parquet", measured)
         with (folder / "rows.json").open("w", encoding="utf-8") as out:

@@ -45,13 +45,13 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         raise SettingsError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
     with needed("lab", _ATTEMPTED):
         from greenlane_tools.lab.interruption import ended_by_signals
-        from greenlane_tools.lab.run import document, runner
+        from greenlane_tools.lab.run import page, runner
         from greenlane_tools.lab.run.talk import LiveTalk
     scenario = _scenario(arguments)
     names = _contenders(arguments.contenders, [one.name for one in scenario.contenders])
     folder: Path = arguments.out or _OUT / scenario.name
-    output.say(f"{scenario.name}: {document.said(scenario.question)}")
-    output.say(f"expected: {document.said(scenario.expected)}")
+    output.say(f"{scenario.name}: {page.said(scenario.question)}")
+    output.say(f"expected: {page.said(scenario.expected)}")
     talk = LiveTalk(output.err if arguments.json else output.out, output.err)
     store = runner.stored(scenario, folder)
     try:
@@ -67,22 +67,24 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _list(output: Output) -> int:
-    from greenlane_tools.lab.scenario.catalogue import questions
+    from greenlane_tools.lab.scenario.catalogue import missing, questions
 
     found = list(questions())
     wide = max((len(name) for name, _, _ in found), default=0)
     for name, asked, _ in found:
         output.line(f"{output.styled(name.ljust(wide), 'bold')}  {' '.join(asked.split())}")
+    if said := missing():
+        output.say(said)
     return 0
 
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
     from greenlane_tools.lab.arguments import Values
-    from greenlane_tools.lab.scenario import adapted, catalogue, file
+    from greenlane_tools.lab.scenario import catalogue, file
 
     scenario = file.read(catalogue.found(arguments.scenario))
     values, given = Values(_ATTEMPTED), arguments
-    return adapted.adapted(
+    return catalogue.adapted(
         scenario,
         seconds=None if given.seconds is None else values.number("--seconds", given.seconds, 0.5, 36_000),
         repetitions=None if given.repetitions is None else values.whole("--repetitions", given.repetitions, 1, 100),
@@ -104,8 +106,7 @@ def _contenders(text: str | None, known: list[str]) -> list[str]:
 
 
 def _report(arguments: argparse.Namespace, result: Result, store: Store, folder: Path, output: Output) -> None:
-    from greenlane_tools.lab.run.document import document
-    from greenlane_tools.lab.run.page import page
+    from greenlane_tools.lab.run.page import document, page
 
     whole = document(result)
     try:
@@ -124,17 +125,11 @@ def _report(arguments: argparse.Namespace, result: Result, store: Store, folder:
 
 def _tables(result: Result, output: Output) -> None:
     from greenlane_tools.lab.run import tables
-    from greenlane_tools.lab.run.document import marked
+    from greenlane_tools.lab.run.page import marked
 
-    shown, crossed = tables.subjects(result.scenario), marked(result)
-    for text in (
-        tables.result_table(result.scenario, result.rows, shown, crossed),
-        tables.others_table(result.rows, shown),
-        tables.phase_table(result.scenario, result.rows),
-        tables.tool_table(result.rows),
-    ):
-        if text:
-            output.line("\n" + text)
+    crossed = marked(result)
+    for text in tables.shown(result.scenario, result.rows, crossed):
+        output.line("\n" + text)
     if crossed:
         output.line("  † runs are missing, or a service died in one: see the notes")
     output.line(f"\n{result.conclusion}")

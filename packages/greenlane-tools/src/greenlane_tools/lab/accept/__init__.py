@@ -4,10 +4,9 @@ environments   throw-away virtual environments, one a server's version
 contenders     what is compared
 answering      the application that all serve; counts what a worker accepts at once
 serving        a contender that runs
-measuring      share of each worker, bursts, pinning by keep-alive, what `--worker-connections` counts
+measuring      a dataclass a table: share of each worker, bursts, pinning by keep-alive, `--worker-connections`
 acceptor       four processes that accept by one of the kernel's ways, without a server
 kernel         who of them gets the next connection
-rows           one dataclass a table
 runner         all of it in turn
 tables, page   what is shown
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from greenlane_tools.lab.accept.rows import Accepting, Kernel, Limit, Row
+from greenlane_tools.lab.accept.measuring import Accepting, Kernel, Limit, Row
 from greenlane_tools.lab.accept.tables import Table, of_kind, tables, typical_burst
 from greenlane_tools.page import blocks
 from greenlane_tools.page.axis import LinearAxis

@@ -11,8 +11,7 @@ from typing import Final
 from greenlane_tools.lab.accept import kernel
 from greenlane_tools.lab.accept.contenders import SERVERS, Contender, Family, contenders, limited
 from greenlane_tools.lab.accept.environments import Environment, Skipped, ready
-from greenlane_tools.lab.accept.measuring import Amounts, accepting, described, limit
-from greenlane_tools.lab.accept.rows import Accepting, Kernel, Limit, Row
+from greenlane_tools.lab.accept.measuring import Accepting, Amounts, Kernel, Limit, Row, accepting, described, limit
 from greenlane_tools.lab.accept.serving import NotServing, served
 from greenlane_tools.lab.interruption import checkpoint
 

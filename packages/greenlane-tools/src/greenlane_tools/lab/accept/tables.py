@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from greenlane_tools.lab.accept.rows import Accepting, Kernel, Limit, Row
+from greenlane_tools.lab.accept.measuring import Accepting, Kernel, Limit, Row
 from greenlane_tools.page.quantities import duration, factor, share
 
 __all__ = ["Table", "of_kind", "tables", "typical_burst"]

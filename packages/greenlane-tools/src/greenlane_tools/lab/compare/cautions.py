@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from greenlane_tools.lab.compare.place import Place
+from greenlane_tools.lab.compare.repetitions import Place
 from greenlane_tools.lab.compare.subject import Subject
 from greenlane_tools.lab.statistics import quantile
 

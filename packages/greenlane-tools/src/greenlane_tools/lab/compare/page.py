@@ -8,14 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from greenlane_tools.lab.compare.place import Place
-from greenlane_tools.lab.compare.quantities import SMALLEST_SHARE
-from greenlane_tools.lab.compare.repetitions import Repetitions
-from greenlane_tools.lab.compare.rows import conclusion
+from greenlane_tools.lab.compare.repetitions import Place, Repetitions
+from greenlane_tools.lab.compare.rows import between, change, conclusion, value
 from greenlane_tools.lab.compare.study import Comparison, Study
 from greenlane_tools.lab.compare.subject import said
-from greenlane_tools.lab.compare.verdicts import Word
-from greenlane_tools.lab.compare.words import between, change, value
+from greenlane_tools.lab.compare.verdicts import SMALLEST_SHARE, Word
 from greenlane_tools.lab.resampling import drawn_weights
 from greenlane_tools.lab.statistics import interval
 from greenlane_tools.page import blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -10,14 +10,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane_tools.lab.compare.quantities import CPU, FAILED, THROUGHPUT, WITHIN_DEADLINE, Quantity
-from greenlane_tools.lab.compare.subject import Run
+from greenlane_tools.lab.compare.subject import Cell, Run, said
+from greenlane_tools.lab.compare.verdicts import CPU, FAILED, THROUGHPUT, WITHIN_DEADLINE, Quantity
 from greenlane_tools.lab.differences import Side
 from greenlane_tools.lab.resampling import Pool, Weights, of_sums
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.statistics import quantile
 
-__all__ = ["BATCHES", "Repetitions", "all_of", "repetitions_of"]
+__all__ = ["BATCHES", "Place", "Repetitions", "all_of", "repetitions_of"]
+
 
 Floats = NDArray[np.float64]
 
@@ -151,3 +152,22 @@ def _counted(parts: Sequence[Samples], hit: Callable[[Samples], NDArray[np.bool_
 def _good(samples: Samples) -> NDArray[np.bool_]:
     result: NDArray[np.bool_] = (samples.status >= 200) & (samples.status < 300)
     return result
+
+
+# --- An endpoint of a cell, and what each side did there.
+
+
+@dataclass(frozen=True)
+class Place:
+    """An endpoint of a cell, and what each side did there, by its name; A first."""
+
+    cell: Cell
+    endpoint: str
+    sides: Mapping[str, Repetitions]
+    # All endpoints together: of that mixture percentiles mean nothing.
+    mixture: bool = False
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return " · ".join(filter(None, (said(self.cell), "all endpoints" if self.mixture else self.endpoint)))

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.lab.compare.recorded import run_of_jobs
 from greenlane_tools.lab.compare.subject import Run, Subject
-from greenlane_tools.lab.compare.tables import runs_of_table, table_of
+from greenlane_tools.lab.samples import Samples
 from greenlane_tools.reader.recording import SUFFIX, open_recording
+from greenlane_tools.reader.rows import Job
 
-__all__ = ["ATTEMPT", "subjects"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["ATTEMPT", "run_of_jobs", "runs_of_table", "subjects", "table_of"]
+
 
 ATTEMPT: Final = "compare results"
 _TABLES: Final = (".parquet", ".csv", ".csv.gz")
@@ -151,3 +158,128 @@ def _names(arguments: Sequence[str], found: Sequence[Subject]) -> list[str]:
         return names
     typed = list(arguments)
     return typed if len(set(typed)) == len(typed) else [f"{name} ({place})" for place, name in enumerate(typed, 1)]
+
+
+# --- Runs from recordings: a job's latency is from its arrival at the process, not from the client's scheduled send.
+
+
+class Recording(Protocol):
+    """What is needed of a recording."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Jobs that ended."""
+
+
+def run_of_jobs(recording: Recording) -> Run:
+    """All jobs as one run; endpoints are routes."""
+    jobs = sorted(recording.jobs, key=lambda job: job.arrival_ns)
+    start = jobs[0].arrival_ns if jobs else 0
+    routes = tuple(dict.fromkeys(job.route for job in jobs))
+    number = {route: place for place, route in enumerate(routes)}
+    arrival = np.array([job.arrival_ns - start for job in jobs], np.int64)
+    done = np.array([job.end_ns - start for job in jobs], np.int64)
+    samples = Samples(
+        routes,
+        stream=np.array([number[job.route] for job in jobs], np.uint16),
+        scheduled_ns=arrival,
+        # Nobody was late to send: recordings do not see the client.
+        sent_ns=arrival,
+        first_byte_ns=done,
+        done_ns=done,
+        status=np.array([_status(job.status) for job in jobs], np.int16),
+        worker=np.array([job.process for job in jobs], np.int32),
+        work_ms=np.zeros(len(jobs)),
+    )
+    return Run({}, samples)
+
+
+def _status(status: int) -> int:
+    """HTTP's, with redirections as answers; jobs that are no requests have 0 for well and 1 for failed."""
+    if status == 0 or 200 <= status < 400:
+        return 200
+    return status if status >= 400 else 500
+
+
+# --- Runs from tables of samples: Parquet as `samples.keep` writes it, CSV with the same columns.
+
+_NEEDED: Final = ("endpoint", "scheduled_ns", "done_ns", "status")
+_TYPES: Final = {
+    "scheduled_ns": np.int64, "sent_ns": np.int64, "first_byte_ns": np.int64, "done_ns": np.int64,
+    "status": np.int16, "worker": np.int32, "work_ms": np.float64,
+}  # fmt: skip
+
+
+def table_of(path: Path) -> pyarrow.Table:
+    """The file as a table.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no table, is damaged, or has other columns.
+    """
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.name.endswith((".csv", ".csv.gz")):
+            table = pyarrow.csv.read_csv(path)
+        else:
+            # A file object: no scheme, glob or partition is read into the name.
+            with path.open("rb") as file:
+                table = pyarrow.parquet.read_table(file)
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
+    if missing := [name for name in _NEEDED if name not in table.column_names]:
+        raise ValueError(f"columns {', '.join(missing)} are missing")
+    return table
+
+
+def runs_of_table(table: pyarrow.Table) -> Iterator[Run]:
+    """The runs in a table: rows whose other columns are alike.
+
+    Raises:
+        ValueError: a column's values are not what its name says.
+    """
+    if not len(table):
+        return
+    keys = [name for name in table.column_names if name not in _TYPES and name != "endpoint"]
+    codes = [_coded(table, name)[1] for name in keys] or [np.zeros(len(table), np.int64)]
+    firsts, which = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)[1:]
+    whole = _samples(table)
+    for number in np.argsort(firsts):
+        samples = whole.chosen(which.reshape(-1) == number)
+        # Stretches of time are cut out of them.
+        order = np.argsort(samples.scheduled_ns, kind="stable")
+        columns = {field.name: getattr(samples, field.name) for field in fields(Samples) if field.name != "streams"}
+        ordered = Samples(samples.streams, **{name: values[order] for name, values in columns.items()})
+        yield Run({name: table[name][int(firsts[number])].as_py() for name in keys}, ordered)
+
+
+def _samples(table: pyarrow.Table) -> Samples:
+    names, stream = _coded(table, "endpoint")
+    columns: dict[str, Any] = {name: _column(table, name) for name in _TYPES}
+    return Samples(tuple(map(str, names)), stream=stream.astype(np.uint16), **columns)
+
+
+def _coded(table: pyarrow.Table, name: str) -> tuple[list[object], NDArray[np.int64]]:
+    """A column's different values, and which one each row has."""
+    column = table[name].combine_chunks().dictionary_encode()
+    if table[name].null_count:
+        raise ValueError(f"column {name} has empty values")
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+
+
+def _column(table: pyarrow.Table, name: str) -> NDArray[np.generic]:
+    kind = _TYPES[name]
+    if name not in table.column_names:
+        return np.zeros(len(table), kind)
+    if table[name].null_count:
+        raise ValueError(f"column {name} has empty values")
+    try:
+        found: NDArray[np.generic] = table[name].to_numpy().astype(kind)
+        return found
+    except (ValueError, TypeError):
+        raise ValueError(f"column {name} holds {table[name].type}, not numbers") from None

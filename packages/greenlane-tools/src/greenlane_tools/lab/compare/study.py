@@ -11,12 +11,21 @@ import numpy as np
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.compare.cautions import cautions
-from greenlane_tools.lab.compare.place import Place
-from greenlane_tools.lab.compare.quantities import CPU, FAILED, PERCENTILES, THROUGHPUT, WITHIN_DEADLINE, Quantity
-from greenlane_tools.lab.compare.repetitions import Repetitions, all_of, repetitions_of
+from greenlane_tools.lab.compare.repetitions import Place, Repetitions, all_of, repetitions_of
 from greenlane_tools.lab.compare.sources import ATTEMPT
 from greenlane_tools.lab.compare.subject import Cell, Run, Subject, said
-from greenlane_tools.lab.compare.verdicts import SMALLEST_FRAC, Verdict, Word, verdict_of
+from greenlane_tools.lab.compare.verdicts import (
+    CPU,
+    FAILED,
+    PERCENTILES,
+    SMALLEST_FRAC,
+    THROUGHPUT,
+    WITHIN_DEADLINE,
+    Quantity,
+    Verdict,
+    Word,
+    verdict_of,
+)
 from greenlane_tools.lab.differences import Difference, Side, adjusted, difference
 from greenlane_tools.lab.resampling import drawn_weights
 from greenlane_tools.lab.statistics import RESAMPLES, Interval, interval

@@ -7,10 +7,23 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from greenlane_tools.lab.compare.quantities import SMALLEST_SHARE, Quantity
 from greenlane_tools.lab.differences import Difference, Scale, needed
 
-__all__ = ["ALPHA", "SMALLEST_FRAC", "Verdict", "Word", "verdict_of"]
+__all__ = [
+    "ALPHA",
+    "CPU",
+    "FAILED",
+    "PERCENTILES",
+    "Quantity",
+    "SMALLEST_FRAC",
+    "SMALLEST_SHARE",
+    "THROUGHPUT",
+    "Verdict",
+    "WITHIN_DEADLINE",
+    "Word",
+    "verdict_of",
+]
+
 
 #: A difference counts when chance alone makes one as large in fewer cases, all comparisons taken together.
 ALPHA: Final = 0.05
@@ -74,3 +87,41 @@ def _effect(found: Difference, *, ratio: bool) -> tuple[float, float, float]:
     if not ratio or found.ratio is None:
         return found.difference.at, found.difference.low, found.difference.high
     return math.log(found.ratio.at), math.log(found.ratio.low), math.log(found.ratio.high)
+
+
+# --- What is compared of an endpoint: percentiles, shares, throughput, and which way is better.
+
+#: Shares that differ by less are the same.
+SMALLEST_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of an endpoint."""
+
+    # Its field in rows.
+    name: str
+    # In tables.
+    title: str
+    scale: Scale
+    lower_is_better: bool
+    # Of a percentile its share; 0 = it is none.
+    share: float = 0.0
+    # Samples that each side must have.
+    least_samples: int = 20
+
+
+def _percentile(share: float, title: str, least_samples: int) -> Quantity:
+    return Quantity(f"{title.replace('.', '')}_ms", title, Scale.RATIO, True, share, least_samples)
+
+
+#: One needs so many samples that it is not the slowest one alone.
+PERCENTILES: Final = (
+    _percentile(0.5, "p50", 20), _percentile(0.95, "p95", 100), _percentile(0.99, "p99", 500),
+    _percentile(0.999, "p99.9", 10_000),
+)  # fmt: skip
+WITHIN_DEADLINE: Final = Quantity("within_deadline_frac", "within deadline", Scale.DIFFERENCE, lower_is_better=False)
+FAILED: Final = Quantity("failed_frac", "failed", Scale.DIFFERENCE, lower_is_better=True)
+THROUGHPUT: Final = Quantity("done_per_s", "done/s", Scale.RATIO, lower_is_better=False)
+#: Of all endpoints together, of the contender's processes.
+CPU: Final = Quantity("cpu_ms_per_job", "CPU per job", Scale.RATIO, lower_is_better=True)

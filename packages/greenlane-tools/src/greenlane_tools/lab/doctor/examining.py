@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from greenlane_tools.lab.doctor import rules_click, rules_gunicorn
-from greenlane_tools.lab.doctor.finding import SERIOUS, Finding
-from greenlane_tools.lab.doctor.subject import Subject
+from greenlane_tools.lab.doctor.subject import SERIOUS, Finding, Subject
 
 __all__ = ["examined"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from greenlane_tools.lab.doctor.finding import Finding, Verdict
-from greenlane_tools.lab.doctor.subject import Subject, finding
+from greenlane_tools.lab.doctor.subject import Finding, Subject, Verdict, finding
 
 __all__ = ["GRANIAN", "UVICORN"]
 

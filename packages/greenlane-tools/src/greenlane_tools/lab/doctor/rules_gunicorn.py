@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from greenlane_tools.lab.doctor.finding import Finding
-from greenlane_tools.lab.doctor.subject import Subject, finding
+from greenlane_tools.lab.doctor.subject import Finding, Subject, finding
 
 __all__ = ["RULES"]
 

@@ -10,11 +10,9 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-from greenlane_tools.lab.doctor.finding import Finding, Verdict
-
-__all__ = ["Kernel", "Setting", "Subject", "Times", "this_kernel"]
+__all__ = ["Finding", "Kernel", "SERIOUS", "Setting", "Subject", "Times", "Verdict", "this_kernel"]
 
 
 @dataclass(frozen=True)
@@ -168,3 +166,29 @@ def finding(
     known = subject.settings.get(setting)
     shown = value if known is None or value is not None else known.value
     return Finding(setting, shown, verdict, because, remedy, evidence, known.origin if known else "default")
+
+
+# --- A verdict on one setting.
+
+Verdict = Literal["does not start", "does nothing", "harms", "is not what it seems", "note"]
+
+#: Verdicts for which `--strict` fails: what is set does not do what it was set for.
+SERIOUS: Final[tuple[Verdict, ...]] = ("does not start", "does nothing", "harms")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One setting of a command."""
+
+    # As the server's own configuration calls it.
+    setting: str
+    value: object
+    verdict: Verdict
+    # Why, in one or two sentences.
+    because: str
+    # One action.
+    remedy: str
+    # What it rests on: the installed source, the kernel, a run.
+    evidence: str
+    # Who set it.
+    origin: str = "default"

@@ -3,8 +3,6 @@
 plan          what is asked for: streams of requests and when they arrive
 schedule      every request of a plan by time, as columns; the same for the same seed
 recorded      arrivals as they once were: of a recording, of a table's column
-request       the bytes of one request
 generate      runs a plan: samples, and whether the generator kept its schedule
-histogram     latencies as counts in logarithmic buckets, which merge by addition
 closed        the contrast: a closed-loop tool, which waits for the server
 """

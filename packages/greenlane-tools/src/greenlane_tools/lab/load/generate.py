@@ -12,19 +12,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from greenlane.errors import HostError
-from greenlane_tools.lab.load.plan import Plan
-from greenlane_tools.lab.load.request import request
+from greenlane.errors import HostError, SettingsError
+from greenlane_tools.lab.load.plan import Plan, Stream
 from greenlane_tools.lab.load.schedule import Schedule, schedule
 from greenlane_tools.lab.processes import die_with_parent
 from greenlane_tools.lab.samples import Samples
 
-__all__ = ["Generated", "generate"]
+__all__ = ["Generated", "Request", "generate", "request"]
+
 
 #: Called with (requests sent, requests that are over), about five times a second.
 Progress = Callable[[int, int], None]
@@ -205,3 +205,45 @@ def _trouble(answer: dict[str, Any], said: bytes, code: int) -> HostError:
             return HostError(_ATTEMPTED, name="errno", value=answer["value"], rule="Linux 5.11 or newer (epoll_pwait2)")
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
     return HostError(_ATTEMPTED, name="generator's exit code", value=code, rule=f"0 ({last or 'it said nothing'})")
+
+
+# --- The bytes of one request, in three parts: the amount of work stands between the first and the last.
+
+
+class Request(NamedTuple):
+    """What is sent is `before`, then `mark` and the amount if there is one, then `after`."""
+
+    before: bytes
+    mark: bytes
+    after: bytes
+
+
+def request(stream: Stream) -> Request:
+    """The request of a stream.
+
+    Raises:
+        SettingsError: a part of it cannot stand in an HTTP/1.1 head.
+    """
+    lines = [f"{name}: {value}" for name, value in _headers(stream).items()]
+    for name, text in [("method", stream.method), ("path", stream.path), *(("headers", line) for line in lines)]:
+        _check(stream, name, text, spaces=name == "headers")
+    mark = f"{'&' if '?' in stream.path else '?'}{stream.work.parameter}=" if stream.work else ""
+    after = "\r\n".join([" HTTP/1.1", *lines, "", ""]).encode("latin-1") + stream.body
+    return Request(f"{stream.method} {stream.path}".encode("latin-1"), mark.encode("latin-1"), after)
+
+
+def _headers(stream: Stream) -> dict[str, str]:
+    """Ours first; the stream's own take their place, whatever their case."""
+    host = "localhost" if stream.address.startswith("unix:") else stream.address
+    headers = {"Host": host, "Connection": "keep-alive" if stream.connections == "keep-alive" else "close"}
+    if stream.body or stream.method in ("POST", "PUT", "PATCH"):
+        headers["Content-Length"] = str(len(stream.body))
+    given = {name.lower() for name in stream.headers}
+    return {name: value for name, value in headers.items() if name.lower() not in given} | dict(stream.headers)
+
+
+def _check(stream: Stream, name: str, text: str, *, spaces: bool) -> None:
+    forbidden = "\r\n\0" if spaces else "\r\n\0 "
+    if not text or any(letter in forbidden for letter in text) or not text.isascii():
+        rule = "ASCII text without line ends" + ("" if spaces else " and spaces")
+        raise SettingsError(f"{stream.name}.{name}", text, rule, "percent-encode it", attempted="make the requests")

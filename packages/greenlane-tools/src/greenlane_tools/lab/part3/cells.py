@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from greenlane_tools.lab.part3.run import Run, expected_s, run
-from greenlane_tools.lab.part3.runtimes import Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
-__all__ = ["Cell", "Measured", "expected_all_s", "measure", "with_baselines"]
+__all__ = ["Cell", "Measured", "expected_all_s", "keep", "measure", "with_baselines"]
+
 
 #: A baseline that is not asked for itself runs about so long, and at least so many requests.
 _BASELINE_MS: Final = 3_000.0
@@ -82,3 +83,40 @@ def measure(
             found[cell].append(run(cell.runtime, cell.shape, cell.green_threads, cell.requests, yields=yields))
             number += 1
     return found
+
+
+# --- What a run leaves in a folder: every request as a Parquet file, which any table tool reads.
+
+
+def keep(path: Path, measured: Measured) -> None:
+    """Writes every request of every run, a row each, times in ns since its run began; baselines too.
+
+    Raises:
+        OSError: no room, no permission.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    columns: dict[str, list[object]] = {}
+    for cell, runs in measured.items():
+        key = {
+            "contender": cell.runtime.name,
+            "green_threads": cell.green_threads,
+            "set_cpu_ms": cell.shape.cpu_ms,
+            "set_network_ms": cell.shape.network_ms,
+            "calls": cell.shape.calls,
+            "together": cell.shape.together,
+        }
+        for repetition, one in enumerate(runs):
+            for request in one.requests:
+                row = key | {
+                    "repetition": repetition,
+                    "number": request.number,
+                    "arrival_ns": request.arrival_ns - one.began_ns,
+                    "spawn_ns": request.spawn_ns - one.began_ns,
+                    "handler_ns": request.handler_ns - one.began_ns,
+                    "end_ns": request.end_ns - one.began_ns,
+                }
+                for name, value in row.items():
+                    columns.setdefault(name, []).append(value)
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
 from typing import Final
 
-from greenlane_tools.lab import queueing
-from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.run import Run
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.rows import Row, longest
+from greenlane_tools.lab.part3.run import Request, Run
+from greenlane_tools.lab.part3.runtimes import Shape
 from greenlane_tools.page.axis import LinearAxis, grid
 from greenlane_tools.page.charts.curves import Curve, Mark, Point, Scale, curves
 from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import amount, milliseconds
 from greenlane_tools.page.svg import drawing, label, rect
 
-__all__ = ["LANE_COLOURS", "lanes", "latency_curves", "speedup_curves"]
+__all__ = ["LANE_COLOURS", "Picture", "hidden", "lanes", "latency_curves", "lines", "picture", "speedup_curves"]
+
 
 #: What the colours of `lanes` mean, by class.
 LANE_COLOURS: Final = {
@@ -33,18 +35,13 @@ _LEFT: Final = 96
 
 def speedup_curves(rows: Sequence[Row], shape: Shape, *, width: float = 960) -> Html:
     """Speed-up against green threads: measured, what nothing exceeds, and what varying work would give."""
-    cpu_ms, waited_ms = shape.cpu_ms, shape.waited_ms()
     most = max(row["green_threads"] for row in rows)
-    alone_per_s = queueing.most_per_s(cpu_ms, waited_ms, 1)
+    alone_per_s = shape.most_per_s(1)
     series = [_curve(name, found, "speedup") for name, found in _by_contender(rows)]
-    series.append(
-        _theory("bound", most, lambda n: queueing.most_per_s(cpu_ms, waited_ms, n) / alone_per_s),
-    )
-    series.append(
-        _theory("MVA", most, lambda n: queueing.mean_value_analysis(cpu_ms, waited_ms, n).done_per_s / alone_per_s)
-    )
-    limit = queueing.speedup_limit(cpu_ms, waited_ms)
-    level = [Mark(limit, f"1/(1-p) = {limit:.4g}")] if cpu_ms else []
+    series.append(_theory("bound", most, lambda n: shape.most_per_s(n) / alone_per_s))
+    series.append(_theory("MVA", most, lambda n: shape.means(n)[0] / alone_per_s))
+    limit = shape.knee()
+    level = [Mark(limit, f"1/(1-p) = {limit:.4g}")] if shape.cpu_ms else []
     y = Scale("speed-up", lambda value: f"{amount(value)}×")
     return curves(series, "speed-up", _places(most), y, level=level, upright=_knee(shape, most), width=width)
 
@@ -57,11 +54,10 @@ def latency_curves(
     Args:
         share: "p50", "p95" or "p99".
     """
-    cpu_ms, waited_ms = shape.cpu_ms, shape.waited_ms()
     most = max(row["green_threads"] for row in rows)
     series = [_curve(name, found, f"{clock}_{share}_ms") for name, found in _by_contender(rows)]
-    series.append(_theory("max(C+S, N·C)", most, lambda n: queueing.least_latency_ms(cpu_ms, waited_ms, n)))
-    series.append(_theory("MVA (mean)", most, lambda n: queueing.mean_value_analysis(cpu_ms, waited_ms, n).latency_ms))
+    series.append(_theory("max(C+S, N·C)", most, shape.least_ms))
+    series.append(_theory("MVA (mean)", most, lambda n: shape.means(n)[1]))
     y = Scale(share, milliseconds)
     return curves(series, f"latency, {clock}", _places(most), y, upright=_knee(shape, most), width=width)
 
@@ -123,5 +119,82 @@ def _places(most: int) -> Scale:
 
 
 def _knee(shape: Shape, most: int) -> list[Mark]:
-    knee = queueing.knee(shape.cpu_ms, shape.waited_ms())
+    knee = shape.knee()
     return [Mark(knee, f"knee {knee:.4g}")] if knee <= most else []
+
+
+# --- The longest request as the article prints it: who had the CPU while its network was said to take so long.
+#
+# [0.763] Request 3: + 25.00ms CPU time
+# [0.788] Request 3: + 150.00ms Network time
+# [1.016] Request 3: - 150.00ms Network time took 228.47ms
+#
+# `+` begins, `-` ends; seconds since the run began; requests are numbered in the order of their spawn.
+
+
+def lines(run: Run, request: Request | None = None) -> list[str]:
+    """What happened from the first to the last burst of a request; None = of the longest by the handler's clock."""
+    request = longest(run) if request is None else request
+    first_ns, last_ns = request.handler_ns, request.marks_ns[-2]
+    events = sorted(
+        (at_ns, said.endswith("CPU time"), each.number, said)  # at one instant: what ends goes before what begins
+        for each in run.requests
+        for at_ns, said in _events(run, each)
+        if first_ns <= at_ns <= last_ns
+    )
+    return [f"[{(at - run.began_ns) / 1e9:.3f}] Request {number}: {said}" for at, _, number, said in events]
+
+
+def hidden(run: Run, request: Request | None = None) -> str:
+    """What the published form leaves out of a request: how long it had waited before its first line."""
+    request = longest(run) if request is None else request
+    handler_ms = (request.end_ns - request.handler_ns) / 1e6
+    before_ms = (request.handler_ns - request.arrival_ns) / 1e6
+    return (
+        f"Request {request.number}: {handler_ms:.2f}ms by its handler's clock, "
+        f"{handler_ms + before_ms:.2f}ms since its place was free: {before_ms:.2f}ms before its first instruction"
+    )
+
+
+def _events(run: Run, request: Request) -> Iterator[tuple[int, str]]:
+    marks, waits = request.marks_ns, run.shape.waits_ms()
+    for number, burst_ms in enumerate(run.shape.bursts_ms()):
+        begin_ns, end_ns = marks[2 * number : 2 * number + 2]
+        if number:
+            took_ms = (begin_ns - marks[2 * number - 1]) / 1e6
+            yield begin_ns, f"- {waits[number - 1]:.2f}ms Network time took {took_ms:.2f}ms"
+        if burst_ms:
+            yield begin_ns, f"+ {burst_ms:.2f}ms CPU time"
+        if number < len(waits):
+            yield end_ns, f"+ {waits[number]:.2f}ms Network time"
+
+
+# --- A chart outside a page: an SVG with its own styles, as notebooks show it.
+
+
+class Picture:
+    """An SVG that Jupyter draws by itself."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def picture(chart: Html) -> Picture:
+    """The chart with the page's colours for light paper; `chart` comes from `page.charts` or `charts`."""
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', chart)
+    assert size is not None, "a drawing has a size"
+    width, height = size.groups()
+    root = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+    ground = f'<style>{_styles()}</style><rect width="{width}" height="{height}" fill="#ffffff"/>'
+    head, inside = chart.replace("<svg", root, 1).split(">", 1)
+    return Picture(f"{head}>{ground}{inside}")
+
+
+def _styles() -> str:
+    """Of the page's styles the colours and what is about drawings."""
+    lines = (resources.files("greenlane_tools.page") / "page.css").read_text(encoding="utf-8").splitlines()
+    colours = lines[: lines.index("}") + 1]
+    return "\n".join([*colours, *(line for line in lines if line.startswith(("svg", ".k-")))])

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from greenlane_tools.lab.part3.cells import Cell, Measured
-from greenlane_tools.lab.part3.charts import LANE_COLOURS, lanes, latency_curves, speedup_curves
-from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms, longest
+from greenlane_tools.lab.part3.charts import LANE_COLOURS, hidden, lanes, latency_curves, lines, speedup_curves
 from greenlane_tools.lab.part3.presets import Beside, Preset
-from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms, longest
+from greenlane_tools.lab.part3.runtimes import Shape
 from greenlane_tools.lab.part3.shown import places, told, warnings
-from greenlane_tools.lab.part3.timeline import hidden, lines
 from greenlane_tools.page import blocks
 from greenlane_tools.page.charts.curves import Scale
 from greenlane_tools.page.charts.histogram import histogram

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from greenlane_tools.lab.part3.cells import Cell
 from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape
 
 __all__ = ["PRESETS", "Beside", "Known", "Preset", "cells_of"]
 
@@ -27,7 +26,7 @@ class Known(NamedTuple):
     # The row's field that it is held against.
     field: str
     value: float
-    # "published"; "N/X": what the published throughput demands by Little's law; "model": exact, see `lab.queueing`.
+    # "published"; "N/X": what the published throughput demands by Little's law; "model": without switching costs.
     source: str = "published"
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
-from greenlane_tools.lab import queueing
 from greenlane_tools.lab.part3.cells import Cell, Measured
-from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms, little
-from greenlane_tools.lab.part3.run import Run
+from greenlane_tools.lab.part3.run import Request, Run
 from greenlane_tools.lab.statistics import quantile
 
-__all__ = ["Row", "rows_of"]
+__all__ = ["CLOCKS", "Little", "Row", "latencies_ms", "little", "longest", "rows_of"]
+
 
 Row = dict[str, Any]
 
@@ -67,15 +67,71 @@ def _row(cell: Cell, runs: Sequence[Run], baseline_per_s: float | None) -> Row:
 
 
 def _theory(cell: Cell) -> Row:
-    cpu_ms, waited_ms = cell.shape.cpu_ms, cell.shape.waited_ms()
-    means = queueing.mean_value_analysis(cpu_ms, waited_ms, cell.green_threads)
+    mva_per_s, mva_ms = cell.shape.means(cell.green_threads)
     return {
-        "bound_per_s": queueing.most_per_s(cpu_ms, waited_ms, cell.green_threads),
-        "bound_ms": queueing.least_latency_ms(cpu_ms, waited_ms, cell.green_threads),
-        "mva_per_s": means.done_per_s,
-        "mva_ms": means.latency_ms,
+        "bound_per_s": cell.shape.most_per_s(cell.green_threads),
+        "bound_ms": cell.shape.least_ms(cell.green_threads),
+        "mva_per_s": mva_per_s,
+        "mva_ms": mva_ms,
     }
 
 
 def _per_s(runs: Sequence[Run]) -> float:
     return sum(len(run.requests) for run in runs) / sum(run.seconds for run in runs)
+
+
+# --- Latencies by three clocks, and Little's law: which of the clocks can be right.
+#
+# In a closed loop of N places each place holds one request at a time, so N = throughput × latency. A clock that starts
+# later than the request gives less than N: so much of each request's time it does not see.
+
+#: From the latest start to the earliest.
+CLOCKS: Final = ("handler", "spawn", "arrival")
+
+
+class Little(NamedTuple):
+    """Throughput × mean latency by each clock: how many requests were in progress, as that clock sees it."""
+
+    handler: float
+    spawn: float
+    arrival: float
+    # Places that were empty on average: no request was left for them when the run ended.
+    empty: float
+
+
+def latencies_ms(requests: Iterable[Request], clock: str) -> list[float]:
+    """From the clock's start to the end of the handler, ascending."""
+    return sorted((request.end_ns - _start_ns(request, clock)) / 1e6 for request in requests)
+
+
+def little(runs: Sequence[Run]) -> Little:
+    """Over all runs of a cell; `arrival` + `empty` is N, exactly, by how an arrival is defined."""
+    whole_ns = sum(run.ended_ns - run.began_ns for run in runs)
+    handler, spawn, arrival = (
+        sum(request.end_ns - _start_ns(request, clock) for run in runs for request in run.requests) / whole_ns
+        for clock in CLOCKS
+    )
+    return Little(handler, spawn, arrival, sum(map(_empty_ns, runs)) / whole_ns)
+
+
+def longest(run: Run, clock: str = "handler") -> Request:
+    """The request that took longest by a clock; the first of several."""
+    return max(run.requests, key=lambda request: request.end_ns - _start_ns(request, clock))
+
+
+def _start_ns(request: Request, clock: str) -> int:
+    match clock:
+        case "handler":
+            return request.handler_ns
+        case "spawn":
+            return request.spawn_ns
+        case _:
+            return request.arrival_ns
+
+
+def _empty_ns(run: Run) -> int:
+    """Time that places stood empty: each end of a request frees a place, each arrival takes one at that moment."""
+    freed = Counter(request.end_ns for request in run.requests)
+    freed[run.began_ns] += run.green_threads
+    freed.subtract(request.arrival_ns for request in run.requests)
+    return sum(places * (run.ended_ns - since_ns) for since_ns, places in freed.items())

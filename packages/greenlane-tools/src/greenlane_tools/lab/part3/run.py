@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab import processes, queueing
+from greenlane_tools.lab import processes
 from greenlane_tools.lab.environment import usable_cores
-from greenlane_tools.lab.part3.runtimes import Runtime
-from greenlane_tools.lab.part3.shape import Shape
+from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
 __all__ = ["Request", "Run", "expected_s", "run"]
 
@@ -85,7 +84,7 @@ class Run:
 
 def expected_s(shape: Shape, green_threads: int, requests: int) -> float:
     """How long such a run takes on an idle machine, its start included."""
-    return _START_S + requests / queueing.most_per_s(shape.cpu_ms, shape.waited_ms(), green_threads)
+    return _START_S + requests / shape.most_per_s(green_threads)
 
 
 def run(

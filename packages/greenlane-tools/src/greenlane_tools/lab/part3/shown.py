@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from greenlane_tools.lab.part3.cells import Cell, Measured
-from greenlane_tools.lab.part3.clocks import CLOCKS, latencies_ms
+from greenlane_tools.lab.part3.charts import hidden, lines
 from greenlane_tools.lab.part3.presets import Beside
-from greenlane_tools.lab.part3.rows import Row
-from greenlane_tools.lab.part3.timeline import hidden, lines
-from greenlane_tools.lab.queueing import knee
+from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms
 
 __all__ = [
     "Table",
@@ -157,7 +155,7 @@ def longest_of(cell: Cell, measured: Measured) -> Iterator[str]:
 def told(cells: Sequence[Cell]) -> Cell | None:
     """The cell whose longest request is worth telling: the fewest green threads, above one, with a network."""
     found = [cell for cell in cells if cell.green_threads > 1 and cell.shape.network_ms and not cell.shape.together]
-    over = [cell for cell in found if cell.green_threads > knee(cell.shape.cpu_ms, cell.shape.network_ms)]
+    over = [cell for cell in found if cell.green_threads > cell.shape.knee()]
     return min(over or found, key=lambda cell: cell.green_threads, default=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from greenlane_tools.lab import pairs, verdict
+from greenlane_tools.lab import verdict
 from greenlane_tools.lab.placement.cells import Cell, Measured
 from greenlane_tools.lab.placement.contenders import FIXED, OURS
 from greenlane_tools.lab.placement.functions import Function
@@ -70,16 +70,16 @@ def _verdicts(
     if OURS in cells and len(fixed) == len(FIXED):
         best = min(fixed, key=lambda name: _p50_ms(cells[name]))
         text = f"{OURS}: p50 ÷ that of {best}, the best fixed placement"
-        factor = pairs.ratio(cells[OURS], cells[best], _p50_ms)
+        factor = verdict.ratio(cells[OURS], cells[best], _p50_ms)
         yield Verdict(text, *factor, "<=", _MOST_FACTOR, **of)
         text = f"{OURS}: heartbeat p99 beyond that of {best}"
-        later = pairs.difference(cells[OURS], cells[best], _beat_p99_ms)
+        later = verdict.difference(cells[OURS], cells[best], _beat_p99_ms)
         yield Verdict(text, *later, "<=", _MOST_BEAT_MS, unit=" ms", **of)
     if "thread" in cells and idle:
-        added = pairs.difference(cells["thread"], idle, _beat_p99_ms)
+        added = verdict.difference(cells["thread"], idle, _beat_p99_ms)
         yield Verdict("thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, unit=" ms", **of)
     if "thread" in cells and "inline" in cells and function.computes:
-        work = pairs.ratio(cells["thread"], cells["inline"], _per_s)
+        work = verdict.ratio(cells["thread"], cells["inline"], _per_s)
         yield Verdict("thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK, **of)
 
 

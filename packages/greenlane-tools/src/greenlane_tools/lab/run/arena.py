@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import HostError
+from greenlane_tools.lab import processes
+from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.load.generate import generate
+from greenlane_tools.lab.load.plan import Plan, Poisson
 from greenlane_tools.lab.run import work_unit
-from greenlane_tools.lab.run.server import Process, Server, await_process, reached, started
-from greenlane_tools.lab.run.site import Site, copied
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.run.pacing import stream_of
+from greenlane_tools.lab.run.server import Process, Server, Site, await_process, copied, reached, started
+from greenlane_tools.lab.scenario.parts import Contender
+from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = ["Arena", "one_more", "opened"]
+__all__ = ["Arena", "calibrated", "costs_ms", "one_more", "opened"]
+
 
 # Short: Unix sockets lie below it.
 _PREFIX: Final = "gl-lab-"
@@ -107,3 +113,61 @@ def _shared(scenario: Scenario, site: Site) -> Iterator[dict[str, Process]]:
         finally:
             for process in reversed(running.values()):
                 process.end()
+
+
+# --- What one job of each class costs: load on one contender at a time, its CPU over the answers.
+# Run once before the comparison, on this machine and interpreter; a second or so per class.
+
+# Load while one class is measured: under half a core, so that jobs overlap a little, as they will.
+_CALIBRATED_FRAC = 0.4
+# First jobs of a class, not counted: imports, templates, threads.
+_WARM_S = 0.15
+# What a server is expected to add to `about_ms`.
+_AROUND_MS = 1.0
+
+
+def calibrated(scenario: Scenario, arena: Arena, say: Callable[[str], None]) -> dict[str, float]:
+    """CPU of one job in ms by class, of those with a share, on the contender that the scenario names: the running one,
+    or one started for this. Empty when no class has a share."""
+    if not scenario.calibrates():
+        return {}
+    name = scenario.calibrated_on or scenario.contenders[0].name
+    say(f"calibrating what one job costs, on {name}")
+    if name in arena.servers:
+        return costs_ms(scenario, arena.servers[name])
+    contender = next(one for one in scenario.contenders if one.name == name)
+    with one_more(arena, scenario, contender) as server:
+        return costs_ms(scenario, server)
+
+
+def costs_ms(scenario: Scenario, server: Server) -> dict[str, float]:
+    """CPU of one job in ms by class, of those with a share, on a running server.
+
+    Raises:
+        HostError: not every request was answered; the message has what the service said.
+    """
+    found: dict[str, float] = {}
+    for one in scenario.classes:
+        checkpoint()
+        if (one.cpu_share_frac or one.request_share_frac) and not one.same_work_as:
+            found[one.name] = _measured_ms(scenario, server, one)
+    for one in scenario.classes:
+        if one.same_work_as:
+            found[one.name] = found[one.same_work_as]
+    return found
+
+
+def _measured_ms(scenario: Scenario, server: Server, one: RequestClass) -> float:
+    expected_ms = one.about_ms + _AROUND_MS
+    # The amount is held at its mean: what is looked for is what the server adds.
+    steady = replace(one, work_cv=0.0)
+    stream = stream_of(steady, server.address(one.name), Poisson(_CALIBRATED_FRAC * 1000 / expected_ms), expected_ms)
+    generate(Plan("warm", _WARM_S, (stream,)))
+    before_ns = processes.cpu_ns(server.pids())
+    found = generate(Plan("calibrate", scenario.calibrated_s, (stream,))).samples
+    spent_ns = processes.cpu_ns(server.pids()) - before_ns
+    done = int(((found.status >= 200) & (found.status < 300)).sum())
+    if done < len(found) or not done:
+        raise HostError("calibrate", name=one.name, value=f"{done} of {len(found)} answered", rule="all",
+                        hint="look at what the service says: " + server.said())  # fmt: skip
+    return max(0.001, spent_ns / done / 1e6)

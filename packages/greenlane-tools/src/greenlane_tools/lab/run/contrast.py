@@ -15,10 +15,9 @@ from typing import Final
 from greenlane.errors import HostError
 from greenlane_tools.lab.load import closed as load_closed
 from greenlane_tools.lab.processes import die_with_parent
-from greenlane_tools.lab.run.address import UNIX
 from greenlane_tools.lab.run.performed import Closed
-from greenlane_tools.lab.run.site import child_environment
-from greenlane_tools.lab.scenario.contrast import H2LOAD
+from greenlane_tools.lab.run.server import UNIX, child_environment
+from greenlane_tools.lab.scenario.parts import H2LOAD
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile

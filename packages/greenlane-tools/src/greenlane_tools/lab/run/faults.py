@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.run.server import Process, Server
-from greenlane_tools.lab.scenario.fault import Fault
+from greenlane_tools.lab.scenario.parts import Fault
 from greenlane_tools.lab.scenario.scenario import Scenario
 
 __all__ = ["Done", "Faults"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+import numpy as np
+
+from greenlane.errors import GreenlaneError
+from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
-from greenlane_tools.lab.scenario.bound import RELATIONS, Bound
+from greenlane_tools.lab.run.tables import subjects
+from greenlane_tools.lab.samples import FAILED, UNANSWERED
+from greenlane_tools.lab.scenario.parts import RELATIONS, Bound
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
-from greenlane_tools.page.quantities import amount
+from greenlane_tools.page.quantities import amount, duration
 
-__all__ = ["Judgement", "judged"]
+__all__ = ["Judgement", "conclusion", "disturbed", "judged", "remarks"]
 
 
 @dataclass(frozen=True)
@@ -63,3 +70,173 @@ def _judgement(scenario: Scenario, bound: Bound, level: Level, rows: Sequence[Ro
 def _value(rows: Sequence[Row], bound: Bound, contender: str, level: Level) -> float | None:
     row = find(rows, contender, bound.endpoint, level, bound.phase or ALL, bound.tool or CLIENT)
     return None if row is None else getattr(row, bound.field)
+
+
+# --- What was seen, in a sentence a class, with its uncertainty: the same rule whoever wins.
+
+
+def conclusion(scenario: Scenario, rows: Sequence[Row]) -> str:
+    """About the highest level that was run; a clause for each class that tables show and each closed-loop tool."""
+    whole = [row for row in rows if row.phase == ALL]
+    if not whole:
+        return "Nothing was measured."
+    level = whole[-1].level
+    cell = [row for row in whole if row.level == level]
+    clauses = [
+        _class(cell, name, scenario.request_class(name).deadline_ms)
+        for name in subjects(scenario)
+        if any(row.endpoint == name for row in cell)
+    ]
+    clauses += [_tool(row) for row in cell if row.stage != CLIENT]
+    return f"{_at(level, scenario)}{'; '.join(clauses)}."
+
+
+def _at(level: Level, scenario: Scenario) -> str:
+    if level.utilisation_frac is not None:
+        return f"At {level.utilisation_frac:g} of one core: "
+    return f"At {level.rate_factor:g} × the rate: " if len(scenario.levels()) > 1 else ""
+
+
+def _class(cell: Sequence[Row], name: str, deadline_ms: float) -> str:
+    found = [row for row in cell if row.endpoint == name and row.stage == CLIENT]
+    said = ", ".join(f"{row.contender} {_p(row.p50_ms)} / {_p(row.p99_ms)}" for row in found)
+    if not deadline_ms:
+        return f"{name} p50 / p99 {said}"
+    shares = ", ".join(f"{row.contender} {_share(row)}" for row in found)
+    return f"{name} p50 / p99 {said}, within {deadline_ms:g} ms {shares}"
+
+
+def _tool(row: Row) -> str:
+    return f"{row.stage} says of {row.contender}'s {row.endpoint} {_p(row.p50_ms)} / {_p(row.p99_ms)}"
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else duration(value * 1e6)
+
+
+def _share(row: Row) -> str:
+    if row.within_deadline_frac is None:
+        return "-"
+    low, high = (row.within_deadline_low_frac or 0) * 100, (row.within_deadline_high_frac or 0) * 100
+    return f"{row.within_deadline_frac * 100:.1f} % [{low:.1f}-{high:.1f}]"
+
+
+# --- What makes a result less than it looks, each with its remedy: a noisy machine, a late generator, too few samples.
+
+# Below this, what others took of the machine does not move percentiles visibly (kernel threads, a shell).
+_QUIET_CORES: Final = 0.15
+_STEP_MS: Final = 20.0
+# Requests beyond a percentile that it should stand on; arbitrary.
+_BEYOND: Final = 5
+# The calibrating contender may miss its utilisation by so much of it.
+_MISSED_FRAC: Final = 0.15
+
+
+def remarks(
+    scenario: Scenario, runs: Sequence[Run], rows: Sequence[Row], absent: Mapping[str, GreenlaneError] | None = None
+) -> list[str]:
+    """All that there is to say, the worst first."""
+    return [
+        *_absent(absent or {}), *_dead(runs), *_errors(runs), *_late(runs), *_stepped(runs), *_crowded(), *_noise(runs),
+        *_missed(scenario, rows), *_few(scenario, rows),
+    ]  # fmt: skip
+
+
+def disturbed(runs: Sequence[Run]) -> str:
+    """A warning when other processes of the machine, or its host, took CPU during the runs; "" = they did not."""
+    return next(_noise(runs), "")
+
+
+def _absent(absent: Mapping[str, GreenlaneError]) -> Iterator[str]:
+    for name, error in absent.items():
+        yield f"{name} did not take part: {error}"
+
+
+def _dead(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        if run.dead:
+            yield (
+                f"{', '.join(run.dead)} of {run.turn.contender} exited during {run.turn.label}, and was started anew. "
+                f"Its requests count as they went. It said:\n{run.said}"
+            )
+
+
+def _errors(runs: Sequence[Run]) -> Iterator[str]:
+    kinds: dict[str, dict[int, int]] = {}
+    for run in runs:
+        wrong = run.samples.status[(run.samples.status < 200) | (run.samples.status >= 300)]
+        for status, count in zip(*np.unique(wrong, return_counts=True), strict=True):
+            mine = kinds.setdefault(run.turn.contender, {})
+            mine[int(status)] = mine.get(int(status), 0) + int(count)
+    for contender, found in kinds.items():
+        said = ", ".join(f"{count} {_kind(status)}" for status, count in sorted(found.items()))
+        yield f"{contender}: {said}. Percentiles leave errors out; the shares within a deadline count them as missed."
+
+
+def _kind(status: int) -> str:
+    return {FAILED: "refused or reset", UNANSWERED: "given up unanswered"}.get(status, f"answered {status}")
+
+
+def _late(runs: Sequence[Run]) -> Iterator[str]:
+    late = [run for run in runs if run.late]
+    if late:
+        worst = max(late, key=lambda run: run.lag_p99_ms)
+        yield f"In {worst.turn.label} {worst.late} ({len(late)} of {len(runs)} runs; the latencies count the delay)."
+
+
+def _stepped(runs: Sequence[Run]) -> Iterator[str]:
+    steps = [abs(run.clock_step_ms) for run in runs if abs(run.clock_step_ms) > _STEP_MS]
+    if steps:
+        yield (
+            f"The wall clock was set by up to {max(steps):.0f} ms meanwhile. The latencies do not use it; a suspended "
+            "machine does the same: run it again if it slept."
+        )
+
+
+def _crowded() -> Iterator[str]:
+    if usable_cores() < 2:
+        yield "One core only: the load and shared services compete with what is measured. Use a machine with two."
+
+
+def _noise(runs: Sequence[Run]) -> Iterator[str]:
+    cores = sum(run.others_cores for run in runs) / len(runs) if runs else 0.0
+    if cores >= _QUIET_CORES:
+        yield (
+            f"Other processes of this machine took {cores:.1f} cores on average while it ran: what is printed is what "
+            "the contenders made of the rest. Run it again on a quiet machine."
+        )
+
+
+def _missed(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
+    name = scenario.calibrated_on or scenario.contenders[0].name
+    found = []
+    for row in rows:
+        if (row.contender, row.endpoint, row.phase, row.stage) != (name, ALL, ALL, CLIENT) or scenario.phases:
+            continue
+        asked, used = row.utilisation_frac, row.cpu_utilisation_frac
+        if asked and used is not None and asked < 1 and abs(used - asked) > _MISSED_FRAC * asked:
+            found.append(f"{used:.2f} for {asked:g}")
+    if found:
+        yield (
+            f"{name} used another share of a core than was asked for ({', '.join(found)}): the calibration or the run "
+            "was disturbed. --fresh measures both anew."
+        )
+
+
+def _few(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
+    need = math.ceil(_BEYOND / 0.01)
+    fewest: dict[str, int] = {}
+    for row in rows:
+        if row.endpoint == ALL or row.phase != ALL or row.stage != CLIENT:
+            continue
+        if scenario.request_class(row.endpoint).arrivals in ("poisson", "constant") and 0 < row.samples < need:
+            fewest[row.endpoint] = min(row.samples, fewest.get(row.endpoint, need))
+    if fewest:
+        said = ", ".join(f"{name} {count}" for name, count in fewest.items())
+        first = [name for name in subjects(scenario) if name in fewest] or list(fewest)
+        factor = need / max(min(fewest[name] for name in first), 1)
+        seconds = scenario.run_seconds() * scenario.repetitions
+        yield (
+            f"Rough p99, fewer than {_BEYOND} requests lie beyond it (requests in the smallest cell: {said}): "
+            f"--seconds {math.ceil(seconds * factor)} would do for {' and '.join(first)}."
+        )

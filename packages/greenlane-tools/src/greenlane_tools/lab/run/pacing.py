@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from greenlane_tools.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, Stream, Work
+from greenlane_tools.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, Recorded, Stream, Work
+from greenlane_tools.lab.load.recorded import recorded, recorded_column, recorded_routes
 from greenlane_tools.lab.load.schedule import Schedule, schedule
-from greenlane_tools.lab.run.cell import Turn
-from greenlane_tools.lab.run.costs import rates_per_s
-from greenlane_tools.lab.run.replay import replayed
+from greenlane_tools.lab.run.performed import Turn
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
-__all__ = ["arrivals_of", "plan_of", "stream_of", "warm_up_plan"]
+__all__ = ["arrivals_of", "plan_of", "rates_per_s", "replayed", "stream_of", "warm_up_plan"]
+
 
 Addresses = Callable[[str], str]
 _WARM_FRAC = 0.5
@@ -88,3 +88,50 @@ def _arrivals(scenario: Scenario, one: RequestClass, per_s: float) -> Arrivals:
     if one.arrivals == "recorded":
         return replayed(scenario, one)
     return Constant(per_s) if one.arrivals == "constant" else Poisson(per_s)
+
+
+# --- How many requests per second of each class make a given share of one core.
+#
+# rate of a class = utilisation × its share of the CPU ÷ CPU of one of its jobs
+# = utilisation × its share of the requests ÷ mean CPU of a request, over all classes
+#
+# The same rates go to every contender: one that needs more CPU for a job is busier at the same load, and that counts
+# against it.
+
+
+def rates_per_s(scenario: Scenario, costs_ms: Mapping[str, float], level: Level) -> dict[str, float]:
+    """Requests per second by class, at that level and the phase factor 1; classes without a rate are left out.
+
+    Args:
+        costs_ms: CPU of one job by class; of those with a share.
+    """
+    mean_ms = sum(one.request_share_frac * costs_ms[one.name] for one in scenario.classes if one.request_share_frac)
+    found = {}
+    for one in scenario.classes:
+        if one.cpu_share_frac:
+            found[one.name] = (level.utilisation_frac or 0) * one.cpu_share_frac * 1000 / costs_ms[one.name]
+        elif one.request_share_frac:
+            found[one.name] = (level.utilisation_frac or 0) * one.request_share_frac * 1000 / mean_ms
+        elif one.rate_per_s:
+            found[one.name] = one.rate_per_s * level.rate_factor
+    return found
+
+
+# --- Recorded arrivals of a class: of a recording's route, or of a table's column.
+
+_TABLES = (".parquet", ".csv")
+
+
+def replayed(scenario: Scenario, one: RequestClass) -> Recorded:
+    """The instants of its file.
+
+    Raises:
+        RecordingError, SettingsError: the file cannot be read, or has no such route or column.
+    """
+    path, route = scenario.folder / one.recorded, one.recorded_route
+    if path.suffix in _TABLES:
+        where = ("endpoint", route) if route else None
+        return recorded_column(path, one.recorded_column, unit=one.recorded_unit, where=where)  # type: ignore[arg-type]
+    if route:
+        return recorded(path, route)
+    return Recorded(tuple(sorted(at_ns for found in recorded_routes(path).values() for at_ns in found.at_ns)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from greenlane_tools.lab.run.cell import Turn
 from greenlane_tools.lab.run.faults import Done
 from greenlane_tools.lab.samples import Samples
+from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
-__all__ = ["Closed", "Run"]
+__all__ = ["Closed", "Run", "Turn", "in_turns", "turns"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,49 @@ class Run:
     dead: tuple[str, ...] = ()
     said: str = ""
     contrast: tuple[Closed, ...] = field(default=())
+
+
+# --- Runs to make: contender × level × repetition, in the order that lets a drift of the machine meet all alike.
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run to make, or made."""
+
+    contender: str
+    level: Level
+    repetition: int
+
+    @property
+    def label(self) -> str:
+        """Its file's name, and its name in messages."""
+        return f"{self.contender}-{self.level.label}-{self.repetition}"
+
+    def key(self) -> dict[str, str | int | float]:
+        """Columns in front of its samples. Without a utilisation that column is 0."""
+        return {
+            "contender": self.contender,
+            "cell": f"{self.contender}-{self.level.label}",
+            "utilisation_frac": self.level.utilisation_frac or 0.0,
+            "rate_factor": self.level.rate_factor,
+            "repetition": self.repetition,
+        }
+
+
+def turns(scenario: Scenario, contenders: Sequence[str]) -> Iterator[Turn]:
+    """Every run in order: contenders change fastest; who goes first changes with the repetition."""
+    for repetition in range(scenario.repetitions):
+        for level in scenario.levels():
+            for contender in in_turns(contenders, repetition):
+                yield Turn(contender, level, repetition)
+
+
+# --- Who goes first: contenders take turns over repetitions, so that none has the machine's better hour.
+
+T = TypeVar("T")
+
+
+def in_turns(contenders: Sequence[T], repetition: int) -> list[T]:
+    """Their order in one repetition: everybody is first once in as many as there are."""
+    at = repetition % len(contenders)
+    return [*contenders[at:], *contenders[:at]]

@@ -17,19 +17,14 @@ from greenlane.errors import GreenlaneError, HostError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.run import tables
-from greenlane_tools.lab.run.arena import Arena, opened
-from greenlane_tools.lab.run.calibration import calibrated
-from greenlane_tools.lab.run.cell import Turn, turns
-from greenlane_tools.lab.run.conclusion import conclusion
+from greenlane_tools.lab.run.arena import Arena, calibrated, opened
 from greenlane_tools.lab.run.contrast import missing, tools
-from greenlane_tools.lab.run.costs import rates_per_s
-from greenlane_tools.lab.run.judged import Judgement, judged
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.remarks import remarks
+from greenlane_tools.lab.run.judged import Judgement, conclusion, judged, remarks
+from greenlane_tools.lab.run.pacing import rates_per_s
+from greenlane_tools.lab.run.performed import Run, Turn, turns
 from greenlane_tools.lab.run.rows import Row, pooled
 from greenlane_tools.lab.run.server import said as said_by
-from greenlane_tools.lab.run.sources import digest
-from greenlane_tools.lab.run.store import Store
+from greenlane_tools.lab.run.store import Store, digest
 from greenlane_tools.lab.run.take import settle, take, warm_up
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.scenario.scenario import Scenario

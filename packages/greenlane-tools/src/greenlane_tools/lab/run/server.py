@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import os
+import shutil
+import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 from greenlane.errors import HostError
 from greenlane_tools.lab import processes
-from greenlane_tools.lab.block import Block
-from greenlane_tools.lab.processes import Child
-from greenlane_tools.lab.run.address import UNIX, port_of, wait_ready
-from greenlane_tools.lab.run.site import Site, child_environment
-from greenlane_tools.lab.scenario.contender import Contender
-from greenlane_tools.lab.scenario.fault import Fault
-from greenlane_tools.lab.scenario.placeholders import filled, filled_command
+from greenlane_tools.lab.processes import Block, Child
+from greenlane_tools.lab.scenario.parts import Contender, Fault, Service
+from greenlane_tools.lab.scenario.rules import filled, filled_command
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 
-__all__ = ["Process", "Server", "said", "started"]
+__all__ = [
+    "Connection",
+    "Process",
+    "Server",
+    "Site",
+    "UNIX",
+    "child_environment",
+    "connected",
+    "copied",
+    "port_of",
+    "said",
+    "started",
+    "status",
+    "wait_ready",
+]
+
 
 # What a settled server may use of a core: heartbeats, no request.
 _IDLE_FRAC: Final = 0.05
@@ -215,3 +230,117 @@ def said(log: IO[bytes]) -> str:
     """The last lines of a log; "nothing" when it is empty."""
     log.seek(0)
     return "\n".join(log.read().decode(errors="replace").splitlines()[-_SAID_LINES:]) or "nothing"
+
+
+# --- Where a service listens: "127.0.0.1:PORT" or "unix:PATH".
+
+UNIX = "unix:"
+_ASK_S = 0.02
+#: A server that takes longer to answer is asked again.
+_ANSWER_S = 30.0
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP over what `connected` gives."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("localhost", timeout=_ANSWER_S)
+        self._address = address
+
+    def connect(self) -> None:
+        """http.client's: makes the socket."""
+        self.sock = connected(self._address, _ANSWER_S)
+
+
+def connected(address: str, timeout_s: float) -> socket.socket:
+    """A connection. Raises OSError."""
+    if not address.startswith(UNIX):
+        return socket.create_connection(("127.0.0.1", port_of(address)), timeout=timeout_s)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(timeout_s)
+        connection.connect(address.removeprefix(UNIX))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def port_of(address: str) -> int:
+    """The port; 0 of a Unix socket."""
+    return 0 if address.startswith(UNIX) else int(address.rpartition(":")[2])
+
+
+def status(address: str, path: str) -> int:
+    """What a GET is answered with. Raises OSError or http.client.HTTPException."""
+    connection = Connection(address)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def wait_ready(address: str, path: str, child: Child, seconds: float) -> bool:
+    """Waits until it answers `path` below 500, or accepts connections when that is ""; False = the child exited, or
+    `seconds` passed."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and child.running():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if path and status(address, path) < 500:
+                return True
+            if not path:
+                connected(address, _ANSWER_S).close()
+                return True
+        time.sleep(_ASK_S)
+    return False
+
+
+# --- What the services of a run have in common: a folder with their files, and the values that braces stand for.
+
+#: Of what is copied: what an editor or interpreter leaves behind.
+_LEFT_BEHIND: Final = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the services of a run live."""
+
+    folder: Path
+    iterations_per_ms: int = 0
+    # "NAME.address" and "NAME.port" of shared services.
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self) -> dict[str, str]:
+        """What braces stand for in every command."""
+        return {
+            "python": sys.executable,
+            "folder": str(self.folder),
+            "iterations_per_ms": str(self.iterations_per_ms),
+            **self.shared,
+        }
+
+    def own(self, number: int) -> Path:
+        """A folder for the sockets of one contender; made when missing. A socket's path has at most 107 bytes."""
+        folder = self.folder / f".{number}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+
+def copied(scenario: Scenario, folder: Path) -> None:
+    """Copies the files of all services into the folder, under their own names."""
+    for service in scenario.services:
+        for name in service.files:
+            source = scenario.folder / name
+            if source.is_dir():
+                shutil.copytree(source, folder, ignore=_LEFT_BEHIND, dirs_exist_ok=True)
+            else:
+                shutil.copy(source, folder)
+
+
+def child_environment() -> dict[str, str]:
+    """Our own environment for a child that runs in another folder: a relative PYTHONPATH stays what it was."""
+    env = dict(os.environ)
+    if path := env.get("PYTHONPATH"):
+        env["PYTHONPATH"] = os.pathsep.join(str(Path(part).resolve()) for part in path.split(os.pathsep))
+    return env

@@ -10,6 +10,8 @@ Finished runs are kept when the same scenario runs again on the same build and m
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -20,13 +22,13 @@ from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab import samples
-from greenlane_tools.lab.run.cell import Turn
 from greenlane_tools.lab.run.faults import Done
-from greenlane_tools.lab.run.performed import Closed, Run
+from greenlane_tools.lab.run.performed import Closed, Run, Turn
 from greenlane_tools.lab.scenario.catalogue import ATTEMPTED
 from greenlane_tools.lab.written import trying
 
-__all__ = ["Store"]
+__all__ = ["Store", "digest"]
+
 
 _STATE: Final = "run.json"
 _SAMPLES: Final = "samples"
@@ -157,3 +159,27 @@ class Store:
 def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> str:
     names = [name for name in now if before.get(name) != now[name]]
     return "" if not names else f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}"
+
+
+# --- A digest of the installed packages: what a measured process or the load runs.
+
+# What of each package runs while something is measured: a change of the rest does not change a result.
+_MEASURED: Final = {
+    "greenlane": ("*.so", "*.py", "[!c]*/**/*.py"),
+    "greenlane_serve": ("*.py", "[!c]*/**/*.py"),
+    "greenlane_work": ("[!c]*/**/*.py",),
+    "greenlane_tools": ("*.so", "demo/*.py", "lab/load/*.py", "lab/run/gate.py", "lab/run/server.py"),
+}
+
+
+def digest(*extra: bytes) -> str:
+    """Sixteen digits of the packages' files that matter, and of `extra`."""
+    found = hashlib.sha256()
+    for package, patterns in _MEASURED.items():
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted({path for pattern in patterns for path in Path(folder).glob(pattern)}):
+                found.update(f"{package}/{path.relative_to(folder)}".encode() + b"\0" + path.read_bytes())
+    for part in extra:
+        found.update(part)
+    return found.hexdigest()[:16]

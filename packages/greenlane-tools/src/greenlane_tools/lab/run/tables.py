@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from greenlane_tools.lab.run.costs import rates_per_s
+from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
 __all__ = [
-    "interval",
-    "live_head",
-    "live_line",
-    "load_table",
-    "others_table",
-    "phase_table",
-    "result_table",
-    "subjects",
-]
-__all__ += ["tool_table"]
+    "interval", "live_head", "live_line", "load_table", "others_table", "phase_table", "result_table", "shown",
+    "subjects", "tool_table",
+]  # fmt: skip
+
+
+def shown(scenario: Scenario, rows: Sequence[Row], marked: Container[tuple[str, str]] = ()) -> list[str]:
+    """Every table that there is something for; `marked` as in `result_table`."""
+    first = subjects(scenario)
+    found = (
+        result_table(scenario, rows, first, marked), others_table(rows, first), phase_table(scenario, rows),
+        tool_table(rows),
+    )  # fmt: skip
+    return [text for text in found if text]
 
 
 def subjects(scenario: Scenario) -> tuple[str, ...]:

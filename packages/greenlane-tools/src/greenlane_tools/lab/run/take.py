@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.run.arena import Arena
-from greenlane_tools.lab.run.cell import Turn
 from greenlane_tools.lab.run.contrast import closed_loop, tools
 from greenlane_tools.lab.run.faults import Faults
 from greenlane_tools.lab.run.pacing import arrivals_of, plan_of, warm_up_plan
-from greenlane_tools.lab.run.performed import Closed, Run
+from greenlane_tools.lab.run.performed import Closed, Run, Turn
 from greenlane_tools.lab.run.server import Server
 from greenlane_tools.lab.scenario.scenario import Scenario
 

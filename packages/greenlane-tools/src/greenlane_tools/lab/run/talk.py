@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, Protocol, TextIO
+from typing import Protocol, TextIO
 
-__all__ = ["CLEAR", "LiveTalk", "Talk", "give"]
+from greenlane_tools.lab.ending import CLEAR
 
-#: Takes a terminal's line away.
-CLEAR: Final = "\r\x1b[K"
+__all__ = ["LiveTalk", "Talk", "give"]
 
 
 class Talk(Protocol):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import HostError
-from greenlane_tools.lab.run.site import child_environment
+from greenlane_tools.lab.run.server import child_environment
 
 __all__ = ["ROUNDS", "cpu_ms", "iterations_per_ms", "main"]
 

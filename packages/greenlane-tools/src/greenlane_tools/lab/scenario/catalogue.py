@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
+from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = ["ATTEMPTED", "found", "known", "questions"]
+__all__ = ["ATTEMPTED", "adapted", "found", "known", "missing", "questions"]
+
 
 ATTEMPTED: Final = "run a scenario"
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
+_CHECKOUT: Final = _PACKAGE.parents[3] / "lab" / "scenarios"
 SUFFIX: Final = ".toml"
+#: Said where only those of the package are found.
+NO_CHECKOUT: Final = "other scenarios are in a checkout of Greenlane (lab/scenarios): run them there, or give a file"
 
 
 def folders() -> list[Path]:
-    """Where they are looked for: the wheel's, then the checkout's that the package lies in."""
-    return [_PACKAGE / "demo", _PACKAGE.parents[3] / "lab" / "scenarios"]
+    """Where they are looked for: in the package, then in the checkout that it lies in, if it does."""
+    return [_PACKAGE / "demo", *([_CHECKOUT] if _CHECKOUT.is_dir() else [])]
 
 
 def known() -> dict[str, Path]:
@@ -41,9 +47,15 @@ def found(named: str) -> Path:
                             "are here", attempted=ATTEMPTED)  # fmt: skip
     there = known()
     if named not in there:
-        hint = nearest(named, there) or "greenlane lab run --list names them; a file of your own ends in .toml"
+        own = "greenlane lab run --list names them; a file of your own ends in .toml"
+        hint = nearest(named, there) or (own if _CHECKOUT.is_dir() else NO_CHECKOUT)
         raise SettingsError("NAME", named, f"one of {', '.join(sorted(there))}", hint, attempted=ATTEMPTED)
     return there[named]
+
+
+def missing() -> str:
+    """What is to be said of scenarios that an installed package lacks; "" = in a checkout nothing is lacking."""
+    return "" if _CHECKOUT.is_dir() else NO_CHECKOUT
 
 
 def questions() -> Iterator[tuple[str, str, Path]]:
@@ -54,3 +66,37 @@ def questions() -> Iterator[tuple[str, str, Path]]:
         except (OSError, ValueError) as error:
             asked = f"cannot be read: {error}"
         yield name, asked, path
+
+
+# --- A scenario with other numbers than its file: what flags of a command change.
+
+
+def adapted(
+    scenario: Scenario,
+    *,
+    seconds: float | None = None,
+    repetitions: int | None = None,
+    seed: int | None = None,
+    utilisations_frac: tuple[float, ...] | None = None,
+) -> Scenario:
+    """The scenario with these instead; None = as the file says.
+
+    Args:
+        seconds: load per cell, over all repetitions. Phases are stretched alike, and the times of faults with them;
+            how long a fault lasts stays.
+    """
+    if repetitions is not None:
+        scenario = replace(scenario, repetitions=repetitions)
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    if utilisations_frac is not None:
+        scenario = replace(scenario, utilisations_frac=utilisations_frac)
+    if seconds is None:
+        return scenario
+    factor = seconds / scenario.repetitions / scenario.run_seconds()
+    return replace(
+        scenario,
+        seconds=seconds,
+        phases=tuple(replace(one, seconds=one.seconds * factor) for one in scenario.phases),
+        faults=tuple(replace(one, at_s=one.at_s * factor) for one in scenario.faults),
+    )

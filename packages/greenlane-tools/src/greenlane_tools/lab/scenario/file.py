@@ -10,15 +10,10 @@ from typing import Any, Final, TypeVar
 
 from greenlane.errors import SettingsError
 from greenlane.settings.setting import Setting, checked, declarations, known
-from greenlane_tools.lab.scenario import bound, rules
-from greenlane_tools.lab.scenario.bound import Bound
-from greenlane_tools.lab.scenario.contender import Contender
-from greenlane_tools.lab.scenario.contrast import Contrast
-from greenlane_tools.lab.scenario.fault import Fault
-from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.scenario import parts, rules
+from greenlane_tools.lab.scenario.parts import Bound, Contender, Contrast, Fault, Phase, Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 
 __all__ = ["TABLES", "attempt", "read"]
 
@@ -115,8 +110,8 @@ def _unknown(
 
 
 def _bound(number: int, said: str, attempted: str) -> Bound:
-    found = bound.parsed(said)
+    found = parts.parsed(said)
     if found is None:
-        hint = f"a FIELD is one of {', '.join(bound.FIELDS)}"
-        raise SettingsError(f"bounds[{number}]", said, bound.FORM, hint, attempted=attempted)
+        hint = f"a FIELD is one of {', '.join(parts.FIELDS)}"
+        raise SettingsError(f"bounds[{number}]", said, parts.FORM, hint, attempted=attempted)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from greenlane.settings.setting import declare
-from greenlane_tools.lab.scenario.patterns import MAYBE_NAME, NAME, PATH, TEXT
+from greenlane_tools.lab.scenario.parts import MAYBE_NAME, NAME, PATH, TEXT
 
 __all__ = ["RequestClass"]
 

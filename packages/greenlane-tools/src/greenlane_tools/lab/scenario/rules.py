@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.lab.scenario import placeholders
+from greenlane_tools.lab.scenario.parts import Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 
-__all__ = ["check"]
+__all__ = ["ARGUMENTS", "MEANINGS", "OF_SERVICE", "check", "filled", "filled_command", "used"]
+
 
 _ROUNDING = 1e-6
 
@@ -88,11 +89,11 @@ class _Checker:
             self.fail("work", work, "a function in one of the files that are copied", "name it in a service's `files`")
 
     def _braces(self, prefix: str, service: Service, texts: Iterable[str], above: Collection[str]) -> None:
-        there = {*placeholders.MEANINGS, *(f"{name}.{what}" for name in above for what in placeholders.OF_SERVICE)}
+        there = {*MEANINGS, *(f"{name}.{what}" for name in above for what in OF_SERVICE)}
         there -= {"unix"} if service.listen == "tcp" else {"port"}
         if not self._scenario.work:
             there -= {"iterations_per_ms"}
-        for name in placeholders.used(texts):
+        for name in used(texts):
             if name not in there:
                 hint = nearest(name, there) or "a service must stand above the one that asks it"
                 self.fail(prefix, f"{{{name}}}", f"one of {', '.join(sorted(there))} in braces", hint)
@@ -179,10 +180,8 @@ class _Checker:
             service = scenario.service_of(one)
             above = self._services[: self._services.index(service.name)]
             self._braces(prefix, service, [*one.command, *one.arguments, *one.env.values()], above)
-            if one.arguments and placeholders.ARGUMENTS not in (one.command or service.command):
-                self.fail(
-                    f"{prefix}.arguments", list(one.arguments), f"none: the command has no {placeholders.ARGUMENTS}"
-                )
+            if one.arguments and ARGUMENTS not in (one.command or service.command):
+                self.fail(f"{prefix}.arguments", list(one.arguments), f"none: the command has no {ARGUMENTS}")
         if scenario.calibrated_on:
             self._one_of("calibrated_on", scenario.calibrated_on, self._contenders)
         if scenario.contrast.endpoint:
@@ -209,3 +208,39 @@ class _Checker:
 
 def _by_share(one: RequestClass) -> bool:
     return bool(one.cpu_share_frac or one.request_share_frac)
+
+
+# --- What braces in commands and environments stand for.
+
+#: A part of a command that is exactly this becomes the contender's arguments, however many.
+ARGUMENTS: Final = "{arguments}"
+MEANINGS: Final[Mapping[str, str]] = {
+    "python": "the interpreter that runs the lab",
+    "address": "where this process shall listen: `127.0.0.1:PORT`, or `unix:PATH`",
+    "port": "its port",
+    "unix": "the path of its Unix socket",
+    "folder": "the temporary folder with the files of all services: where it runs",
+    "own": "a temporary folder of this contender alone, with a short path",
+    "iterations_per_ms": "how many iterations of `work` make 1 ms of CPU",
+    "arguments": "the contender's arguments; in a command, as a part by itself",
+}
+#: Of a service that stands above in the file: `{NAME.address}` and `{NAME.port}`.
+OF_SERVICE: Final = ("address", "port")
+_BRACES: Final = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
+
+
+def used(texts: Iterable[str]) -> Iterator[str]:
+    """Names in braces."""
+    for text in texts:
+        yield from _BRACES.findall(text)
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """The text with values in place of the names that `values` has."""
+    return _BRACES.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def filled_command(command: Iterable[str], arguments: Iterable[str], values: Mapping[str, str]) -> list[str]:
+    """A command with its arguments and values in place."""
+    parts = [one for part in command for one in (arguments if part == ARGUMENTS else (part,))]
+    return [filled(part, values) for part in parts]

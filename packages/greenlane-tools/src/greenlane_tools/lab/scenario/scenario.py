@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from greenlane.settings.setting import declare
-from greenlane_tools.lab.scenario.bound import Bound
-from greenlane_tools.lab.scenario.contender import Contender
-from greenlane_tools.lab.scenario.contrast import Contrast
-from greenlane_tools.lab.scenario.fault import Fault
-from greenlane_tools.lab.scenario.patterns import FORMULA, MAYBE_NAME, NAME, SENTENCE
-from greenlane_tools.lab.scenario.phase import Phase
+from greenlane_tools.lab.scenario.parts import (
+    FORMULA,
+    MAYBE_NAME,
+    NAME,
+    SENTENCE,
+    Bound,
+    Contender,
+    Contrast,
+    Fault,
+    Phase,
+    Service,
+)
 from greenlane_tools.lab.scenario.request_class import RequestClass
-from greenlane_tools.lab.scenario.service import Service
 
 __all__ = ["Level", "Scenario"]
 

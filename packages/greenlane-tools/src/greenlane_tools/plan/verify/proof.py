@@ -19,7 +19,7 @@ from greenlane_tools.lab.run.rows import ALL, CLIENT, Row
 from greenlane_tools.lab.run.runner import Result, run_scenario, stored
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import Samples
-from greenlane_tools.lab.scenario.contender import Contender
+from greenlane_tools.lab.scenario.parts import Contender
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.advice import Advice

@@ -13,9 +13,9 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane.settings import Settings
 from greenlane_tools.lab.scenario import catalogue, file
+from greenlane_tools.lab.scenario.parts import Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.scenario.service import Service
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Route, simulated_route
 from greenlane_tools.plan.verify.played import Played
