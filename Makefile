@@ -140,15 +140,17 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; architecture.md from processes
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
+	$(BIN)/python scripts/architecture_page.py
 
-wheel: build ## release wheels of what is native, in dist/
+wheel: build ## release wheels of all distributions, in dist/
 	@for each in packages/greenlane packages/greenlane-tools; do \
 		(cd $$each && $(abspath $(BIN))/maturin build --release $(LOCKED) --out $(abspath dist) --interpreter $(abspath $(BIN))/python) || exit 1; \
 	done
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
 
 clean: ## remove everything that make has built
 	rm -rf .venv .venv-3.* target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

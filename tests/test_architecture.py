@@ -7,6 +7,7 @@ Which module may import which stands in pyproject.toml, [tool.importlinter]; `ma
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -206,6 +207,13 @@ def test_a_service_loads_the_guest_alone(module: str, run_python) -> None:
     if module in ("greenlane", "greenlane.hosts.wsgi"):
         foreign = sorted({name.split(".")[0] for name in loaded - before} - GUESTS - sys.stdlib_module_names)
         assert not foreign, f"import {module} loads {foreign}"
+
+
+@pytest.mark.system
+def test_the_page_says_what_each_kind_of_process_loads() -> None:
+    script = ROOT / "scripts" / "architecture_page.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # --- the public API ------------------------------------------------------------------------------------------------

@@ -5,22 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from greenlane.cli.inside import command, starting
-from greenlane.cli.inside.command import lines_of, row_of
+from greenlane.cli.inside.command import LIMITS, lines_of, row_of
 from greenlane.errors import SettingsError
-
-#: host -> most modules and most lines of code. A `serve` worker has what gunicorn's has.
-LIMITS: Final = {
-    "wsgi": (45, 4_000),
-    "gunicorn": (70, 6_000),
-    "record": (70, 5_500),
-    "work": (110, 9_000),
-    "serve": (70, 6_000),
-}
 
 
 def look(host: str) -> dict[str, Any]:

@@ -15,7 +15,16 @@ from greenlane.cli.command import Command
 from greenlane.cli.inside.starting import HOSTS, look_inside
 from greenlane.cli.output import Output
 
-__all__ = ["COMMAND", "row_of"]
+__all__ = ["COMMAND", "LIMITS", "row_of"]
+
+#: Host -> the most modules and the most lines of code that its process may load: a promise, held by a test.
+LIMITS: Final[Mapping[str, tuple[int, int]]] = {
+    "wsgi": (45, 4_000),
+    "gunicorn": (70, 6_000),
+    "record": (70, 5_500),
+    "work": (110, 9_000),
+    "serve": (70, 6_000),
+}
 
 _NO_CODE: Final = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -37,8 +46,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     listed: list[dict[str, Any]] = row["listed"]
     output.table(listed if arguments.modules else _by_package(listed), ("module", "modules", "code_lines", "lines"))
     output.line()
+    most = dict(zip(("modules", "code_lines"), LIMITS.get(arguments.host, ()), strict=False))
     for name in ("modules", "code_lines", "lines", "native_bytes"):
-        output.line(f"{name.replace('_', ' ') + ':':14}{row[name]:,}")
+        limit = f" (at most {most[name]:,})" if name in most else ""
+        output.line(f"{name.replace('_', ' ') + ':':14}{row[name]:,}{limit}")
     for name in ("patches", "threads", "exit_hooks"):
         output.line(f"{name.replace('_', ' ') + ':':14}{len(row[name])}")
         if arguments.modules or name != "patches":

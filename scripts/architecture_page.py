@@ -1,0 +1,114 @@
+"""Writes docs/architecture.md: its table from processes that `greenlane inside` starts; `--check` only compares.
+
+Exit 0: written, or up to date. Exit 1: stale (the remedy is printed). It starts gunicorn, Celery, uvicorn and HAProxy.
+"""
+
+# ruff: noqa: E501 (rows of the page's table)
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from generated import written_or_checked
+
+from greenlane.cli.inside.command import LIMITS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+
+#: Kinds of process, as `greenlane inside --host` names them, and what runs there.
+PROCESSES: Final = {
+    "wsgi": "middleware",
+    "asgi": "ASGI",
+    "gunicorn": "gunicorn worker",
+    "serve": "`serve` worker",
+    "work": "`work`",
+    "record": "recorded",
+}
+#: Parts in the order of the layers; each is a package or module of that name.
+PARTS: Final = {
+    "greenlane.probes": "sees blocking calls",
+    "greenlane.policy": "decisions, from Rust",
+    "greenlane.lanes": "permits and lanes",
+    "greenlane.lanes.learned": "the learned file",
+    "greenlane.record": "the recorder",
+    "greenlane.control": "control socket",
+    "greenlane.export": "metrics",
+    "greenlane.settings": "settings",
+    "greenlane.wiring": "puts the parts together",
+    "greenlane.hosts.wsgi": "middleware",
+    "greenlane.hosts.asgi": "ASGI host",
+    "greenlane.hosts.gunicorn": "gunicorn's worker",
+    "greenlane.hosts.observed": "servers, watched",
+    "greenlane_work": "Celery pool, store",
+    "greenlane_serve": "a `serve` worker's part",
+    "greenlane_tools": "everything offline",
+}
+
+HEAD = """\
+# What is inside a service, and what is outside
+
+<!-- Written by `make docs` from scripts/architecture_page.py and from processes that `greenlane inside` starts. -->
+
+Greenlane runs in other people's processes. What comes in is one distribution, `greenlane`. Everything else stays
+outside, in processes of its own. The two sides meet in three places only: the recording file, the control socket and
+the learned file.
+
+```text
+        INSIDE: your processes                                  OUTSIDE: an engineer's, or a supervisor's
+
+  +---------------------------------+      recording file      +----------------------------------------+
+  | greenlane                       | -----------------------> | greenlane-tools                        |
+  |   hosts    probes    record     |         (.glr)           |   reader  report  plan  simulator      |
+  |   policy   lanes     placement  |                          |   lab     doctor  top   demo           |
+  |   settings control   wiring     |      control socket      |   greenlane_tools._native              |
+  |   greenlane._native             | <----------------------> |                                        |
+  +---------------------------------+     (control_dir)        +----------------------------------------+
+  | greenlane-work                  |                          | greenlane-serve                        |
+  |   Celery pool, store, diversion |                          |   HAProxy tree, exports                |
+  +---------------------------------+                          |   (its workers load greenlane and      |
+            |          ^                                       |    greenlane_serve.worker, no more)    |
+            v          | learned file                          +----------------------------------------+
+        [ kept over restarts ]
+```
+
+- **Recording file.** The recorder writes it, the reader opens it: [recording-format.md](recording-format.md).
+- **Control socket.** One line of JSON each way; a process listens only with `control_dir`. `greenlane top`, `mode` and
+  `record --on|--off` use it.
+- **Learned file.** What the permits have learned, kept over restarts where `learned_file` names one.
+
+`lint-imports` holds the border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py` the
+crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load generator.
+
+## What each kind of process loads
+
+`greenlane inside --host gunicorn` starts a real one, sends it requests, and counts. A dot: loaded after the first
+requests, with default settings.
+
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    loaded = {host: _modules(host) for host in PROCESSES}
+    lines = [f"| part | what it is | {' | '.join(PROCESSES.values())} |", f"|---|---|{'---|' * len(PROCESSES)}"]
+    for part, what in PARTS.items():
+        dots = ["•" if any(f"{name}.".startswith(f"{part}.") for name in loaded[host]) else "" for host in PROCESSES]
+        lines.append(f"| `{part}` | {what} | {' | '.join(dots)} |")
+    for title, number in (("modules, at most", 0), ("lines of code, at most", 1)):
+        most = [f"{LIMITS[host][number]:,}" if host in LIMITS else "" for host in PROCESSES]
+        lines.append(f"| {title} | | {' | '.join(most)} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _modules(host: str) -> list[str]:
+    command = [sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())"]
+    said = subprocess.run([*command, "inside", "--host", host, "--json"], capture_output=True, text=True, check=True)
+    return [one["module"] for one in json.loads(said.stdout)["rows"][0]["listed"]]
+
+
+if __name__ == "__main__":
+    sys.exit(written_or_checked(PAGE, page, sys.argv[1:]))
