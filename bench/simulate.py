@@ -55,17 +55,17 @@ def _pricing(scale: float = 1.0) -> Mapping[str, Any]:
 
 _FOUR: Final = {"processes": 4, "at_once": 1}
 CASES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
-    PLAINEST: (_single(90), {"host": "turns"}),
-    "M/M/4 central": (_single(360), {"host": "turns", "queue": "central", **_FOUR}),
-    "M/M/4 at random": (_single(360), {"host": "turns", "queue": "reuse-port", **_FOUR}),
-    "M/M/4 shortest": (_single(360), {"host": "turns", "queue": "shortest", **_FOUR}),
+    PLAINEST: (_single(90), {"host": "gevent"}),
+    "M/M/4 central": (_single(360), {"host": "gevent", "queue": "central", **_FOUR}),
+    "M/M/4 at random": (_single(360), {"host": "gevent", "queue": "reuse-port", **_FOUR}),
+    "M/M/4 shortest": (_single(360), {"host": "gevent", "queue": "shortest", **_FOUR}),
     "threads, one burst": (_single(80), {"host": "threads"}),
     "permits, one burst": (_single(80), {"host": "permits"}),
     "pricing, gevent": (_pricing(), {"host": "gevent"}),
     "pricing, threads": (_pricing(), {"host": "threads"}),
     "pricing, permits": (_pricing(), {"host": "permits"}),
     "pricing, 4 workers behind one queue": (_pricing(4), {"host": "permits", "processes": 4, "queue": "central"}),
-    "slices of 0.5 ms": (_single(80), {"host": "turns", "slice_ms": 0.5}),
+    "slices of 0.5 ms": (_single(80), {"host": "threads", "switch_interval_ms": 0.5}),
 }
 
 

@@ -60,7 +60,7 @@ impl Front {
     }
 }
 
-/// Processes of each lane. Hard lanes have the last ones, one after the other; pinned ones the last of the shared.
+/// Processes of each lane. Hard lanes have the last ones, one after the other; soft ones share the rest.
 fn groups(set_up: &SetUp) -> Vec<Vec<usize>> {
     let mut shared = set_up.processes;
     let mut groups = vec![Vec::new(); set_up.lanes.len()];
@@ -71,12 +71,9 @@ fn groups(set_up: &SetUp) -> Vec<Vec<usize>> {
         }
     }
     for (lane, group) in set_up.lanes.iter().zip(&mut groups) {
-        let first = match lane.kind {
-            Kind::Hard => continue,
-            Kind::Soft => 0,
-            Kind::Pinned => shared.saturating_sub(lane.processes.max(1)),
-        };
-        *group = (first..shared).collect();
+        if lane.kind == Kind::Soft {
+            *group = (0..shared).collect();
+        }
     }
     groups
 }

@@ -122,6 +122,11 @@ impl Waiters {
         self.waiting.len()
     }
 
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// The GIL has changed hands.
     pub fn switched(&mut self, now_ns: u64) {
         self.switched_ns = now_ns;

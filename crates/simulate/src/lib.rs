@@ -1,7 +1,7 @@
 //! The plan's simulator: what each route's latency would be under a set-up, with the production's own rules.
 //!
 //! Discrete events: a clock that jumps. A process is one CPU whose order is its host's (threads under a GIL with its
-//! switch interval, with permits or without; gevent's loop; asyncio's; ideal orders to compare with). What decides in
+//! switch interval, with permits or without; gevent's loop; asyncio's). What decides in
 //! production decides here, the same code: [`X
 //!
 //! | module | is |
@@ -9,12 +9,11 @@
 //! | [`model`], [`set_up`], [`reading`] | what is simulated, how it is served, both from JSON |
 //! | [`random`], [`law`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
 //! | [`heap`], [`cores`] | time |
-//! | [`process`], [`line`], [`gil`], [`gate`], [`interval`], [`looped`] | one process's CPU, and who has it |
+//! | [`process`], [`gil`], [`gate`], [`interval`], [`looped`] | one process's CPU, and who has it |
 //! | [`front`], [`bulkheads`] | requests before a process has them |
 //! | [`world`] | the state of a run: all of the above |
 //! | [`run`] | what happens in it, an event after the other |
 //! | [`histogram`], [`tally`], [`report`] | what came of it |
-//! | [`theory`] | what is known without a simulation |
 //!
 //! Left out: collections of garbage, page faults, losses on the network, retries, what a core's cache forgets at a
 //! switch. What switching and dispatching cost, and who is faster at the GIL, is what the set-up says.
@@ -31,7 +30,6 @@ mod histogram;
 mod interval;
 mod jobs;
 mod law;
-mod line;
 mod looped;
 mod model;
 mod process;
@@ -42,7 +40,6 @@ mod run;
 mod set_up;
 mod source;
 mod tally;
-pub mod theory;
 mod world;
 
 pub use reading::{model_and_set_up, Wrong};

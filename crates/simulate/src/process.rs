@@ -1,7 +1,7 @@
 //! One process: who has its CPU, who wants it, and what else of it is taken.
 
 use super::gate::Gate;
-use super::line::Line;
+use super::gil::Waiters;
 use super::looped::Looped;
 use greenlane_policy::shed::Shed;
 use std::collections::VecDeque;
@@ -19,7 +19,8 @@ pub struct Calls {
 /// See the module.
 #[derive(Debug)]
 pub struct Process {
-    pub line: Line,
+    /// Who wants its GIL.
+    pub line: Waiters,
     /// Who computes.
     pub running: Option<u32>,
     /// Between two turns: who wants the CPU now queues behind those who have waited.
@@ -59,7 +60,7 @@ pub struct Process {
 
 impl Process {
     /// It idles.
-    pub fn new(line: Line) -> Self {
+    pub fn new(line: Waiters) -> Self {
         Self {
             line,
             running: None,

@@ -7,24 +7,9 @@ use greenlane_policy::shed::ShedRule;
 use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
 
-/// In which order those who want a process's CPU get it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Who has wanted it for longest; whose slice is over queues again.
-    Turns,
-    /// Whose request came first.
-    Oldest,
-    /// By the lane's priority, then who has wanted it for longest.
-    First,
-    /// As CPython's GIL goes (gil.rs).
-    Gil,
-}
-
 /// What a process does with several requests.
 #[derive(Clone, Debug)]
 pub enum Host {
-    /// An ideal CPU: this order; who computes is looked at each `slice_ns` of its CPU, 0 = never.
-    Ideal { order: Order, slice_ns: u64 },
     /// Threads under a GIL.
     Threads,
     /// The same with CPU permits for heavy phases.
@@ -79,8 +64,6 @@ pub enum Kind {
     Soft,
     /// `processes` of its own, and no others.
     Hard,
-    /// Only the last `processes` of the shared ones, which others use as well.
-    Pinned,
 }
 
 /// Requests with a common rule. The first lane of a set-up is of those that have none.
@@ -177,14 +160,6 @@ pub struct SetUp {
 }
 
 impl SetUp {
-    /// How a process's CPU is shared: (order, slice in ns).
-    pub fn turns(&self) -> (Order, u64) {
-        match self.host {
-            Host::Ideal { order, slice_ns } => (order, slice_ns),
-            _ => (Order::Gil, self.switch_interval_ns),
-        }
-    }
-
     /// What a waiter waits before it asks for the GIL where this interval is in force: more than 0.
     pub fn asked_after_ns(&self, interval_ns: u64) -> u64 {
         (interval_ns + self.costs.timer_ns).max(1)

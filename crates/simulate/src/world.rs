@@ -4,14 +4,14 @@ use super::bulkheads::Bulkheads;
 use super::cores::Cores;
 use super::front::{at_once, Connection, Front};
 use super::gate::Gate;
+use super::gil::Waiters;
 use super::heap::Heap;
 use super::jobs::Jobs;
-use super::line::Line;
 use super::looped::Looped;
 use super::model::{Model, Work};
 use super::process::{Calls, Process};
 use super::random::{Purpose, Stream};
-use super::set_up::{Host, Order, SetUp};
+use super::set_up::{Host, SetUp};
 use super::source::Source;
 use super::tally::Tally;
 use greenlane_policy::shed::Shed;
@@ -64,13 +64,10 @@ pub struct World<'a> {
     pub(super) pool: Calls,
     pub(super) connections: Vec<Connection>,
     pub(super) bulkheads: Option<Bulkheads>,
-    /// How a process's CPU is shared.
-    pub(super) order: Order,
-    pub(super) slice_ns: u64,
     /// Who is faster at the GIL.
     pub(super) races: Stream,
     /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
-    /// a key says who goes first, or a loop looks who is ready, all must be there to be seen.
+    /// a loop looks who is ready, all must be there to be seen.
     pub(super) cpu_first: bool,
     /// Waits for permits so far: a number for each.
     pub(super) waits: u32,
@@ -88,7 +85,6 @@ impl<'a> World<'a> {
         seed: u64,
         load: f64,
     ) -> Self {
-        let (order, slice_ns) = set_up.turns();
         let beside = model
             .steps
             .iter()
@@ -113,10 +109,8 @@ impl<'a> World<'a> {
             pool: Calls::default(),
             connections: vec![Connection::default(); connections as usize],
             bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
-            order,
-            slice_ns,
             races: Stream::of(seed, Purpose::Races, 0),
-            cpu_first: matches!(order, Order::Turns | Order::Gil) && !set_up.host.loops(),
+            cpu_first: !set_up.host.loops(),
             waits: 0,
             events: 0,
             most: warm + jobs.saturating_mul(1 + MORE),
@@ -127,9 +121,9 @@ impl<'a> World<'a> {
 }
 
 fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
-    let (order, own_ns) = set_up.turns();
+    let own_ns = set_up.switch_interval_ns;
     let permits = matches!(set_up.host, Host::Permits(_));
-    let line = Line::new(order, set_up.asked_after_ns(own_ns), permits);
+    let line = Waiters::new(set_up.asked_after_ns(own_ns), permits);
     let mut one = Process::new(line);
     one.at_once = at_once;
     one.calls = vec![Calls::default(); model.upstreams.len()];

@@ -3,7 +3,6 @@
 mod load;
 mod recording;
 mod simulate;
-mod theory;
 
 /// `greenlane_tools._native`.
 #[pyo3::pymodule(gil_used = false)]
@@ -14,9 +13,4 @@ mod _native {
     use super::recording::Recording;
     #[pymodule_export]
     use super::simulate::simulate;
-    #[pymodule_export]
-    use super::theory::{
-        closed_bounds, closed_means, closed_number, hard_lane, shared_latency, waits_frac,
-        OpenQueue,
-    };
 }

@@ -3,7 +3,7 @@
 use super::at::{At, Read, MOST, MOST_MS, MOST_PLACES, MOST_PROCESSES};
 use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
 use crate::model::Model;
-use crate::set_up::{Costs, Host, KeepAlive, Kind, Lane, Order, Queue, SetUp};
+use crate::set_up::{Costs, Host, KeepAlive, Kind, Lane, Queue, SetUp};
 
 /// `named`: the lane of each route as the profile says, "" = none.
 pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
@@ -64,8 +64,6 @@ pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
 }
 
 fn host(at: &At<'_>, processes: usize) -> Read<Host> {
-    let slice_ns = at.of("slice_ms").ms()?;
-    let ideal = |order| -> Read<Host> { Ok(Host::Ideal { order, slice_ns }) };
     let name = at.of("host");
     match name.text()? {
         "gevent" => {
@@ -83,12 +81,7 @@ fn host(at: &At<'_>, processes: usize) -> Read<Host> {
             }
             Ok(Host::Permits(rule))
         }
-        "turns" => ideal(Order::Turns),
-        "oldest" => ideal(Order::Oldest),
-        "first" => ideal(Order::First),
-        _ => name.wrong(
-            "one of gevent, threads, permits, asyncio, celery, or an ideal CPU: turns, oldest, first",
-        ),
+        _ => name.wrong("one of gevent, threads, permits, asyncio, celery"),
     }
 }
 
@@ -126,8 +119,7 @@ fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<u
             kind: match kind.text_or("soft")? {
                 "soft" => Kind::Soft,
                 "hard" => Kind::Hard,
-                "pinned" => Kind::Pinned,
-                _ => return kind.wrong("one of soft, hard, pinned"),
+                _ => return kind.wrong("soft or hard"),
             },
             processes: one.of("processes").count(0.0, MOST_PROCESSES, 0)? as usize,
             priority: one.of("priority").number_or(-1e9, 1e9, 0.0)? as i64,

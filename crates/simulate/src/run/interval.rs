@@ -1,7 +1,6 @@
 //! Who holds a permit decides how long the switch interval of a process is; those who wait do so by it.
 
 use crate::interval::Interval;
-use crate::line::Line;
 use crate::world::World;
 
 impl World<'_> {
@@ -30,7 +29,7 @@ impl World<'_> {
         how: impl Fn(&mut Interval, u64, u64),
     ) {
         let one = &mut self.processes[process];
-        let (Some(gate), Line::Gil(waiters)) = (&mut one.gate, &mut one.line) else {
+        let (Some(gate), waiters) = (&mut one.gate, &mut one.line) else {
             return;
         };
         let interval = &mut gate.interval;

@@ -2,10 +2,8 @@
 
 use crate::cores::Stretch;
 use crate::jobs::Between;
-use crate::line::{Key, Line, Taker};
 use crate::model::Work;
 use crate::process::LOOP;
-use crate::set_up::Order;
 use crate::tally::Cause;
 use crate::world::World;
 
@@ -17,16 +15,13 @@ impl World<'_> {
             self.give(process, who);
             return;
         }
-        let key = self.key(who);
         let one = &mut self.processes[process];
         if one.keeper == Some(who) {
             one.kept = Some(who);
             return;
         }
-        // Who waits for a GIL asks for it himself; slices of ideal CPUs do not depend on who waits.
-        let cuts = self.order == Order::Gil || one.line.is_empty();
-        one.line.push(who, key);
-        if cuts && !one.turning {
+        one.line.push(who, self.now_ns);
+        if !one.turning {
             self.cut(process);
         }
     }
@@ -61,13 +56,13 @@ impl World<'_> {
 
     /// Who gets the CPU. `asked`: it was taken from somebody who wanted more.
     fn next_of_line(&mut self, process: usize, asked: bool) -> Option<u32> {
-        let taker = if asked && self.wins(self.set_up.costs.asker_frac) {
-            Taker::Asker
-        } else {
-            Taker::Woken
-        };
+        let asker = asked && self.wins(self.set_up.costs.asker_frac);
         let line = &mut self.processes[process].line;
-        line.pop(taker, self.now_ns)
+        if asker {
+            line.pop_asker(self.now_ns)
+        } else {
+            line.pop(self.now_ns)
+        }
     }
 
     /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
@@ -89,8 +84,7 @@ impl World<'_> {
         let job = &mut self.jobs[id];
         job.left_ns -= cpu_ns;
         if job.left_ns > 0 {
-            let key = self.key(who);
-            self.processes[process].line.push(who, key);
+            self.processes[process].line.push(who, self.now_ns);
             return None;
         }
         if who != LOOP {
@@ -152,8 +146,10 @@ impl World<'_> {
             one.line.switched(self.now_ns);
             switch_ns
         };
-        let room_ns = one.line.room_ns(self.now_ns, self.slice_ns);
-        let slice_ns = room_ns.map_or(left_ns, |room_ns| left_ns.min(room_ns));
+        let asked_ns = one.line.asked_ns();
+        let slice_ns = asked_ns.map_or(left_ns, |at_ns| {
+            left_ns.min(at_ns.saturating_sub(self.now_ns))
+        });
         one.running = Some(who);
         one.turn = one.turn.wrapping_add(1);
         one.began_cpu_ns = began_cpu_ns;
@@ -162,20 +158,11 @@ impl World<'_> {
         self.until(process, turn, stretch_ns);
     }
 
-    /// Somebody has begun to wait: who computes does so to the end of a slice only, or of the newcomer's interval.
+    /// Somebody has begun to wait: who computes does so to the end of the newcomer's interval only.
     fn cut(&mut self, process: usize) {
-        let slice_ns = self.slice_ns(process);
-        if slice_ns == 0 {
-            return;
-        }
-        let used_ns = self.cores.cpu_ns(self.now_ns) - self.processes[process].began_cpu_ns;
         let one = &mut self.processes[process];
-        let end_ns = if self.order == Order::Gil {
-            (used_ns + slice_ns).max(one.switch_ns)
-        } else {
-            let own_ns = used_ns.saturating_sub(one.switch_ns);
-            one.switch_ns + (own_ns / slice_ns + 1) * slice_ns
-        };
+        let used_ns = self.cores.cpu_ns(self.now_ns) - one.began_cpu_ns;
+        let end_ns = (used_ns + one.line.interval_ns()).max(one.switch_ns);
         if end_ns < one.stretch_ns {
             one.stretch_ns = end_ns;
             one.turn = one.turn.wrapping_add(1);
@@ -190,29 +177,6 @@ impl World<'_> {
             turn,
         };
         self.cores.until(self.now_ns, cpu_ns, stretch);
-    }
-
-    /// How long who computes may do so while others wait, ns; 0 = as long as it wants. Of a GIL, what a waiter waits
-    /// before it asks: more than 0.
-    fn slice_ns(&self, process: usize) -> u64 {
-        match &self.processes[process].line {
-            Line::Gil(waiters) => waiters.interval_ns(),
-            _ => self.slice_ns,
-        }
-    }
-
-    /// Only a GIL has a loop among those that wait.
-    pub(super) fn key(&self, who: u32) -> Key {
-        match self.order {
-            Order::Turns => (0, 0),
-            Order::Gil => (0, self.now_ns),
-            Order::Oldest => (0, self.jobs[who].index),
-            Order::First => {
-                let job = &self.jobs[who];
-                let lane = self.set_up.lane_of[job.route as usize];
-                (-self.set_up.lanes[lane].priority, job.wants_ns)
-            }
-        }
     }
 
     fn job_of(&self, process: usize, who: u32) -> u32 {

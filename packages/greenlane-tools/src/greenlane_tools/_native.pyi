@@ -8,18 +8,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
-__all__ = [
-    "OpenQueue",
-    "Recording",
-    "closed_bounds",
-    "closed_means",
-    "closed_number",
-    "hard_lane",
-    "load_run",
-    "shared_latency",
-    "simulate",
-    "waits_frac",
-]
+__all__ = ["Recording", "load_run", "simulate"]
 
 @final
 class Recording:
@@ -136,74 +125,3 @@ def load_run(
 
     Cost: 10 to 15 us of CPU a request over kept connections, 50 us over new ones.
     """
-
-def closed_bounds(cpu: float, io: float, number: int) -> tuple[float, float, float]:
-    """(knee, most, least) of `number` requests in progress that take turns on one CPU: core's `theory.asymptotes`.
-
-    This and the following functions take times of any one unit and give rates in its inverse. The knee is inf without
-    CPU, the most inf without any work. Raises ValueError: a time that is negative or not finite.
-    """
-
-def closed_means(cpu: float, io: float, number: int) -> tuple[float, float, float]:
-    """(rate, latency, utilisation) with `number` (at least 1) in progress: exact mean value analysis of one CPU with
-    exponential bursts and a delay of any distribution. Cost: some ns times `number`."""
-
-def closed_number(cpu: float, io: float, busy: float, most: int) -> int:
-    """The smallest number in progress with which that CPU works the share `busy` of the time, at most `most`: what
-    `AtOnce` sets."""
-
-def waits_frac(offered: float, servers: int) -> float:
-    """Erlang's C: the share of requests that wait for one of `servers` where `offered` are busy on average."""
-
-def shared_latency(size: float, utilisation: float) -> float:
-    """The mean latency of a request of `size` where all share one server evenly; inf from a utilisation of 1 on."""
-
-@final
-class OpenQueue:
-    """Requests that come as they like (Poisson), and wait first come first served for one of some like servers.
-
-    Core's `theory.waiting`, and for one server `theory.fifo`. From a utilisation of 1 on waits are inf. Any thread may
-    call.
-    """
-
-    def __new__(cls, *, rate: float, servers: int, mean: float = 0.0, times: Sequence[float] = ...) -> OpenQueue:
-        """Raises ValueError. Cost: with one server and `times` up to 0.2 s; the GIL is released.
-
-        Args:
-            rate: of arrivals.
-            servers: at least 1.
-            mean: of exponential times with a server; not looked at where there are `times`.
-            times: with a server, each as likely as any other.
-        """
-
-    def utilisation(self) -> float:
-        """Share of the time that a server works, or would."""
-
-    def cv2(self) -> float:
-        """Variance of the times with a server over their mean's square."""
-
-    def waits_frac(self) -> float:
-        """Share that waits at all."""
-
-    def wait(self) -> float:
-        """Mean wait."""
-
-    def exact(self) -> bool:
-        """Whether the percentiles are exact (one server up to a grid, exponential times); else the tail is taken as
-        exponential."""
-
-    def wait_beyond(self, time: float) -> float:
-        """Share of waits beyond `time`."""
-
-    def latency_beyond(self, time: float) -> float:
-        """Share of latencies (wait and time with the server) beyond `time`."""
-
-    def wait_quantile(self, share: float) -> float:
-        """The wait that a share of 1 - `share` exceeds. Cost: 50 us, with `times` some ms; the GIL is released."""
-
-    def latency_quantile(self, share: float) -> float:
-        """The latency that a share of 1 - `share` exceeds. Cost as `wait_quantile`."""
-
-def hard_lane(processes: int, own: int, share: float) -> tuple[float, float]:
-    """(others, lane): the utilisation of all `processes` at which those without a lane are full, and at which its `own`
-    are, where its class has the share `share` of all work. inf: never. Raises ValueError."""

@@ -67,7 +67,7 @@ def test_the_twin_tells_which_sequence_a_number_stands_for() -> None:
 def test_recorded_requests_come_once_and_do_what_they_are_told() -> None:
     routes = [{"route": "a", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 10]]}, {"steps": [["cpu", 30]]}]}]
     recorded = [[0, 0, 1], [100, 0, 0], [105, 0, 1]]
-    found = simulate({"arrivals": {"recorded": recorded, "once": True}, "routes": routes}, {"host": "turns"}, jobs=9)
+    found = simulate({"arrivals": {"recorded": recorded, "once": True}, "routes": routes}, {"host": "gevent"}, jobs=9)
     assert (found.jobs, found.unfinished) == (3, 0)
     assert found.route("a").mean_ms == pytest.approx((30 + 10 + 35) / 3, rel=1e-3)
 

@@ -14,7 +14,7 @@ import pytest
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.simulation import SimulationCell, simulate, simulate_cells
-from tests.reference.queueing import Ties, fifo_loop, gevent_loop, oldest_first_loop
+from tests.reference.queueing import Ties, fifo_loop, gevent_loop
 
 _STRANGE = [{"name": "x", "routes": ["b"]}]
 
@@ -32,13 +32,14 @@ def _closed(bursts, waits, clients):
 
 @pytest.mark.parametrize("clients", [1, 2, 5, 9, 11, 12, 13, 20, 50])
 @pytest.mark.parametrize(
-    ("host", "model"), [("turns", fifo_loop), ("oldest", oldest_first_loop), ("gevent", gevent_loop)]
+    ("set_up", "model"),
+    [({"host": "threads", "switch_interval_ms": 1e6}, fifo_loop), ({"host": "gevent"}, gevent_loop)],
 )
 @pytest.mark.parametrize(("bursts", "waits"), [([15, 15], [330]), ([5, 5, 5, 5, 5, 5], [66] * 5), ([3, 7], [40])])
-def test_a_closed_loop_without_variance_does_what_the_slow_model_does(clients, host, model, bursts, waits):
+def test_a_closed_loop_without_variance_does_what_the_slow_model_does(clients, set_up, model, bursts, waits):
     ties = {"ties": Ties.NEW} if model is fifo_loop else {}
     expected = model(bursts, waits, clients, 1500, **ties)
-    found = simulate(_closed(bursts, waits, clients), {"host": host}, jobs=1000).routes[0]
+    found = simulate(_closed(bursts, waits, clients), set_up, jobs=1000).routes[0]
     # Both have settled by then; the slow one runs dry at its end.
     settled = expected.arrival_ms[300:-60]
     assert found.mean_ms == pytest.approx(statistics.fmean(settled), rel=0.01)
@@ -46,7 +47,7 @@ def test_a_closed_loop_without_variance_does_what_the_slow_model_does(clients, h
 
 
 def test_an_estimate_covers_what_theory_says():
-    run = simulate(_profile(["cpu", 10, "exponential"], per_s=70), {"host": "turns"}, jobs=400_000)
+    run = simulate(_profile(["cpu", 10, "exponential"], per_s=70), {"host": "gevent"}, jobs=400_000)
     mean, p99 = run.routes[0].mean, run.routes[0].percentile(0.99)
     assert mean.low < 10 / 0.3 < mean.high
     assert p99.low < 10 / 0.3 * math.log(100) < p99.high
@@ -111,7 +112,7 @@ def test_a_load_of_nothing_is_refused():
 
 def test_cells_come_in_their_order_and_say_how_far_they_are():
     cells = [
-        SimulationCell(_profile(["cpu", 10]), {"host": "turns"}, jobs=200_000, load=load) for load in (0.2, 1.0, 1.8)
+        SimulationCell(_profile(["cpu", 10]), {"host": "gevent"}, jobs=200_000, load=load) for load in (0.2, 1.0, 1.8)
     ]
     parts: list[float] = []
     found = simulate_cells(cells, progress=parts.append)
@@ -121,9 +122,9 @@ def test_cells_come_in_their_order_and_say_how_far_they_are():
 
 
 def test_a_cell_that_cannot_be_simulated_ends_the_others():
-    long = SimulationCell(_profile(["cpu", 10]), {"host": "turns"}, jobs=2_000_000_000)
+    long = SimulationCell(_profile(["cpu", 10]), {"host": "gevent"}, jobs=2_000_000_000)
     with pytest.raises(PlanError):
-        simulate_cells([long, SimulationCell({}, {"host": "turns"})], at_once=2)
+        simulate_cells([long, SimulationCell({}, {"host": "gevent"})], at_once=2)
     assert not [each for each in threading.enumerate() if each.name.startswith("simulate")]
 
 
@@ -133,7 +134,7 @@ def test_ctrl_c_ends_a_run_at_once():
         "from greenlane_tools.plan.simulation import SimulationCell, simulate_cells\n"
         "profile = {'routes': [{'route': 'a', 'rate_per_s': 1, 'sequences': [{'steps': [['cpu', 10]]}]}]}\n"
         "print('begins', flush=True)\n"
-        "simulate_cells([SimulationCell(profile, {'host': 'turns'}, jobs=10**11)] * 2)\n"
+        "simulate_cells([SimulationCell(profile, {'host': 'gevent'}, jobs=10**11)] * 2)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

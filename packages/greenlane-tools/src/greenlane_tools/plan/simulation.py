@@ -7,8 +7,7 @@ many times the sequence's CPU it took if that is known], …]}`, again from the 
 `"once": true` no more than these, and all count, whatever `jobs` says.
 The set-up is a mapping with these keys; only `host` must be there:
 
-    host                    gevent, threads, permits, asyncio, celery; or an ideal CPU with `slice_ms` (0 = a burst runs
-                            to its end): turns (who has waited longest), oldest (whose request is), first (by priority)
+    host                    gevent, threads, permits, asyncio, celery
     queue                   accept (one socket), reuse-port (at random), round-robin, two-choices, shortest,
                             central (HAProxy's)
     processes, cores        1; 0 = as many as wanted
@@ -19,8 +18,7 @@ The set-up is a mapping with these keys; only `host` must be there:
     permits                 0 = as many as the rule says
     keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
     shed, breakers          true = by the production's rules (`breakers`: host celery)
-    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft, hard, pinned
-                            (only the last `processes` of the shared ones, beside others)
+    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft or hard
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
     costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {turns_per_request, turns_per_answer,
