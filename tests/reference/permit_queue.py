@@ -57,10 +57,6 @@ class PermitQueue:
                 holder.lent = True
         return self._grant(now_ns)
 
-    def set_permits(self, now_ns: int, permits: int) -> list[int]:
-        self.permits = max(1, permits)
-        return self._grant(now_ns)
-
     def holders(self) -> int:
         return sum(not holder.lent for holder in self.holding)
 

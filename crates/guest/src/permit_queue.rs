@@ -49,10 +49,6 @@ impl PermitQueue {
         self.0.lend(now_ns, ticket)
     }
 
-    fn set_permits(&mut self, now_ns: u64, permits: usize) -> Vec<u64> {
-        self.0.set_permits(now_ns, permits)
-    }
-
     fn holders(&self) -> usize {
         self.0.holders()
     }

@@ -224,10 +224,6 @@ impl Upstreams {
         self.locked().set(key, now_ns, rule.map(Into::into));
     }
 
-    fn set_slots(&self, slots: u32) {
-        self.locked().set_slots(slots);
-    }
-
     fn open(&self, key: &str, now_ns: u64) {
         self.locked().open(key, now_ns);
     }

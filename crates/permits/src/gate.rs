@@ -17,7 +17,7 @@ use greenlane_policy::queue::PermitQueue;
 use greenlane_process::clock;
 use pyo3::Python;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ pub enum Ended {
 /// See the module.
 pub struct Gate {
     state: Mutex<State>,
-    permits: AtomicUsize,
+    permits: usize,
     discipline: Discipline,
     ageing_ns: u64,
     bounds: Bounds,
@@ -130,7 +130,7 @@ impl Gate {
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
             }),
-            permits: AtomicUsize::new(permits),
+            permits,
             discipline,
             ageing_ns,
             bounds,
@@ -269,24 +269,16 @@ impl Gate {
         gone.iter().for_each(|waiter| waiter.thread.unpark());
     }
 
-    /// Changes the number of permits.
-    pub fn set_permits(&self, permits: usize) {
-        self.permits.store(permits, Ordering::Relaxed);
-        let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
-        let granted = state.queue.set_permits(now_ns, permits);
-        self.settle(state, granted, now_ns);
-    }
-
     /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
     /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
     pub fn renewed(&self) -> Self {
-        let (permits, discipline, ageing_ns) = (
-            self.permits.load(Ordering::Relaxed),
+        let renewed = Self::new(
+            self.permits,
             self.discipline,
             self.ageing_ns,
+            self.bounds,
+            self.gil,
         );
-        let renewed = Self::new(permits, discipline, ageing_ns, self.bounds, self.gil);
         renewed
             .tickets
             .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -236,10 +236,6 @@ impl Permits {
         self.shared.restore_interval(py);
     }
 
-    fn set_permits(&self, permits: usize) {
-        self.shared.gate().set_permits(permits);
-    }
-
     fn pressure(&self) -> (usize, usize) {
         self.shared.gate().pressure()
     }

@@ -111,12 +111,6 @@ impl PermitQueue {
         self.grant(now_ns)
     }
 
-    /// Changes the number of permits (at least one). Fewer take effect as holders end.
-    pub fn set_permits(&mut self, now_ns: u64, permits: usize) -> Granted {
-        self.permits = permits.max(1);
-        self.grant(now_ns)
-    }
-
     /// Lets everybody who waits go, without a permit: the switch to turn Greenlane off.
     pub fn release_waiters(&mut self) -> Granted {
         let all: Vec<u64> = self.by_key.values().copied().collect();
@@ -137,14 +131,9 @@ impl PermitQueue {
         self.by_key.first_key_value().map(|(_, &ticket)| ticket)
     }
 
-    /// Holders that count, so at most the number of permits unless that was lowered.
+    /// Holders that count, so at most the number of permits.
     pub fn holders(&self) -> usize {
         self.counting
-    }
-
-    /// Everybody with a permit in hand, lent or not.
-    pub fn holding(&self) -> usize {
-        self.holders.len()
     }
 
     /// How many wait.
@@ -279,15 +268,5 @@ mod tests {
         assert!(queue.cancel(1, 2).is_empty());
         assert_eq!(queue.head(1), Some(3));
         assert_eq!(queue.expected_ns(), 10);
-    }
-
-    #[test]
-    fn nobody_overtakes_those_who_wait_when_permits_are_added() {
-        let mut queue = PermitQueue::new(1, Discipline::Fifo, 0);
-        queue.request(0, 1, claim(0, 0, 5));
-        queue.request(0, 2, claim(1, 0, 5));
-        queue.request(0, 3, claim(2, 0, 5));
-        assert_eq!(queue.set_permits(1, 3), [2, 3]);
-        assert_eq!((queue.holders(), queue.waiting()), (3, 0));
     }
 }

@@ -19,7 +19,6 @@ const MOST_CULPRITS: usize = 8;
 /// One process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessRow {
-    pub process: u64,
     pub pid: u32,
     pub about: Text,
     pub from_ns: u64,
@@ -202,7 +201,6 @@ impl Analysis {
             let names = Names::new(&life, &mut analysis.texts);
             let origin = &scan.origins[index];
             let mut row = ProcessRow {
-                process: origin.process,
                 pid: origin.pid,
                 lost_events: origin.lost_events,
                 torn_bytes: origin.torn_bytes,

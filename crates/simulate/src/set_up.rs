@@ -69,7 +69,6 @@ pub enum Kind {
 /// Requests with a common rule. The first lane of a set-up is of those that have none.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    pub name: String,
     pub kind: Kind,
     pub processes: usize,
     /// Higher goes first.

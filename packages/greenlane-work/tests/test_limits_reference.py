@@ -53,7 +53,7 @@ STRETCH = st.fixed_dictionaries(
         ),
         "ends": st.integers(0, 60),
         "pause": st.sampled_from([0, MS, SECOND, 61 * SECOND]),
-        "hand": st.sampled_from(["", "", "", "", "open", "close", "set", "unset", "slots", "withdraw", "drain"]),
+        "hand": st.sampled_from(["", "", "", "", "open", "close", "set", "unset", "withdraw", "drain"]),
         "sheds": st.booleans(),
     }
 )
@@ -104,9 +104,6 @@ class Both:
             rule = dataclasses.replace(self.rule, limit=2, least=2, most_frac=0.7) if hand == "set" else None
             self.native.set(key, self.now, rule)
             self.plain.set(key, self.now, rule)
-        elif hand == "slots":
-            self.native.set_slots(3)
-            self.plain.slots = 3
         elif hand == "withdraw":
             self.ask("withdraw", self.number, self.now)
         elif hand == "drain":

@@ -18,7 +18,6 @@ STEPS = st.lists(
         st.tuples(st.just("release"), TICKETS),
         st.tuples(st.just("cancel"), TICKETS),
         st.tuples(st.just("lend"), TICKETS),
-        st.tuples(st.just("set_permits"), st.integers(0, 4)),
     ),
     max_size=60,
 )

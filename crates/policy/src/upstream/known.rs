@@ -19,11 +19,6 @@ impl Upstreams {
         self.settle(number, now_ns);
     }
 
-    /// Changes how many calls may be in progress. Fewer take effect as calls end.
-    pub fn set_slots(&mut self, slots: u32) {
-        self.slots = slots.max(1);
-    }
-
     /// Opens a key's breaker by hand: its orders are parked until it is closed.
     pub fn open(&mut self, key: &str, now_ns: u64) {
         let number = self.number(key, now_ns);

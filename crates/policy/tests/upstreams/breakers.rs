@@ -244,7 +244,7 @@ fn an_order_knows_how_long_breaker_limit_and_slots_kept_it_parked() {
         most_frac: 1.0,
         ..Rule::default()
     };
-    let mut upstreams = Upstreams::new(3, rule);
+    let mut upstreams = Upstreams::new(2, rule);
     for order in 0..2 {
         upstreams.arrive(order, "m", 0, 0, 0);
         assert_eq!(upstreams.next(0).unwrap().held, Held::default());
@@ -253,8 +253,9 @@ fn an_order_knows_how_long_breaker_limit_and_slots_kept_it_parked() {
     assert!(upstreams.next(10 * MS).is_none());
     upstreams.open("m", 30 * MS); // the breaker, by hand
     upstreams.ended(0, 40 * MS, Outcome::Ok);
-    upstreams.set_slots(1);
-    upstreams.close("m", 70 * MS); // now nothing but the one slot, which its neighbour has
+    upstreams.arrive(3, "n", 50 * MS, 0, 0);
+    assert_eq!(upstreams.next(50 * MS).unwrap().order, 3);
+    upstreams.close("m", 70 * MS); // now nothing but the slots, which its neighbour and another key have
     assert!(upstreams.next(75 * MS).is_none());
     upstreams.ended(1, 80 * MS, Outcome::Ok);
     let held = upstreams.next(80 * MS).unwrap().held;

@@ -102,7 +102,6 @@ fn queue(at: &At<'_>) -> Read<Queue> {
 
 fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<usize>)> {
     let mut lanes = vec![Lane {
-        name: String::new(),
         kind: Kind::Soft,
         processes: 0,
         priority: 0,
@@ -115,7 +114,6 @@ fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<u
         let kind = one.of("kind");
         let number = lanes.len();
         lanes.push(Lane {
-            name: name.to_owned(),
             kind: match kind.text_or("soft")? {
                 "soft" => Kind::Soft,
                 "hard" => Kind::Hard,

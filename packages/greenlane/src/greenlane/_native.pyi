@@ -140,9 +140,6 @@ class Permits:
     def forked(self) -> None:
         """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""
 
-    def set_permits(self, permits: int) -> None:
-        """Change the number of permits; fewer take effect as holds end."""
-
     def linger(self, lingers: bool) -> None:
         """Keep the interval short between two holders (True) until False is said. Cost: 50 ns.
 
@@ -420,7 +417,6 @@ class PermitQueue:
     def release(self, now_ns: int, ticket: int) -> list[int]: ...
     def cancel(self, now_ns: int, ticket: int) -> list[int]: ...
     def lend(self, now_ns: int, ticket: int) -> list[int]: ...
-    def set_permits(self, now_ns: int, permits: int) -> list[int]: ...
     def holders(self) -> int: ...
     def waiting(self) -> int: ...
     def expected_ns(self) -> int: ...
@@ -1161,9 +1157,6 @@ class Upstreams:
 
     def set(self, key: str, now_ns: int, rule: _UpstreamRule | None) -> None:
         """Give a key a rule of its own (it is never forgotten then), or the general one again."""
-
-    def set_slots(self, slots: int) -> None:
-        """Change how many calls may be in progress; fewer take effect as calls end."""
 
     def open(self, key: str, now_ns: int) -> None:
         """Open a key's breaker by hand: its orders are parked until `close`."""
