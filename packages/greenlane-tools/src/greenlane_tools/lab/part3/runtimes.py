@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-from greenlane_tools._native import closed_bounds, closed_means
 
 __all__ = ["RUNTIMES", "Runtime", "Shape", "missing"]
 
@@ -107,20 +106,26 @@ class Shape:
 
         It is also the speed-up that nothing exceeds: 1/(1-p) with p = S/(C+S), Amdahl's law.
         """
-        return closed_bounds(self.cpu_ms, self.waited_ms(), 1)[0]
+        return (self.cpu_ms + self.waited_ms()) / self.cpu_ms if self.cpu_ms else math.inf
 
     def most_per_s(self, places: int) -> float:
         """The throughput that nothing exceeds: min(N / (C+S), 1/C); `places` is N >= 1; inf without any work."""
-        return 1000 * closed_bounds(self.cpu_ms, self.waited_ms(), places)[1]
+        alone = self.cpu_ms + self.waited_ms()
+        return 1000 * min(places / alone if alone else math.inf, 1 / self.cpu_ms if self.cpu_ms else math.inf)
 
     def least_ms(self, places: int) -> float:
         """The mean latency that nothing goes below: max(C+S, N·C)."""
-        return closed_bounds(self.cpu_ms, self.waited_ms(), places)[2]
+        return max(self.cpu_ms + self.waited_ms(), places * self.cpu_ms)
 
     def means(self, places: int) -> tuple[float, float]:
         """Mean throughput (per s) and latency (ms) with exponential CPU bursts: exact mean value analysis."""
-        per_ms, latency_ms, _ = closed_means(self.cpu_ms, self.waited_ms(), places)
-        return 1000 * per_ms, latency_ms
+        at_cpu, response_ms, per_ms = 0.0, self.cpu_ms, 0.0
+        for here in range(1, places + 1):
+            response_ms = self.cpu_ms * (1 + at_cpu)
+            # Nothing to do at all takes no time, which no rate can say.
+            per_ms = here / max(response_ms + self.waited_ms(), 1e-9)
+            at_cpu = per_ms * response_ms
+        return 1000 * per_ms, response_ms + self.waited_ms()
 
     def said(self) -> str:
         """As the article heads its runs: "5ms CPU/55ms Network"."""
