@@ -3,8 +3,6 @@
 Exit 0: written, or up to date. Exit 1: stale (the remedy is printed). It starts gunicorn, Celery, uvicorn and HAProxy.
 """
 
-# ruff: noqa: E501 (rows of the page's table)
-
 from __future__ import annotations
 
 import json
