@@ -60,8 +60,8 @@ the learned file.
 
   +---------------------------------+      recording file      +----------------------------------------+
   | greenlane                       | -----------------------> | greenlane-tools                        |
-  |   hosts    probes    record     |         (.glr)           |   reader  report  plan  simulator      |
-  |   policy   lanes     placement  |                          |   lab     doctor  top   demo           |
+  |   hosts    probes    record     |         (.glr)           |   reader   report   plan               |
+  |   policy   lanes     export     |                          |   lab      demo     page               |
   |   settings control   wiring     |      control socket      |   greenlane_tools._native              |
   |   greenlane._native             | <----------------------> |                                        |
   +---------------------------------+     (control_dir)        +----------------------------------------+

@@ -34,6 +34,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.where import IMPORT_PATH  # noqa: E402
+
+sys.path[:0] = IMPORT_PATH.split(os.pathsep)  # `tests` is one namespace package over all distributions
+
 from tests.oncall.evidence import report  # noqa: E402 # a script of the checkout: its tests are its neighbours
 from tests.oncall.situation import SITUATIONS, run  # noqa: E402
 from tests.record.foreign.application import APPLICATIONS  # noqa: E402

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import Served, until
+from tests.serve.served import Served, until
 
 # The whole test; shorter runs (while working on it) show less.
 SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))

@@ -1,4 +1,4 @@
-//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane/fleet/limits`, `/apart` and
+//! What `greenlane serve` decides from what its workers measure; the shells are `greenlane_serve/at_once`, `/apart` and
 //! `greenlane/hosts/shedding`.
 
 use greenlane_policy::apart::{Apart as CoreApart, ApartRule};

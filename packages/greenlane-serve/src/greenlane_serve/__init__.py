@@ -8,7 +8,8 @@ haproxy                the front: its text, its process, its runtime socket
 worker                 what a worker process runs; nothing else of this package is loaded there but `folders`
 places                 how many requests each worker gets at once, and why
 rounds, live           what is looked at by the clock; the round that sets limits and lanes
-measured, limits       what the workers did; how many requests they get for it, and routes that go to another lane
+settings, rules        what is set; the same as greenlane-policy takes it
+measured, at_once      what the workers did; how many requests they get for it, and routes that go to another lane
 status                 how it stands, for people and for Prometheus
 trust, certificate     whom the front believes; TLS
 diversion              shares of routes that go to another version of the application

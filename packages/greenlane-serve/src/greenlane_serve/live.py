@@ -14,8 +14,8 @@ from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane.threads.unpatched import start_new_thread
 from greenlane_serve import whereabouts
+from greenlane_serve.at_once import Assignment, Limits
 from greenlane_serve.group import State
-from greenlane_serve.limits import Assignment, Limits
 from greenlane_serve.measured import Cores, Since, worked_by
 from greenlane_serve.processes import LogLost
 from greenlane_serve.rounds import Service

@@ -26,11 +26,11 @@ from typing import Any, Final
 
 from greenlane.export import prometheus
 from greenlane.metrics import RECORDER, lag_histogram
+from greenlane_serve.at_once import word_of
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import APART, FrontLane
-from greenlane_serve.limits import word_of
 from greenlane_serve.measured import cpu_ns_of
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.asgi import MetricsPage

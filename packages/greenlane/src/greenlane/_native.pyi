@@ -555,7 +555,7 @@ class GilLooks:
 
 @final
 class AtOnce:
-    """How many requests each worker of a group gets at once: core's `at_once`. Cost: some us a call.
+    """How many requests each worker of a group gets at once: greenlane-policy's `at_once`. Cost: some us a call.
 
     Not for two threads at once.
     """

@@ -1,4 +1,4 @@
-"""The rule of early refusals: constants, in the units and under the names of greenlane-core's `shed`."""
+"""The rule of early refusals: constants, in the units and under the names of greenlane-policy's `shed`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What runs calls somewhere else: one interface for threads, processes and fleets.
 
-`tests/lanes/placed/test_executor_contract.py` holds every implementation to what is said here.
+`packages/greenlane/tests/lanes/placed/test_executor_contract.py` holds every implementation to what is said here.
 """
 
 from __future__ import annotations

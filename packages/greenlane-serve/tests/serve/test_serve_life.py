@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.fleet.served import Clients, Served, alive, children, until
+from tests.serve.served import Clients, Served, alive, children, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

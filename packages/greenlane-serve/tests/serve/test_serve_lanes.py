@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import Served, ask
+from tests.serve.served import Served, ask
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

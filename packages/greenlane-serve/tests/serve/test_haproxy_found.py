@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import until
+from tests.serve.served import until
 
 from greenlane.errors import FleetError, FrontError
 from greenlane_serve.haproxy import found

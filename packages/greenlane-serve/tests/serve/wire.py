@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tests.fleet.corpus import Reading
-from tests.fleet.served import Served, until
+from tests.serve.corpus import Reading
+from tests.serve.served import Served, until
 
 #: Of workers.
 KINDS = ("wsgi", "asgi")

@@ -1,6 +1,6 @@
 """The text that HAProxy gets: as written down here, and as HAProxy reads it.
 
-To renew golden.cfg after a deliberate change: `python -m tests.fleet.test_haproxy_configuration`.
+To renew golden.cfg after a deliberate change: `python -m tests.serve.test_haproxy_configuration`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.fleet.served import Clients, Served, until
+from tests.serve.served import Clients, Served, until
 
 from tests import child
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.fleet.served import APPS, Clients, Served, until
+from tests.serve.served import APPS, Clients, Served, until
 
 from greenlane.cli.main import main
 

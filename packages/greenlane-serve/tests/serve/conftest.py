@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.fleet.served import Served
-from tests.fleet.wire import KINDS, SETTINGS
+from tests.serve.served import Served
+from tests.serve.wire import KINDS, SETTINGS
 
 
 @pytest.fixture(scope="package", params=KINDS)

@@ -7,8 +7,8 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.fleet.served import Served, until
-from tests.fleet.wire import bystander, records, talk
+from tests.serve.served import Served, until
+from tests.serve.wire import bystander, records, talk
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

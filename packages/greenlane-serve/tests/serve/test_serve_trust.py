@@ -18,9 +18,9 @@ from pathlib import Path
 import aiohttp
 import httpx
 import pytest
-from tests.fleet.served import APPS, Served, until
-from tests.fleet.test_divert_route import divert
-from tests.fleet.wire import log, records, talk
+from tests.serve.served import APPS, Served, until
+from tests.serve.test_divert_route import divert
+from tests.serve.wire import log, records, talk
 
 from tests import child
 

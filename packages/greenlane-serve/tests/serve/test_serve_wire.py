@@ -1,7 +1,7 @@
 """Two parsers never disagree: the corpus, and what chance makes of it, through the real HAProxy and both workers.
 
 Which answers HAProxy 2.6 gives and what the workers make of them is written down in readings.txt; to renew it after a
-deliberate change: `python -m tests.fleet.test_serve_wire`.
+deliberate change: `python -m tests.serve.test_serve_wire`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.fleet.corpus import END, HIDDEN, Message, messages
-from tests.fleet.served import Served
-from tests.fleet.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
+from tests.serve.corpus import END, HIDDEN, Message, messages
+from tests.serve.served import Served
+from tests.serve.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
 
 from greenlane_serve.haproxy.found import found, version
 

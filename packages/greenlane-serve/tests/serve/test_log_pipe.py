@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import Served
-from tests.fleet.wire import bystander
+from tests.serve.served import Served
+from tests.serve.wire import bystander
 
 from greenlane_serve.processes import LogLost, opened_anew
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fleet.test_group import Acts
+from tests.serve.test_group import Acts
 
 from greenlane.settings import Lane
 from greenlane_serve.group import Group, State

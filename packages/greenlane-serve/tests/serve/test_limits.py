@@ -6,16 +6,16 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from tests.fleet.test_group import Acts
+from tests.serve.test_group import Acts
 
 from greenlane.errors import FleetError
+from greenlane_serve.at_once import Limits, word_of
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import SHARED, layout_of
-from greenlane_serve.limits import Limits, word_of
 from greenlane_serve.measured import Worked
 from greenlane_serve.places import Places
-from greenlane_serve.policy import AtOnceRule
+from greenlane_serve.rules import AtOnceRule
 from greenlane_serve.settings import ServeSettings
 
 _MS = 1_000_000

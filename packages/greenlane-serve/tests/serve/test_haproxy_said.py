@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import until
+from tests.serve.served import until
 
 from greenlane_serve.haproxy.front import Haproxy, Said, news
 from greenlane_serve.haproxy.requests import on_stderr

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.fleet.served import until
-from tests.fleet.test_group import Acts
+from tests.serve.served import until
+from tests.serve.test_group import Acts
 
 from greenlane.errors import FleetError
 from greenlane.settings import Lane

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.fleet.test_places import wait_for
+from tests.serve.test_places import wait_for
 
 from greenlane.errors import FleetError
 from greenlane.settings import Lane

@@ -1,6 +1,6 @@
 """What is set live, by what the workers measured: requests at once per worker, and routes of lane `apart`.
 
-The rules are core's `at_once` and `apart`; here they get their measurements, and the front gets the decisions.
+The rules are greenlane-policy's `at_once` and `apart`. They get their measurements here; the front gets the decisions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from greenlane_serve.group import Group
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
 from greenlane_serve.measured import Worked
-from greenlane_serve.policy import ApartRule, AtOnceRule
 from greenlane_serve.rounds import Service
+from greenlane_serve.rules import ApartRule, AtOnceRule
 
 __all__ = ["Assignment", "Limits", "reason", "word_of"]
 
@@ -58,7 +58,7 @@ class Limits:
 
 
 def reason(known: AtOnce, rule: AtOnceRule) -> str:
-    """Why the number is what it is: core's word, a colon, the same in words."""
+    """Why the number is what it is: the rule's word, a colon, the same in words."""
     why, cpu_ns, io_ns, stretch = known.why()
     if why == _UNKNOWN:
         return f"{why}: too few requests yet"
@@ -77,7 +77,7 @@ def word_of(why: str) -> str:
     return word if colon else "setting" if word.startswith("setting") else _UNKNOWN
 
 
-# Routes that are kept from going with others; core knows as many. Arbitrary.
+# Routes that are kept from going with others; the rule knows as many. Arbitrary.
 _MOST_ROUTES: Final = 1024
 
 

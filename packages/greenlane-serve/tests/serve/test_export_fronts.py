@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 import yaml
-from tests.fleet.served import Held, Served, ask, until
+from tests.serve.served import Held, Served, ask, until
 
 from greenlane.settings import load
 from greenlane_serve.export import envoy, haproxy, nginx

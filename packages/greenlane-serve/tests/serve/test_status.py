@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.fleet.test_group import Acts
+from tests.serve.test_group import Acts
 
 from greenlane.settings import Lane
 from greenlane_serve.cli.status import Services

@@ -1,6 +1,6 @@
 """A relay in front of a port, which can hold back what comes through it, or refuse connections: for faults.
 
-    python -m greenlane_tools.lab.run.gate PORT TARGET_PORT DELAY_MS
+    python -m greenlane_tools.lab.run.relay PORT TARGET_PORT DELAY_MS
 
 SIGUSR1: answers are held back by DELAY_MS. SIGUSR2: it stops to listen, so that connections are refused by the kernel;
 what is open stays. SIGHUP: as at the start. About 60 us of CPU a request in a process of its own; it stands there for
@@ -15,13 +15,13 @@ import signal
 import sys
 from typing import Final
 
-__all__ = ["Gate", "main"]
+__all__ = ["Relay", "main"]
 
 _PIECE_BYTES: Final = 1 << 16
 _BACKLOG: Final = 4096
 
 
-class Gate:
+class Relay:
     """The relay.
 
     Args:
@@ -84,7 +84,7 @@ class Gate:
 
 
 async def _serve(port: int, target: int, delay_ms: float) -> None:
-    gate = Gate(port, target, delay_ms / 1000)
+    gate = Relay(port, target, delay_ms / 1000)
     loop = asyncio.get_running_loop()
     for number, action in ((signal.SIGUSR1, gate.slow), (signal.SIGUSR2, gate.refuse), (signal.SIGHUP, gate.let_pass)):
         loop.add_signal_handler(number, action)

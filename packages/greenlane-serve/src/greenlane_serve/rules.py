@@ -1,4 +1,4 @@
-"""The rules of `greenlane serve`'s live decisions: settings, in the units and under the names of the core."""
+"""The rules of `greenlane serve`'s live decisions: settings, in the units and under the names of greenlane-policy."""
 
 from __future__ import annotations
 

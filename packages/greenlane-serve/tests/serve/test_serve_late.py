@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.fleet.served import Served, ask, until
+from tests.serve.served import Served, ask, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet.served import COMMAND, Served, until
+from tests.serve.served import COMMAND, Served, until
 
 from greenlane.control.client import ask
 from greenlane.errors import ControlError
