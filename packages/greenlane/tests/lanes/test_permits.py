@@ -292,7 +292,8 @@ def test_switching_off_lets_everybody_go() -> None:
     waiters = [threading.Thread(target=heavy_job, args=(heavy,)) for _ in range(3)]
     for waiter in waiters:
         waiter.start()
-    until(lambda: heavy.pressure()[1] == 3)
+    # On a busy machine the holder may lose its core for so long that one of them is let in already.
+    until(lambda: heavy.pressure()[1] + heavy.counters()["waited_granted"] == 3)
     heavy.set_mode("off")
     for waiter in waiters:
         waiter.join(10)
