@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
-from tests.lanes.placed import work
+from tests.placement import work
 
 import greenlane
 from greenlane.wiring import placing, process

@@ -30,9 +30,9 @@ from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded
 from greenlane.hosts import placed_views
 from greenlane.job import WEIGHT_MARK
-from greenlane.lanes.placed import Call, Executor, ExecutorStats, on_loop
-from greenlane.lanes.placed.frames import without_ours
-from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
+from greenlane.placement import Call, Executor, ExecutorStats, on_loop
+from greenlane.placement.frames import without_ours
+from greenlane.placement.functions import name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.wiring import placing, process
 
 __all__ = ["deadlines", "placed_view"]

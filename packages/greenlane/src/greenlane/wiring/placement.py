@@ -13,8 +13,8 @@ from greenlane.errors import LearnedFileError
 from greenlane.lanes import learned
 from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import LearnedRow, Permits
-from greenlane.lanes.placed import Placement
-from greenlane.lanes.placed.choice import PlacedRow
+from greenlane.placement import Placement
+from greenlane.placement.choice import PlacedRow
 from greenlane.settings import Settings, load
 from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
 from greenlane.wiring import process
