@@ -17,7 +17,7 @@ from greenlane.errors import WorkerDied
 from greenlane.lanes.permits import Permits
 from greenlane.placement import Placement
 from greenlane.placement.choice import PlacedRow
-from greenlane.placement.placed_function import PlacedFunction
+from greenlane.placement.functions import PlacedFunction
 from greenlane.settings import Settings
 from greenlane.wiring.executors import Elsewhere
 

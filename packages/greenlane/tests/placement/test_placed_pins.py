@@ -17,7 +17,7 @@ import greenlane
 from greenlane.errors import PlacementError, SettingsError
 from greenlane.lanes.permits import Permits
 from greenlane.placement import Placement
-from greenlane.placement.placed_function import PlacedFunction
+from greenlane.placement.functions import PlacedFunction
 from greenlane.policy.placed import workers_of
 from greenlane.settings import Settings, load
 from greenlane.wiring.executors import Elsewhere
@@ -84,7 +84,7 @@ def test_it_gives_an_awaitable_on_a_loop(make: Any) -> None:
     [
         ({"placement": "inline"}, "auto", "inline"),
         ({"placement": "inline"}, "thread", "thread"),
-        ({"placements": {"tests.lanes.*.where": "inline"}}, "thread", "inline"),
+        ({"placements": {"tests.placement.*.where": "inline"}}, "thread", "inline"),
         ({"placements": {"tests.*": "auto"}, "placement": "inline"}, "inline", "auto"),
         ({"placements": {"Tests.*": "inline"}}, "process", "process"),
         ({"placements": {"mine": "inline"}}, "auto", "auto"),

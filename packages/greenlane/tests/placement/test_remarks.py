@@ -14,7 +14,7 @@ from greenlane.errors import PlacementWarning
 from greenlane.placement import remarks
 from greenlane.placement.choice import Choice
 from greenlane.placement.crossing import Crossing, inspected
-from greenlane.placement.placed_function import PlacedFunction
+from greenlane.placement.functions import PlacedFunction
 from greenlane.placement.source import stays
 from greenlane.placement.words import reason
 from greenlane.policy.placed import ChoiceRule

@@ -15,14 +15,15 @@ import contextvars
 import enum
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from greenlane import deadline
 from greenlane.errors import Cancelled, DeadlineExceeded
-from greenlane.placement.frames import without_ours
 from greenlane.threads.unpatched import allocate_lock
 
-__all__ = ["Call", "Inline", "State"]
+__all__ = ["Call", "Inline", "State", "without_ours"]
 
 
 class State(enum.Enum):
@@ -39,6 +40,9 @@ class State(enum.Enum):
 _WAITING, _RUNNING, _FINISHED = State.WAITING, State.RUNNING, State.FINISHED
 _FAILED, _CANCELLED = State.FAILED, State.CANCELLED
 _LIVE: Final = (_WAITING, _RUNNING)
+_HERE: Final = Path(__file__).resolve().parent
+#: Frames of ours, for tracebacks: this package, and the function that people call.
+_OURS: Final = (f"{_HERE}/", f"{_HERE.parent}/wiring/placing.py")
 
 
 class Call:
@@ -253,3 +257,19 @@ class Inline:
 
     def check(self) -> None:
         """Nothing: nobody can leave while it runs. Its deadline stands in its context."""
+
+
+def without_ours(error: BaseException) -> BaseException:
+    """Give `error` without the frames of ours that its traceback begins with, to be raised again by one frame.
+
+    Its reader sees the caller's frames and the function's, without ours between.
+    """
+    return error.with_traceback(_inner(error.__traceback__))
+
+
+def _inner(traceback: TracebackType | None) -> TracebackType | None:
+    at = traceback
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(_OURS):
+        at = at.tb_next
+    # All ours: the function could not even be called (wrong arguments), or it is a C function: there is no inner frame.
+    return at

@@ -14,8 +14,7 @@ from typing import Any, Final
 from greenlane._native import Chooser
 from greenlane.placement.call import Call, State
 from greenlane.placement.crossing import Crossing
-from greenlane.placement.functions import plain
-from greenlane.placement.placed_function import AUTO, PlacedFunction
+from greenlane.placement.functions import AUTO, PlacedFunction, plain
 from greenlane.placement.words import reason
 from greenlane.policy.placed import ChoiceRule
 

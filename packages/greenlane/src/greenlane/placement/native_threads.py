@@ -48,7 +48,7 @@ _MOST_LENT: Final = 32
 _NAME: Final = "greenlane-lane"
 
 
-class _Worker:
+class _Thread:
     """One thread: the call that it runs, and the lock that it sleeps on."""
 
     __slots__ = ("call", "coming", "lent", "thread", "wake")
@@ -167,8 +167,8 @@ class NativeThreads:
         self._ticket = 0
         self._waiting: dict[int, Call] = {}
         self._ready: deque[Call] = deque()
-        self._workers: set[_Worker] = set()
-        self._idle: list[_Worker] = []
+        self._workers: set[_Thread] = set()
+        self._idle: list[_Thread] = []
         self._watched = False
         self._standing = Standing()
         self._shed = 0
@@ -176,15 +176,15 @@ class NativeThreads:
 
     def _staff(self) -> None:
         """See to it that each call that may run has a thread, and that somebody watches while others wait."""
-        to_wake: list[_Worker] = []
-        to_start: list[_Worker] = []
+        to_wake: list[_Thread] = []
+        to_start: list[_Thread] = []
         with self._lock:
             for _ in range(len(self._ready) - sum(worker.coming for worker in self._workers)):
                 if self._idle:
                     to_wake.append(self._idle.pop())
                     to_wake[-1].coming = True
                 else:
-                    to_start.append(_Worker())
+                    to_start.append(_Thread())
             self._workers.update(to_start)
             watch = bool(self._waiting) and not self._watched
             self._watched |= watch
@@ -195,7 +195,7 @@ class NativeThreads:
         if watch:
             start_new_thread(self._watch, ())
 
-    def _start(self, worker: _Worker) -> None:
+    def _start(self, worker: _Thread) -> None:
         try:
             start_new_thread(self._work, (worker,))
         except RuntimeError as error:  # no room for a thread, or the interpreter is ending
@@ -205,7 +205,7 @@ class NativeThreads:
             for call in calls:
                 call.fail(PlacementError("start the native thread", name="thread", value=str(error), rule="one more"))
 
-    def _work(self, worker: _Worker) -> None:
+    def _work(self, worker: _Thread) -> None:
         """Run calls until there is no use for this thread."""
         mine = self._lock  # After a fork on this thread the lane has another one, and none of this thread's business.
         worker.thread = get_native_id()
@@ -223,7 +223,7 @@ class NativeThreads:
             if self._lock is mine:
                 self._leave(worker)
 
-    def _next(self, worker: _Worker) -> Call | None:
+    def _next(self, worker: _Thread) -> Call | None:
         """Give the next call that begins on this thread, or None when the thread is to end. Sleeps."""
         while True:
             with self._lock:
@@ -245,19 +245,19 @@ class NativeThreads:
                 return None
             worker.wake.acquire()
 
-    def _share(self, worker: _Worker, call: Call) -> None:
+    def _share(self, worker: _Thread, call: Call) -> None:
         """Let others run beside a call that leaves the GIL to them. Holds the lock."""
         running = sum(other.call is not None for other in self._workers)
         if running < min(call.width, self._rule.threads + _MOST_LENT):
             self._lend(worker, call)
 
-    def _lend(self, worker: _Worker, call: Call) -> None:
+    def _lend(self, worker: _Thread, call: Call) -> None:
         """Let the next call begin beside one that has its place. Holds the lock."""
         worker.lent = True
         self._standing.change()
         self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
 
-    def _let_go(self, worker: _Worker) -> None:
+    def _let_go(self, worker: _Thread) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
         if worker.call is not None:
             granted = self._queue.release(time.monotonic_ns(), worker.call.ticket)
@@ -278,7 +278,7 @@ class NativeThreads:
                 self._ready.remove(call)
                 self._grant(self._queue.release(time.monotonic_ns(), call.ticket))
 
-    def _leave(self, worker: _Worker) -> None:
+    def _leave(self, worker: _Thread) -> None:
         """Take a thread that ends, or has ended, off the lane; its call fails, and another thread goes on."""
         with self._lock:
             call = worker.call

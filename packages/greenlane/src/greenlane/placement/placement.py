@@ -26,7 +26,7 @@ from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import Permits
 from greenlane.placement import here, on_hub, on_loop, on_thread, remarks
 from greenlane.placement.arena import inside
-from greenlane.placement.call import Call, Inline, State
+from greenlane.placement.call import Call, Inline, State, without_ours
 from greenlane.placement.choice import (
     INLINE,
     INSPECT,
@@ -42,10 +42,16 @@ from greenlane.placement.choice import (
 from greenlane.placement.choice import place_of as _place_of
 from greenlane.placement.crossing import Crossing, inspected
 from greenlane.placement.executor import Executor
-from greenlane.placement.frames import without_ours
-from greenlane.placement.functions import ROUTE_PREFIX, name_of, plain, refuse_result, refuse_unplaceable
+from greenlane.placement.functions import (
+    AUTO,
+    ROUTE_PREFIX,
+    PlacedFunction,
+    name_of,
+    plain,
+    refuse_result,
+    refuse_unplaceable,
+)
 from greenlane.placement.native_threads import NativeThreads
-from greenlane.placement.placed_function import AUTO, PlacedFunction
 from greenlane.placement.preparing import prepare
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
 from greenlane.settings import Settings

@@ -16,7 +16,7 @@ from greenlane.errors import SettingsError
 from greenlane.lanes.permits import Permits
 from greenlane.placement import Placement
 from greenlane.placement.cluster.options import ClusterOptions
-from greenlane.placement.placed_function import PlacedFunction
+from greenlane.placement.functions import PlacedFunction
 from greenlane.settings import Settings
 from greenlane.wiring.executors import Elsewhere
 

@@ -1,4 +1,4 @@
-"""Process workers over shared memory: `executor.ArenaExecutor`, `options.ArenaOptions`, `stats.ArenaStats`.
+"""Process workers over shared memory: `executor.ArenaExecutor`, `options.ArenaOptions`.
 
 Nothing is imported here: a worker starts sooner when it imports its own half (`child`) alone.
 """

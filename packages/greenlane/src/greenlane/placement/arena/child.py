@@ -16,19 +16,29 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from greenlane import deadline
 from greenlane._native import Channel, Segment, die_with_parent
 from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.placement.arena import inside
 from greenlane.placement.arena.answers import error_parcel, result_parcel
-from greenlane.placement.arena.control import BEGUN, CANCEL, RESULT_WORDS
-from greenlane.placement.arena.last_line import LastLine
-from greenlane.placement.arena.message import ERROR, READY, RESULT, ends
 from greenlane.placement.arena.names import found
 from greenlane.placement.arena.parcel import Parcel, pack, unpack_call
-from greenlane.placement.arena.start import CHANNEL_FD, FILES_FD, START, Start
+from greenlane.placement.arena.protocol import (
+    BEGUN,
+    CANCEL,
+    CHANNEL_FD,
+    ERROR,
+    FILES_FD,
+    READY,
+    RESULT,
+    RESULT_WORDS,
+    START,
+    Start,
+    ends,
+    write_last_line,
+)
 
 __all__ = ["main"]
 
@@ -51,7 +61,7 @@ def main(parent: int) -> None:
     inside.WORKER = True
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    worker = _Worker(Channel(CHANNEL_FD), Channel(FILES_FD))
+    worker = _Child(Channel(CHANNEL_FD), Channel(FILES_FD))
     with contextlib.suppress(BrokenPipeError):  # the parent has let go
         if worker.get_ready():
             worker.serve()
@@ -73,7 +83,7 @@ def _show_itself() -> None:
         score.write_text(str(min(int(score.read_text()) + _MORE_KILLABLE, 1000)))
 
 
-class _Running:
+class _CallHere:
     """The call that runs: what `greenlane.checkpoint()` asks."""
 
     def __init__(self, control: Segment) -> None:
@@ -91,7 +101,7 @@ class _Running:
             raise Cancelled()
 
 
-class _Worker:
+class _Child:
     def __init__(self, channel: Channel, files: Channel) -> None:
         message = _first(channel)
         self._start: Start = pickle.loads(message)
@@ -102,9 +112,9 @@ class _Worker:
         faulthandler.enable(_descriptor(files))
         shared = _segment(files, writable=False)
         self._outbox, self._inbox = ends(results, arguments, self._control, RESULT_WORDS, channel, files, sees=shared)
-        self._running = _Running(self._control)
+        self._running = _CallHere(self._control)
         self._main_known = False
-        sys.stderr = LastLine(sys.stderr, self._control)
+        sys.stderr = _LastLine(sys.stderr, self._control)
 
     def get_ready(self) -> bool:
         """Run the warm-up, and tell how that went. False = badly."""
@@ -176,6 +186,31 @@ class _Worker:
             from multiprocessing import spawn  # 20 ms that most programs can do without
 
             spawn.prepare({self._start.main_key: self._start.main_value})
+
+
+class _LastLine:
+    """stderr of a worker: passed on as it is, and its last line kept where it survives a kill -9.
+
+    A text stream around `stream`. Log handlers made after it was put in place write through it.
+    """
+
+    def __init__(self, stream: TextIO, control: Segment) -> None:
+        self._stream = stream
+        self._control = control
+
+    def write(self, text: str) -> int:
+        """Write, and keep the last line of it that is not empty."""
+        if line := text.strip().rpartition("\n")[2]:
+            write_last_line(self._control, line.encode(errors="replace"))
+        return self._stream.write(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write each."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _without_ours(error: BaseException) -> BaseException:

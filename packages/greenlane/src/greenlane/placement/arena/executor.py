@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import itertools
 import os
 import time
@@ -23,25 +24,42 @@ from collections import deque
 from typing import Any, Final
 
 from greenlane.errors import Overloaded, PlacementError
-from greenlane.placement import Call, State
+from greenlane.placement import Call, ExecutorStats, State
 from greenlane.placement.arena import inside
 from greenlane.placement.arena.answers import raised, unreadable
 from greenlane.placement.arena.homes import Home, caller_loop, loop_home
 from greenlane.placement.arena.keeper import Keeper
-from greenlane.placement.arena.message import CALL, RESULT, Letter
 from greenlane.placement.arena.names import name_of, shipped
 from greenlane.placement.arena.options import ArenaOptions
 from greenlane.placement.arena.parcel import SMALL_BYTES, pack_call, unpack
-from greenlane.placement.arena.stats import ArenaStats, Crossed
-from greenlane.placement.arena.worker import Order, Worker
+from greenlane.placement.arena.protocol import CALL, RESULT, Letter
+from greenlane.placement.arena.worker import ArenaCall, ArenaWorker, Crossed
 from greenlane.threads.unpatched import allocate_lock
 
-__all__ = ["ArenaExecutor"]
+__all__ = ["ArenaExecutor", "ArenaStats"]
 
 _call_ids: Final = itertools.count(1)
 # Reading a member of an enum costs more than what is done with it.
 _RUNNING, _FINISHED, _FAILED = State.RUNNING, State.FINISHED, State.FAILED
 _all: Final[weakref.WeakSet[ArenaExecutor]] = weakref.WeakSet()
+
+
+@dataclasses.dataclass(frozen=True)
+class ArenaStats(ExecutorStats):
+    """Counts since the executor was made."""
+
+    # ArenaWorker processes started, and those that ended without being asked to.
+    starts: int = 0
+    deaths: int = 0
+    # Answers whose caller had left.
+    late: int = 0
+    # Messages, either way, that found no room in an arena and took the slow way: raise arena_mb if they are many.
+    overflows: int = 0
+    # What was pickled, and what was copied as it lies; both ways together.
+    in_band_bytes: int = 0
+    out_of_band_bytes: int = 0
+    # Of all arenas for arguments: given out, and not yet known to be free again.
+    lent_bytes: int = 0
 
 
 class ArenaExecutor:
@@ -61,11 +79,11 @@ class ArenaExecutor:
 
     def _begin(self) -> None:
         self._lock = allocate_lock()
-        self._queue: deque[Order] = deque()
-        self._idle: list[Worker] = []
+        self._queue: deque[ArenaCall] = deque()
+        self._idle: list[ArenaWorker] = []
         # Ready ones by their channel's descriptor.
-        self._workers: dict[int, Worker] = {}
-        self._orders: dict[int, Order] = {}
+        self._workers: dict[int, ArenaWorker] = {}
+        self._orders: dict[int, ArenaCall] = {}
         self._homes: dict[Any, Home] = {}
         self._keeper: Keeper | None = None
         self._closed = False
@@ -93,7 +111,7 @@ class ArenaExecutor:
         if keeper is None:
             with self._lock:
                 keeper = self._kept()
-        order = Order(call, parcel, name, next(_call_ids), self._home_here(keeper))
+        order = ArenaCall(call, parcel, name, next(_call_ids), self._home_here(keeper))
         worker = None
         with self._lock:
             if self._closed:
@@ -209,12 +227,12 @@ class ArenaExecutor:
 
     # -- A call's way
 
-    def _hand(self, worker: Worker, order: Order | None) -> None:
+    def _hand(self, worker: ArenaWorker, order: ArenaCall | None) -> None:
         """Give a worker, which is ours alone, the order or the next that can still begin; else it is idle."""
         while order is not None and not self._give(worker, order):
             order = self.next_order(worker)
 
-    def _give(self, worker: Worker, order: Order) -> bool:
+    def _give(self, worker: ArenaWorker, order: ArenaCall) -> bool:
         """False = the order has ended, the worker is still ours."""
         call = order.call
         if not (call.state is _RUNNING if order.begun else call.begin()):
@@ -243,7 +261,7 @@ class ArenaExecutor:
             worker.tell_cancelled(order)
         return True
 
-    def _send(self, worker: Worker, order: Order) -> bool:
+    def _send(self, worker: ArenaWorker, order: ArenaCall) -> bool:
         """False = the worker has just died."""
         home, parcel = order.home, order.parcel
         if not home.runs() and self._keeper is not None:
@@ -257,7 +275,7 @@ class ArenaExecutor:
         names_main = parcel.names_main
         return worker.outbox.send(CALL, order.call_id, due_ns, parcel.pickle, parcel.buffers, names_main=names_main)
 
-    def _take_again(self, worker: Worker, order: Order) -> None:
+    def _take_again(self, worker: ArenaWorker, order: ArenaCall) -> None:
         """The worker is gone and has seen nothing of the order: another one runs it."""
         worker.kill()
         with self._lock:
@@ -265,7 +283,7 @@ class ArenaExecutor:
                 worker.order = None
                 self._queue.appendleft(order)
 
-    def read(self, worker: Worker) -> bool:
+    def read(self, worker: ArenaWorker) -> bool:
         """Read an answer of this worker, if there is one: end its call, and give it the next. False = there is none."""
         with worker.reading:
             try:
@@ -290,14 +308,14 @@ class ArenaExecutor:
         self._settle(order, letter)
         return True
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: ArenaWorker) -> None:
         """Its end is closed, or it cannot be read: the worker is of no use, whatever else it does."""
         if worker.home is not None:
             worker.home.poll.remove(worker.channel.fileno())
         self.withdraw(worker)
         worker.kill()
 
-    def _settle(self, order: Order, letter: Letter) -> None:
+    def _settle(self, order: ArenaCall, letter: Letter) -> None:
         if order.call.state is not _RUNNING:
             with self._lock:
                 self._late += 1
@@ -347,7 +365,7 @@ class ArenaExecutor:
 
     # -- What the keeper uses
 
-    def next_order(self, worker: Worker) -> Order | None:
+    def next_order(self, worker: ArenaWorker) -> ArenaCall | None:
         """Give a free worker's next order; None = there is none, it is idle now or has been withdrawn."""
         with self._lock:
             if worker.retiring:
@@ -362,16 +380,16 @@ class ArenaExecutor:
             keeper.wake()
         return None
 
-    def _is_worn(self, worker: Worker) -> bool:
+    def _is_worn(self, worker: ArenaWorker) -> bool:
         return bool(self.options.max_calls) and worker.calls >= self.options.max_calls
 
-    def welcome(self, worker: Worker) -> None:
+    def welcome(self, worker: ArenaWorker) -> None:
         """A worker is ready."""
         with self._lock:
             self._workers[worker.channel.fileno()] = worker
         self._hand(worker, self.next_order(worker))
 
-    def withdraw(self, worker: Worker) -> None:
+    def withdraw(self, worker: ArenaWorker) -> None:
         """Let a worker get no more orders; `free` is set at once if it has none, else when it has answered."""
         with self._lock:
             worker.retiring = True
@@ -379,7 +397,7 @@ class ArenaExecutor:
                 self._idle.remove(worker)
                 worker.free = True
 
-    def forget(self, worker: Worker) -> Order | None:
+    def forget(self, worker: ArenaWorker) -> ArenaCall | None:
         """A worker is gone: give what it was running."""
         self.withdraw(worker)
         with self._lock:
@@ -388,7 +406,7 @@ class ArenaExecutor:
             order, worker.order = worker.order, None
             return order
 
-    def again(self, order: Order) -> None:
+    def again(self, order: ArenaCall) -> None:
         """Run an order that its worker has not begun."""
         with self._lock:
             self._queue.appendleft(order)
@@ -403,17 +421,17 @@ class ArenaExecutor:
                 worker, order = self._idle.pop(), self._queue.popleft()
             self._hand(worker, order)
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ArenaCall]:
         """Those whose calls have not ended."""
         with self._lock:
             return list(self._orders.values())
 
-    def ready_workers(self) -> list[Worker]:
+    def ready_workers(self) -> list[ArenaWorker]:
         """Workers that are ready or run."""
         with self._lock:
             return list(self._workers.values())
 
-    def fail_closed(self, worker: Worker) -> None:
+    def fail_closed(self, worker: ArenaWorker) -> None:
         """The time to close has come, and this worker still runs."""
         order = worker.order
         if order is not None:
@@ -429,7 +447,7 @@ class ArenaExecutor:
 
     # -- Homes
 
-    def move(self, worker: Worker, home: Home) -> None:
+    def move(self, worker: ArenaWorker, home: Home) -> None:
         """Let the worker's answers ring elsewhere. On any thread."""
         fd = worker.channel.fileno()
         if worker.home is not None:

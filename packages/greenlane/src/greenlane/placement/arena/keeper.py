@@ -15,17 +15,17 @@ from typing import Final, Protocol
 from greenlane._native import Poll
 from greenlane.errors import WorkerDied
 from greenlane.placement.arena.answers import raised
-from greenlane.placement.arena.commons import SharedArrays
 from greenlane.placement.arena.homes import Home
 from greenlane.placement.arena.launch import launch
-from greenlane.placement.arena.message import ERROR, READY, Letter
+from greenlane.placement.arena.memory import SharedArrays
 from greenlane.placement.arena.options import ArenaOptions
 from greenlane.placement.arena.parcel import unpack
-from greenlane.placement.arena.worker import Order, Worker
+from greenlane.placement.arena.protocol import ERROR, READY, Letter
+from greenlane.placement.arena.worker import ArenaCall, ArenaWorker
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import allocate_lock, start_new_thread
 
-__all__ = ["Keeper", "Pool"]
+__all__ = ["Keeper", "KeptWorkers"]
 
 _NEVER_NS: Final = 1 << 62
 _SECOND_NS: Final = 1_000_000_000
@@ -41,7 +41,7 @@ _END_NS: Final = 2 * _SECOND_NS
 _LOG: Final = logging.getLogger("greenlane")
 
 
-class Pool(Protocol):
+class KeptWorkers(Protocol):
     """What a keeper does its work for."""
 
     options: ArenaOptions
@@ -49,31 +49,31 @@ class Pool(Protocol):
     def ring_one(self, home: Home, fd: int) -> None:
         """Read the answer on this channel."""
 
-    def read(self, worker: Worker) -> bool:
+    def read(self, worker: ArenaWorker) -> bool:
         """Read an answer of this worker, if there is one."""
 
-    def move(self, worker: Worker, home: Home) -> None:
+    def move(self, worker: ArenaWorker, home: Home) -> None:
         """Let the worker's answers ring there."""
 
-    def welcome(self, worker: Worker) -> None:
+    def welcome(self, worker: ArenaWorker) -> None:
         """Use this new worker."""
 
-    def withdraw(self, worker: Worker) -> None:
+    def withdraw(self, worker: ArenaWorker) -> None:
         """Give this worker no more calls; `free` is set once it has none."""
 
-    def forget(self, worker: Worker) -> Order | None:
+    def forget(self, worker: ArenaWorker) -> ArenaCall | None:
         """Give what a dead worker was running."""
 
-    def again(self, order: Order) -> None:
+    def again(self, order: ArenaCall) -> None:
         """Run an order that its worker had not begun."""
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ArenaCall]:
         """Calls that have not ended."""
 
-    def ready_workers(self) -> list[Worker]:
+    def ready_workers(self) -> list[ArenaWorker]:
         """Workers that are in use."""
 
-    def fail_closed(self, worker: Worker) -> None:
+    def fail_closed(self, worker: ArenaWorker) -> None:
         """Fail what this worker still runs: the executor is closed."""
 
     def fail_waiting(self, error: BaseException) -> None:
@@ -83,7 +83,7 @@ class Pool(Protocol):
 class Keeper:
     """The thread, and the home of workers whose callers have no loop."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: KeptWorkers) -> None:
         self.poll = Poll()
         self.starts = 0
         self.deaths = 0
@@ -94,12 +94,12 @@ class Keeper:
         #: Arrays that all workers see.
         self.shared = SharedArrays(pool.options.shared_bytes)
         # By the descriptor that tells of the event.
-        self._starting: dict[int, Worker] = {}
-        self._alive: dict[int, Worker] = {}
+        self._starting: dict[int, ArenaWorker] = {}
+        self._alive: dict[int, ArenaWorker] = {}
         # Those that were asked to end, and until when.
-        self._ending: dict[Worker, int] = {}
+        self._ending: dict[ArenaWorker, int] = {}
         # Running calls whose callers have left.
-        self._left: list[Order] = []
+        self._left: list[ArenaCall] = []
         # When to look at the clocks of calls.
         self._due_ns = _NEVER_NS
         self._quick_deaths = 0
@@ -133,7 +133,7 @@ class Keeper:
                 self._due_ns = when_ns
                 os.eventfd_write(self._bell, 1)
 
-    def left(self, order: Order) -> None:
+    def left(self, order: ArenaCall) -> None:
         """The caller of this running call has left: its worker may be killed for it, in a while."""
         order.left_ns = time.monotonic_ns()
         with self._lock:
@@ -240,7 +240,7 @@ class Keeper:
             self.poll.add(worker.channel.fileno())
             self.poll.add(worker.pidfd)
 
-    def _greet(self, worker: Worker) -> None:
+    def _greet(self, worker: ArenaWorker) -> None:
         """A new worker has said something: that it is ready, or why not."""
         with worker.reading:
             letter = worker.inbox.receive()
@@ -261,7 +261,7 @@ class Keeper:
 
     # -- Deaths
 
-    def _bury(self, worker: Worker) -> None:
+    def _bury(self, worker: ArenaWorker) -> None:
         """The process is gone: what it said before counts, its call fails by name."""
         fd = worker.channel.fileno()
         was_starting = self._starting.pop(fd, None) is not None
@@ -287,20 +287,20 @@ class Keeper:
         if was_starting and not asked:
             self._fail_waiting(_not_started(worker, code, last_words))
 
-    def _greet_last(self, worker: Worker) -> None:
+    def _greet_last(self, worker: ArenaWorker) -> None:
         """What a worker said before it died of its start; a READY comes too late."""
         letter = worker.inbox.receive()
         if letter and letter[0] == ERROR:
             worker.start_error = _raised(letter)
 
-    def _end_order(self, worker: Worker, order: Order, code: int | None, last_words: str) -> None:
+    def _end_order(self, worker: ArenaWorker, order: ArenaCall, code: int | None, last_words: str) -> None:
         if not worker.has_begun(order) and self._close_ns is None:
             self._pool.again(order)
             return
         attempted = f"run {order.name} in a worker process"
         order.fail(WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words))
 
-    def _died(self, worker: Worker) -> None:
+    def _died(self, worker: ArenaWorker) -> None:
         self.deaths += 1
         now_ns = time.monotonic_ns()
         if worker.calls >= _WELL_CALLS or (worker.ready_ns and now_ns - worker.ready_ns > _WELL_NS):
@@ -321,7 +321,7 @@ class Keeper:
 
     # -- Ends that we want
 
-    def _is_worn(self, worker: Worker) -> bool:
+    def _is_worn(self, worker: ArenaWorker) -> bool:
         most = self._pool.options.max_calls
         return bool(most) and worker.calls >= most
 
@@ -333,7 +333,7 @@ class Keeper:
             if self._is_worn(worker) and (worker.retiring or fresh >= self._pool.options.worker_count):
                 self._dismiss(worker)
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _dismiss(self, worker: ArenaWorker) -> None:
         self._pool.withdraw(worker)
         if worker.free and worker not in self._ending:
             self._pool.forget(worker)
@@ -387,7 +387,7 @@ class Keeper:
                 self._left.append(order)
             self.expect(order.left_ns + self._grace_ns())
 
-    def _end_left(self, order: Order) -> None:
+    def _end_left(self, order: ArenaCall) -> None:
         """Kill the worker that still runs it. With its channel in hand: so no other call can begin there meanwhile."""
         worker = order.worker
         if worker is not None:
@@ -402,7 +402,7 @@ class Keeper:
         return int(self._pool.options.start_timeout_s * _SECOND_NS)
 
 
-def _not_started(worker: Worker, code: int | None, last_words: str) -> WorkerDied:
+def _not_started(worker: ArenaWorker, code: int | None, last_words: str) -> WorkerDied:
     attempted, cause = "start a worker process", worker.start_error
     if cause is None:
         return WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_words)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
-from greenlane.placement.arena.start import main_module
 
-__all__ = ["found", "name_of", "shipped"]
+__all__ = ["found", "main_module", "name_of", "shipped"]
 
 # Arbitrary: decorators stacked deeper than this are a loop.
 _DEEPEST: Final = 32
@@ -60,6 +60,21 @@ def found(name: str) -> Callable[..., Any]:
         at = at.__wrapped__
     function: Callable[..., Any] = at
     return function
+
+
+def main_module() -> tuple[str, str]:
+    """Say how a worker finds `__main__` again; empty = it cannot.
+
+    That of `-c`, of stdin or of a prompt lies nowhere; a package's `__main__.py` multiprocessing never imports again.
+    """
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return ("", "") if spec.name.rpartition(".")[2] == "__main__" else ("init_main_from_name", spec.name)
+    path = getattr(main, "__file__", None)
+    if path is None or not os.path.exists(path):
+        return "", ""
+    return "init_main_from_path", os.path.abspath(path)
 
 
 def _walk(at: Any, qualified: str) -> Any:

@@ -14,14 +14,12 @@ from typing import Final
 from greenlane._native import Channel, Segment
 from greenlane.errors import WorkerDied
 from greenlane.placement import Call
-from greenlane.placement.arena.control import BEGUN, CANCEL, last_line
 from greenlane.placement.arena.homes import Home
-from greenlane.placement.arena.message import Inbox, Outbox
 from greenlane.placement.arena.parcel import Parcel
-from greenlane.placement.arena.stats import Crossed
+from greenlane.placement.arena.protocol import BEGUN, CANCEL, Inbox, Outbox, last_line
 from greenlane.threads.unpatched import allocate_lock
 
-__all__ = ["Order", "Worker"]
+__all__ = ["Crossed", "ArenaCall", "ArenaWorker"]
 
 # Arbitrary: faulthandler's first lines say which signal and where.
 _CRASH_BYTES: Final = 4096
@@ -30,7 +28,7 @@ _TELLING: Final = "tell a caller that its placed call has ended"
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Order:
+class ArenaCall:
     """A call on its way through an executor."""
 
     call: Call
@@ -43,7 +41,7 @@ class Order:
     # Given to a worker, at least once.
     begun: bool = False
     # To which.
-    worker: Worker | None = None
+    worker: ArenaWorker | None = None
     # When its caller left although it runs, monotonic; 0 = it has not.
     left_ns: int = 0
 
@@ -71,7 +69,24 @@ class Order:
             _LOG.exception(_TELLING)
 
 
-class Worker:
+@dataclasses.dataclass(frozen=True)
+class Crossed:
+    """What has crossed to some workers and back; see `executor.ArenaStats`."""
+
+    overflows: int = 0
+    in_band_bytes: int = 0
+    out_of_band_bytes: int = 0
+
+    def __add__(self, other: Crossed) -> Crossed:
+        """Of both."""
+        return Crossed(
+            self.overflows + other.overflows,
+            self.in_band_bytes + other.in_band_bytes,
+            self.out_of_band_bytes + other.out_of_band_bytes,
+        )
+
+
+class ArenaWorker:
     """Channel, memory and process. Who may use which is the executor's affair; nothing here waits."""
 
     def __init__(
@@ -92,7 +107,7 @@ class Worker:
         self.started_ns = time.monotonic_ns()
         self.ready_ns = 0
         # What it runs.
-        self.order: Order | None = None
+        self.order: ArenaCall | None = None
         # Where its answers ring.
         self.home: Home | None = None
         self.calls = 0
@@ -116,11 +131,11 @@ class Worker:
             out.out_of_band_bytes + into.out_of_band_bytes,
         )
 
-    def has_begun(self, order: Order) -> bool:
+    def has_begun(self, order: ArenaCall) -> bool:
         """Whether it has taken up this call; it may have died before."""
         return self._control.load(BEGUN) == order.call_id
 
-    def tell_cancelled(self, order: Order) -> None:
+    def tell_cancelled(self, order: ArenaCall) -> None:
         """Let this call end at its next checkpoint."""
         self._control.store(CANCEL, order.call_id)
 

@@ -4,7 +4,8 @@ Why a process of its own: connecting brings some twenty threads, a SIGTERM handl
 does it, cannot be done under gevent's monkey patch, does not survive a fork, and ends the process when the cluster's
 head is gone for a minute. Here all of that meets the bridge: its calls fail by name, and the next call starts another.
 
-It does as its parent says (`wire.Kind`), keeps no queue and decides nothing. It ends with its wire: with its parent.
+It does as its parent says (`wire.FrameKind`), keeps no queue and decides nothing. It ends with its wire, so with its
+parent.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from typing import Any, Final
 
 from greenlane.errors import PlacementError
 from greenlane.placement.arena.answers import error_parcel
+from greenlane.placement.cluster.actor import Actor
 from greenlane.placement.cluster.options import ClusterOptions
-from greenlane.placement.cluster.wire import Frame, Kind, Wire
-from greenlane.placement.cluster.worker import Worker
+from greenlane.placement.cluster.wire import Frame, FrameKind, Wire
 
-__all__ = ["WIRE_FD", "main"]
+__all__ = ["main"]
 
 #: The descriptor that it begins with.
-WIRE_FD: Final = 3
+_WIRE_FD: Final = 3
 #: How often it is looked whether the parent lives; it tells of its end itself, by the wire, if anybody reads that.
 _LOOK_S: Final = 1.0
 #: What leaving the cluster may take then.
@@ -50,7 +51,7 @@ def main(parent: int) -> None:
         Path("/proc/self/comm").write_bytes(_NAME)
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wire = Wire(WIRE_FD)
+    wire = Wire(_WIRE_FD)
     begin = wire.receive()
     if begin is None:
         return
@@ -58,7 +59,7 @@ def main(parent: int) -> None:
     try:
         bridge = _Bridge(wire, options, main_key, main_value)
     except BaseException as error:
-        wire.send(Frame(Kind.REFUSED, text=error_parcel(error).pickle))
+        wire.send(Frame(FrameKind.REFUSED, text=error_parcel(error).pickle))
         return
     bridge.serve()
 
@@ -77,7 +78,7 @@ def _outlive_shortly(parent: int) -> None:
 def _close_strangers() -> None:
     """Descriptors that the parent's C code has left inheritable: a listening socket would stay open here."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > WIRE_FD:
+        if int(name) > _WIRE_FD:
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
@@ -99,14 +100,14 @@ class _Bridge:
         # Never again: what a call has done is not known when it did not answer.
         self._actor = ray.remote(
             num_cpus=options.num_cpus, max_restarts=0, max_task_retries=0, concurrency_groups={"told": 1}
-        )(Worker)
+        )(Actor)
         main = {main_key: main_value} if main_key else {}
         node = "" if options.runtime_env else ray.get_runtime_context().get_node_id()
         path = [entry or os.getcwd() for entry in sys.path]
         self._program = (main, options.payload_max_bytes, path, node)
         self._workers: dict[int, Any] = {}
         self._answers: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._say(Frame(Kind.CONNECTED))
+        self._say(Frame(FrameKind.CONNECTED))
         threading.Thread(target=self._send, name="answers", daemon=True).start()
 
     def serve(self) -> None:
@@ -121,47 +122,47 @@ class _Bridge:
         self._ray.shutdown()
 
     def _do(self, frame: Frame) -> None:
-        if frame.kind == Kind.START:
+        if frame.kind == FrameKind.START:
             worker = self._workers[frame.worker] = self._actor.remote(*self._program)
             self._on_end(worker.hello.remote(), functools.partial(self._greeted, frame.worker))
-        elif frame.kind == Kind.STOP:
+        elif frame.kind == FrameKind.STOP:
             worker = self._workers.pop(frame.worker, None)
             if worker is not None:
                 self._ray.kill(worker)
-        elif frame.kind == Kind.CALL:
+        elif frame.kind == FrameKind.CALL:
             buffers = [pickle.PickleBuffer(buffer) for buffer in frame.buffers]
             run = self._workers[frame.worker].run.remote(frame.call, frame.number, bytes(frame.text), *buffers)
             self._on_end(run, functools.partial(self._answered, frame.worker, frame.call))
-        elif frame.kind == Kind.CANCEL:
+        elif frame.kind == FrameKind.CANCEL:
             worker = self._workers.get(frame.worker)
             if worker is not None:
                 worker.cancel.options(concurrency_group="told").remote(frame.call)
 
     def _could_not(self, frame: Frame, error: Exception) -> None:
         """An order of the parent has failed here: the store has no room, the worker is gone."""
-        if frame.kind == Kind.CALL:
-            self._say(Frame(Kind.ERROR, frame.worker, frame.call, text=error_parcel(_refused(error)).pickle))
-        elif frame.kind == Kind.START:
-            self._say(Frame(Kind.LOST, frame.worker, text=_reason(error).encode()))
+        if frame.kind == FrameKind.CALL:
+            self._say(Frame(FrameKind.ERROR, frame.worker, frame.call, text=error_parcel(_refused(error)).pickle))
+        elif frame.kind == FrameKind.START:
+            self._say(Frame(FrameKind.LOST, frame.worker, text=_reason(error).encode()))
 
     def _greeted(self, number: int, pid: Any, error: BaseException | None) -> None:
         if error is None:
-            self._say(Frame(Kind.READY, number, number=pid))
+            self._say(Frame(FrameKind.READY, number, number=pid))
         else:
             self._lost(number, error)
 
     def _answered(self, number: int, call: int, outcome: Any, error: BaseException | None) -> None:
         if error is None:
             well, text, buffers = outcome
-            self._say(Frame(Kind.RESULT if well else Kind.ERROR, number, call, text=text, buffers=buffers))
+            self._say(Frame(FrameKind.RESULT if well else FrameKind.ERROR, number, call, text=text, buffers=buffers))
         elif isinstance(error, self._ray.exceptions.RayTaskError):
             # Its arguments could not be read there, its answer not be sent: the worker itself is well.
-            self._say(Frame(Kind.ERROR, number, call, text=error_parcel(_refused(error)).pickle))
+            self._say(Frame(FrameKind.ERROR, number, call, text=error_parcel(_refused(error)).pickle))
         else:
             self._lost(number, error)
 
     def _lost(self, number: int, error: BaseException) -> None:
-        self._say(Frame(Kind.LOST, number, text=_reason(error).encode()))
+        self._say(Frame(FrameKind.LOST, number, text=_reason(error).encode()))
 
     def _on_end(self, ref: Any, told: Any) -> None:
         """Call `told(result, error)` when this has ended, on a thread of Ray's."""

@@ -29,7 +29,7 @@ from greenlane.placement.arena.names import shipped
 from greenlane.placement.arena.parcel import Parcel, pack_call, unpack
 from greenlane.placement.cluster.link import Link
 from greenlane.placement.cluster.options import ClusterOptions
-from greenlane.placement.cluster.wire import Frame, Kind
+from greenlane.placement.cluster.wire import Frame, FrameKind
 from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
 
 __all__ = ["RayExecutor"]
@@ -45,24 +45,24 @@ _all: Final[weakref.WeakSet[RayExecutor]] = weakref.WeakSet()
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Worker:
+class _RayWorker:
     """An actor: started, there (`pid` is known), or gone."""
 
     number: int
     since_s: float
     pid: int = 0
-    order: _Order | None = None
+    order: _RayCall | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Order:
+class _RayCall:
     """A call on its way."""
 
     call: Call
     parcel: Parcel
     name: str
     call_id: int
-    worker: _Worker | None = None
+    worker: _RayWorker | None = None
 
     def fail(self, error: BaseException) -> None:
         """End the call. A callback that raises is its caller's trouble, not that of the calls after it."""
@@ -88,10 +88,10 @@ class RayExecutor:
 
     def _begin(self) -> None:
         self._lock = RLock()
-        self._waiting: deque[_Order] = deque()
-        self._orders: dict[int, _Order] = {}
-        self._workers: dict[int, _Worker] = {}
-        self._idle: list[_Worker] = []
+        self._waiting: deque[_RayCall] = deque()
+        self._orders: dict[int, _RayCall] = {}
+        self._workers: dict[int, _RayWorker] = {}
+        self._idle: list[_RayWorker] = []
         self._link: Link | None = None
         self._closed = False
         self._by_state = dict.fromkeys(State, 0)
@@ -112,7 +112,7 @@ class RayExecutor:
         name = call.name or getattr(call.fn, "__qualname__", "") or repr(call.fn)
         parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
         parcel.check_size(self.options.payload_max_bytes, name)
-        order = _Order(call, parcel, name, next(_call_ids))
+        order = _RayCall(call, parcel, name, next(_call_ids))
         with self._lock:
             if self._closed:
                 raise _closed_error()
@@ -191,16 +191,16 @@ class RayExecutor:
                     if worker.number in self._workers:
                         self._rest(worker)
 
-    def _sent(self, link: Link, worker: _Worker, order: _Order) -> bool:
+    def _sent(self, link: Link, worker: _RayWorker, order: _RayCall) -> bool:
         """Begin a call and send it. False = it has ended."""
         call = order.call
         if not call.begin():
             return False
         left_ns = max(call.deadline_ns - time.monotonic_ns(), 1) if call.deadline_ns else 0
         parcel = order.parcel
-        link.send(Frame(Kind.CALL, worker.number, order.call_id, left_ns, parcel.pickle, parcel.buffers))
+        link.send(Frame(FrameKind.CALL, worker.number, order.call_id, left_ns, parcel.pickle, parcel.buffers))
         if call.state is not State.RUNNING:
-            link.send(Frame(Kind.CANCEL, worker.number, order.call_id))
+            link.send(Frame(FrameKind.CANCEL, worker.number, order.call_id))
         return True
 
     def _call_ended(self, call: Call) -> None:
@@ -214,7 +214,7 @@ class RayExecutor:
                 self._waiting.remove(order)
             worker, link = order.worker, self._link
             if link is not None and worker is not None and worker.order is order:
-                link.send(Frame(Kind.CANCEL, worker.number, order.call_id))
+                link.send(Frame(FrameKind.CANCEL, worker.number, order.call_id))
 
     # -- Workers
 
@@ -227,11 +227,11 @@ class RayExecutor:
             start_new_thread(self._look_around, (self._link,))
         starting = sum(worker.pid == 0 for worker in self._workers.values())
         for _ in range(min(len(self._waiting) - starting, self.options.workers - len(self._workers))):
-            worker = _Worker(next(_worker_ids), time.monotonic())
+            worker = _RayWorker(next(_worker_ids), time.monotonic())
             self._workers[worker.number] = worker
-            self._link.send(Frame(Kind.START, worker.number))
+            self._link.send(Frame(FrameKind.START, worker.number))
 
-    def _rest(self, worker: _Worker) -> None:
+    def _rest(self, worker: _RayWorker) -> None:
         """A worker has nothing to do. Holds the lock."""
         worker.since_s = time.monotonic()
         self._idle.append(worker)
@@ -249,18 +249,18 @@ class RayExecutor:
                 for worker in [one for one in self._idle if now_s - one.since_s > self.options.idle_s]:
                     self._idle.remove(worker)
                     del self._workers[worker.number]
-                    link.send(Frame(Kind.STOP, worker.number))
+                    link.send(Frame(FrameKind.STOP, worker.number))
                 late = [
                     one
                     for one in self._workers.values()
                     if not one.pid and now_s - one.since_s > self.options.start_timeout_s
                 ]
             for worker in late:
-                link.send(Frame(Kind.STOP, worker.number))
+                link.send(Frame(FrameKind.STOP, worker.number))
                 waited = f"it did not come within {self.options.start_timeout_s:g} s"
                 self._lost(worker, f"{waited}: no room, or no answer from cluster_address={self.options.address!r}")
 
-    def _lost(self, worker: _Worker, reason: str) -> None:
+    def _lost(self, worker: _RayWorker, reason: str) -> None:
         """A worker is gone: its call fails by name; if there is no other, so does what waits."""
         with self._lock:
             if self._workers.pop(worker.number, None) is None:
@@ -290,21 +290,21 @@ class RayExecutor:
     def _heard(self, link: Link, frame: Frame) -> None:
         with self._lock:
             worker = self._workers.get(frame.worker) if self._link is link else None
-        if frame.kind == Kind.REFUSED:
+        if frame.kind == FrameKind.REFUSED:
             self._refused(link, raised(unpack(frame.text, ())))
         elif worker is None:
             return  # It was given back, or its call closed: nobody waits.
-        elif frame.kind == Kind.READY:
+        elif frame.kind == FrameKind.READY:
             with self._lock:
                 worker.pid = frame.number
                 self._rest(worker)
             self._dispatch()
-        elif frame.kind == Kind.LOST:
+        elif frame.kind == FrameKind.LOST:
             self._lost(worker, bytes(frame.text).decode(errors="replace"))
-        elif frame.kind in (Kind.RESULT, Kind.ERROR):
+        elif frame.kind in (FrameKind.RESULT, FrameKind.ERROR):
             self._answered(worker, frame)
 
-    def _answered(self, worker: _Worker, frame: Frame) -> None:
+    def _answered(self, worker: _RayWorker, frame: Frame) -> None:
         with self._lock:
             order = worker.order
             if order is None or order.call_id != frame.call:
@@ -316,13 +316,13 @@ class RayExecutor:
             self._settle(order, frame)
         self._tell_drained()
 
-    def _settle(self, order: _Order, frame: Frame) -> None:
+    def _settle(self, order: _RayCall, frame: Frame) -> None:
         try:
             outcome = unpack(frame.text, frame.buffers)
         except Exception as error:
             order.fail(unreadable("read a result from the cluster", order.name, error))
             return
-        if frame.kind == Kind.ERROR:
+        if frame.kind == FrameKind.ERROR:
             order.fail(raised(outcome))
             return
         try:
@@ -349,7 +349,7 @@ class RayExecutor:
             order.fail(WorkerDied(attempted, pid=link.pid, code=code, **told))
         self._tell_drained()
 
-    def _forget(self, link: Link) -> list[_Order]:
+    def _forget(self, link: Link) -> list[_RayCall]:
         """A bridge is gone, and with it its workers: give the calls that it had, and those that waited for it."""
         with self._lock:
             if self._link is not link:

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import _queue  # gevent replaces `queue`
-import _socket
 import contextlib
-import fcntl
 import logging
 import os
 import pickle
 import posix  # gevent replaces what `os` has of it
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from multiprocessing import spawn
 from typing import Any, Final
 
 from greenlane._native import Poll
-from greenlane.placement.arena.start import main_module
+from greenlane.placement import interpreter
+from greenlane.placement.arena.names import main_module
 from greenlane.placement.cluster.options import ClusterOptions
-from greenlane.placement.cluster.wire import Frame, Kind, pair
+from greenlane.placement.cluster.wire import Frame, FrameKind, pair
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import allocate_lock, start_new_thread
 
 __all__ = ["Link"]
 
-_WIRE_FD: Final = 3
-_FREE_FROM: Final = 16
-_CATCHABLE: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_MODULE: Final = "greenlane.placement.cluster.bridge"
 #: What a bridge may take to leave the cluster before it is killed.
 _END_S: Final = 3.0
 _LOG: Final = logging.getLogger("greenlane")
-_PROGRAM: Final = """\
-import sys
-sys.path[:] = {path!r}
-from greenlane.placement.cluster.bridge import main
-main({parent})
-"""
 
 
 class Link:
@@ -68,7 +56,7 @@ class Link:
         self._sent = allocate_lock()
         self._gone = allocate_lock()
         self._gone.acquire()
-        self.send(Frame(Kind.BEGIN, text=pickle.dumps((options, *main_module()))))
+        self.send(Frame(FrameKind.BEGIN, text=pickle.dumps((options, *main_module()))))
         start_new_thread(self._receive, ())
 
     def send(self, frame: Frame) -> None:
@@ -95,7 +83,9 @@ class Link:
         mark_thread()
         code: int | None = None
         try:
-            self.pid = _spawn(self._other)
+            # Ray talks on stdout; the service's stdout is not for that.
+            to_stderr = (os.POSIX_SPAWN_DUP2, 2, 1)
+            self.pid = interpreter.start(_MODULE, [self._other.fileno()], os.environ, [to_stderr])
             self._other.close()
             self._pidfd = os.pidfd_open(self.pid)
             self._sent.acquire()
@@ -146,28 +136,3 @@ def _ends_within(pidfd: int, seconds: float) -> bool:
         return bool(poll.wait(int(seconds * 1000)))
     finally:
         poll.close()
-
-
-def _spawn(other: _socket.socket) -> int:
-    """Start the bridge: a fresh interpreter, as process workers are."""
-    program = _PROGRAM.format(path=sys.path, parent=os.getpid())
-    executable = os.fsdecode(spawn.get_executable() or sys.executable)
-    flags: Any = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    high = fcntl.fcntl(other.fileno(), fcntl.F_DUPFD_CLOEXEC, _FREE_FROM)
-    try:
-        return posix.posix_spawn(
-            executable,
-            [executable, *flags, "-c", program],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, high, _WIRE_FD),
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                # Ray talks on stdout; the service's stdout is not for that.
-                (os.POSIX_SPAWN_DUP2, 2, 1),
-            ],
-            setpgroup=0,
-            setsigmask=[],
-            setsigdef=_CATCHABLE,
-        )
-    finally:
-        os.close(high)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["Frame", "Kind", "Wire", "pair"]
+__all__ = ["Frame", "FrameKind", "Wire", "pair"]
 
 _HEADER: Final = struct.Struct("<BIQqQI")
 _LENGTH: Final = struct.Struct("<Q")
@@ -27,7 +27,7 @@ _SEND_BYTES: Final = 4 << 20
 _MOST_PARTS: Final = 512
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a frame says."""
 
     # To the bridge: begin with these options; start and stop a worker; run and cancel a call.
@@ -49,7 +49,7 @@ class Kind(enum.IntEnum):
 class Frame:
     """One message."""
 
-    kind: Kind
+    kind: FrameKind
     worker: int = 0
     call: int = 0
     number: int = 0
@@ -92,7 +92,7 @@ class Wire:
         parts = [self._exactly(size) for size in (length, *sizes)]
         if lengths is None or any(part is None for part in parts):
             return None
-        return Frame(Kind(kind), worker, call, number, parts[0], parts[1:])
+        return Frame(FrameKind(kind), worker, call, number, parts[0], parts[1:])
 
     def end(self) -> None:
         """End the connection: who waits at either end is told. On any thread; idempotent."""

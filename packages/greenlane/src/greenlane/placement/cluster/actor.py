@@ -20,10 +20,10 @@ from greenlane.placement.arena.answers import error_parcel, result_parcel
 from greenlane.placement.arena.names import found
 from greenlane.placement.arena.parcel import Parcel, unpack_call
 
-__all__ = ["Worker"]
+__all__ = ["Actor"]
 
 
-class _Running:
+class _ActorCall:
     """The call that runs: what `greenlane.checkpoint()` asks."""
 
     def __init__(self, deadline_ns: int) -> None:
@@ -38,7 +38,7 @@ class _Running:
             raise Cancelled()
 
 
-class Worker:
+class Actor:
     """The actor. `cancel` belongs to a concurrency group of its own: it is heard while `run` runs."""
 
     def __init__(self, main: Mapping[str, str], most_bytes: int, path: Sequence[str], node: str) -> None:
@@ -59,7 +59,7 @@ class Worker:
         self._main = main
         self._most_bytes = most_bytes
         self._call = 0
-        self._running = _Running(0)
+        self._running = _ActorCall(0)
         # Cancelled before it was begun: the two come on different threads.
         self._cancelled = 0
 
@@ -83,7 +83,7 @@ class Worker:
             buffers: the large parts.
         """
         due_ns = time.monotonic_ns() + left_ns if left_ns else 0
-        self._running = _Running(due_ns)
+        self._running = _ActorCall(due_ns)
         self._call = call
         self._running.cancelled = self._cancelled == call
         well, parcel = self._outcome(text, buffers, due_ns)
