@@ -1,6 +1,21 @@
-"""Functions that run beside the loop: a call, and what runs it. Each name is imported when it is first used.
+"""CPU work beside a loop: what is behind `greenlane.run` and `@greenlane.placed`.
 
-A process that only waits in greenlets (`on_hub`) loads no placement.
+A call's way: `Placement` says where it runs, an `Executor` runs it, and its caller waits meanwhile.
+
+    placement                   one process's calls: where each runs, and what is learned from it
+    functions                   what can be placed, its name, and what its owner has said
+    choice, words               one function: what its calls have cost, why it runs where it does
+    source, crossing, preparing before a process is tried: the function's source, its arguments, the workers
+    remarks                     warnings of what never pays
+    call, executor              one call; what runs calls: one interface
+    native_threads              on a thread of this process
+    arena/                      in worker processes, over shared memory
+    cluster/                    on a Ray cluster
+    interpreter                 starts the processes of those two
+    here                        who schedules the code that runs now
+    on_loop, on_hub, on_thread  waiting for a call: asyncio, gevent, plain threads
+
+Each name is imported when it is first used: a process that only waits in greenlets (`on_hub`) loads no placement.
 """
 
 import importlib
