@@ -195,7 +195,8 @@ print("well")
 def test_under_gevent_the_hub_goes_on_from_the_first_connection_to_the_end(cluster: Lender) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", GEVENT, cluster.address],
-        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH}, cwd=ROOT, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
