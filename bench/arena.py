@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 
 from bench.arena_by_hand import ByHand
-from greenlane.lanes.arena.executor import ArenaExecutor
-from greenlane.lanes.arena.names import shipped
-from greenlane.lanes.arena.options import ArenaOptions
-from greenlane.lanes.arena.parcel import pack_call
-from greenlane.lanes.placed import Call, on_loop
+from greenlane.placement import Call, on_loop
+from greenlane.placement.arena.executor import ArenaExecutor
+from greenlane.placement.arena.names import shipped
+from greenlane.placement.arena.options import ArenaOptions
+from greenlane.placement.arena.parcel import pack_call
 from greenlane_tools.lab.environment import about
 
 Function = Callable[..., Any]

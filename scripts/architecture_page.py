@@ -32,6 +32,7 @@ PARTS: Final = {
     "greenlane.policy": "decisions, from Rust",
     "greenlane.lanes": "permits and lanes",
     "greenlane.lanes.learned": "the learned file",
+    "greenlane.placement": "work beside a loop",
     "greenlane.record": "the recorder",
     "greenlane.control": "control socket",
     "greenlane.export": "metrics",

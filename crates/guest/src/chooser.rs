@@ -1,4 +1,4 @@
-//! Where a placed function's calls run, for Python: the shell is `greenlane/lanes/placed`.
+//! Where a placed function's calls run, for Python: the shell is `greenlane/placement`.
 //!
 //! What to do with a call crosses as one small number, since this stands on the path of every call.
 

@@ -1,4 +1,4 @@
-//! What is learned of placed functions, for Python: the shell is `greenlane/lanes/placed`.
+//! What is learned of placed functions, for Python: the shell is `greenlane/placement`.
 
 use greenlane_policy::placed::CallProfile as CoreProfile;
 use greenlane_policy::weight::{Pin, WeightRule};

@@ -38,7 +38,7 @@ def test_the_middleware_brings_little() -> None:
     assert {"socket.socket.recv", "time.sleep", "threading.Lock"} <= set(row["patches"])
     assert 0 < row["code_lines"] < row["lines"]
     assert row["native_bytes"] > 0
-    unwanted = ("control", "export", "metrics", "lanes.learned", "lanes.placed", "wiring.recording", "wiring.pl", "cli")
+    unwanted = ("control", "export", "metrics", "lanes.learned", "placement", "wiring.recording", "wiring.pl", "cli")
     assert loaded(row, *(f"greenlane.{name}" for name in unwanted)) == []
 
 
@@ -48,8 +48,8 @@ def test_hosts_of_loops_are_counted(host: str) -> None:
     row = look(host)
     assert loaded(row, f"greenlane.hosts.{host}")
     if host == "asgi":
-        assert loaded(row, "greenlane.lanes.placed", "greenlane.export") == []
-    assert loaded(row, "greenlane.control", "greenlane.wiring.recording", "greenlane.lanes.cluster") == []
+        assert loaded(row, "greenlane.placement", "greenlane.export") == []
+    assert loaded(row, "greenlane.control", "greenlane.wiring.recording", "greenlane.placement.cluster") == []
 
 
 @pytest.mark.system

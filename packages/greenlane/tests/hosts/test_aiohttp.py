@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
-from tests.lanes.placed import work
+from tests.placement import work
 
 import greenlane
 from greenlane.wiring import placing, process
@@ -211,3 +211,16 @@ def test_async_and_generator_functions_are_refused() -> None:
 
     with pytest.raises(greenlane.PlacementError, match="hint: "):
         placed_view(view)
+
+
+LAZY = """
+import sys
+from greenlane.hosts.aiohttp import deadlines, placed_view
+assert not [name for name in sys.modules if name.startswith("greenlane.placement")]
+placed_view(lambda request: None)
+assert "greenlane.placement.functions" in sys.modules
+"""
+
+
+def test_placement_is_loaded_when_a_view_is_decorated(run_python: Callable[..., object]) -> None:
+    run_python(LAZY)

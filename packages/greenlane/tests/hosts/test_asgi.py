@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lanes.placed import work
+from tests.placement import work
 
 import greenlane
 from greenlane.hosts import asgi_threads

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.lanes.placed import work
+from tests.placement import work
 
 from tests.child import Child, free_port
 

@@ -22,7 +22,7 @@ import functools
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from aiohttp import web
 
@@ -30,10 +30,11 @@ from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded
 from greenlane.hosts import placed_views
 from greenlane.job import WEIGHT_MARK
-from greenlane.lanes.placed import Call, Executor, ExecutorStats, on_loop
-from greenlane.lanes.placed.frames import without_ours
-from greenlane.lanes.placed.functions import name_of, plain, refuse_result, refuse_unplaceable
 from greenlane.wiring import placing, process
+
+# Placement is loaded when a view is decorated: an application may want `deadlines` alone.
+if TYPE_CHECKING:
+    from greenlane.placement import Call, Executor, ExecutorStats
 
 __all__ = ["deadlines", "placed_view"]
 
@@ -71,6 +72,8 @@ async def deadlines(request: web.Request, handler: AsyncView) -> web.StreamRespo
 
 
 def _view(view: View, body: bool) -> AsyncView:
+    from greenlane.placement.functions import name_of, plain, refuse_unplaceable
+
     refuse_unplaceable(view)
     name = name_of(view)
     stays = getattr(plain(view), WEIGHT_MARK, "") == "light"
@@ -86,6 +89,10 @@ def _view(view: View, body: bool) -> AsyncView:
 
 
 async def _elsewhere(view: View, arguments: tuple[Any, ...], name: str) -> Any:
+    from greenlane.placement import on_loop
+    from greenlane.placement.call import without_ours
+    from greenlane.placement.functions import refuse_result
+
     if process.running() is None:
         process.start(host="aiohttp", worker_index=os.getpid())
     placement = placing.placement()
@@ -129,6 +136,8 @@ class _Threads:
         return call.cancel()
 
     def stats(self) -> ExecutorStats:
+        from greenlane.placement import ExecutorStats
+
         return ExecutorStats()
 
     def close(self, seconds: float) -> None:

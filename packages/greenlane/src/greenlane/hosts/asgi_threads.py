@@ -24,8 +24,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane.job import WEIGHT_MARK
-from greenlane.lanes.placed import on_loop
-from greenlane.lanes.placed.functions import name_of, plain
+from greenlane.placement import on_loop
+from greenlane.placement.functions import name_of, plain
 from greenlane.probes.children import inner
 from greenlane.probes.patching import Patches
 from greenlane.wiring import placing

@@ -31,7 +31,7 @@ from werkzeug.exceptions import GatewayTimeout, ServiceUnavailable
 from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError
 from greenlane.hosts import placed_views
-from greenlane.lanes.placed import here
+from greenlane.placement import here
 from greenlane.threads.unpatched import allocate_lock
 from greenlane.wiring import placing
 

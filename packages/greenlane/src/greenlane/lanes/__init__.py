@@ -1,1 +1,1 @@
-"""The shells that control: `permits` and what they learn, `learned` (their file), `rules` of lanes, placed calls."""
+"""The shells that control: `permits` and what they learn, `learned` (their file), `rules` of lanes."""

@@ -49,7 +49,7 @@ _WAITS: Final[dict[str, dict[str, dict[str, Kind]]]] = {
     "gevent.select": {"SelectResult": {"select": Kind.SELECT}, "poll": {"poll": Kind.SELECT}},
     "gevent.subprocess": {"Popen": {"wait": Kind.PROCESS, "communicate": Kind.PROCESS}},
     # Ours: what a greenlet waits for in `greenlane.run`.
-    "greenlane.lanes.placed.on_hub": {"Waker": {"wait": Kind.FUTURE}},
+    "greenlane.placement.on_hub": {"Waker": {"wait": Kind.FUTURE}},
     "gevent.resolver.thread": {
         "Resolver": dict.fromkeys(
             ("gethostbyname", "gethostbyname_ex", "getaddrinfo", "gethostbyaddr", "getnameinfo"), Kind.DNS

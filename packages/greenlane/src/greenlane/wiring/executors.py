@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from greenlane.errors import PlacementError, SettingsError
-from greenlane.lanes.placed.executor import Executor
+from greenlane.placement.executor import Executor
 from greenlane.policy.placed import workers_of
 from greenlane.settings import Settings
 from greenlane.threads.unpatched import RLock, in_forked_child
 
 if TYPE_CHECKING:
-    from greenlane.lanes.arena.options import ArenaOptions
+    from greenlane.placement.arena.options import ArenaOptions
 
 __all__ = ["Elsewhere", "arena_options"]
 
@@ -73,8 +73,8 @@ def arena_options(settings: Settings) -> ArenaOptions:
     Raises:
         SettingsError: more memory than there is, or a warm-up that cannot be imported.
     """
-    from greenlane.lanes.arena.names import found
-    from greenlane.lanes.arena.options import ArenaOptions
+    from greenlane.placement.arena.names import found
+    from greenlane.placement.arena.options import ArenaOptions
 
     warm_up = settings.process_warm_up
     try:
@@ -95,14 +95,14 @@ def arena_options(settings: Settings) -> ArenaOptions:
 
 
 def _process(settings: Settings) -> Executor:
-    from greenlane.lanes.arena.executor import ArenaExecutor
+    from greenlane.placement.arena.executor import ArenaExecutor
 
     return ArenaExecutor(arena_options(settings))
 
 
 def _cluster(settings: Settings) -> Executor:
-    from greenlane.lanes.cluster.executor import RayExecutor
-    from greenlane.lanes.cluster.options import ClusterOptions
+    from greenlane.placement.cluster.executor import RayExecutor
+    from greenlane.placement.cluster.options import ClusterOptions
 
     options = ClusterOptions(
         address=settings.cluster_address,

@@ -13,8 +13,8 @@ from greenlane.errors import LearnedFileError
 from greenlane.lanes import learned
 from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import LearnedRow, Permits
-from greenlane.lanes.placed import Placement
-from greenlane.lanes.placed.choice import PlacedRow
+from greenlane.placement import Placement
+from greenlane.placement.choice import PlacedRow
 from greenlane.settings import Settings, load
 from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
 from greenlane.wiring import process
@@ -39,7 +39,7 @@ def made() -> Placement:
     own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
     process.learn_besides(lambda: _rows(found.placed()))
     if settings.learned_file:
-        _Keeper(found, Path(settings.learned_file), settings.learned_save_s)
+        _ChoiceSaver(found, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
     atexit.register(found.lane.close, _EXIT_S)
     return found
@@ -119,7 +119,7 @@ def _rows(rows: Iterable[PlacedRow]) -> list[LearnedRow]:
     ]
 
 
-class _Keeper:
+class _ChoiceSaver:
     """Reads the file once, and writes it now and then and at the exit. A file that cannot be used is left alone."""
 
     def __init__(self, placement: Placement, path: Path, every_s: float) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 # What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
 if TYPE_CHECKING:
-    from greenlane.lanes.placed import Placement
-    from greenlane.lanes.placed.placed_function import PlacementName
+    from greenlane.placement import Placement
+    from greenlane.placement.functions import PlacementName
 
 __all__ = ["placed", "placement", "run"]
 
@@ -59,7 +59,7 @@ def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     try:
         return (_placement or placement()).run(fn, args, kwargs)
     except BaseException as error:
-        from greenlane.lanes.placed.frames import without_ours
+        from greenlane.placement.call import without_ours
 
         raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
 
@@ -98,7 +98,7 @@ def placed(fn: Callable[..., Any] | None = None, /, *, placement: PlacementName 
 
 
 def _placed(fn: Callable[..., Any], placement: str, name: str) -> Callable[..., Any]:
-    from greenlane.lanes.placed.placed_function import PlacedFunction
+    from greenlane.placement.functions import PlacedFunction
 
     function = PlacedFunction(fn, placement, name)
 
@@ -107,7 +107,7 @@ def _placed(fn: Callable[..., Any], placement: str, name: str) -> Callable[..., 
         try:
             return (_placement or _the_placement()).run_placed(function, args, kwargs)
         except BaseException as error:
-            from greenlane.lanes.placed.frames import without_ours
+            from greenlane.placement.call import without_ours
 
             raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from greenlane.lanes.arena.parcel import pack, pack_call
+from greenlane.placement.arena.parcel import pack, pack_call
 
 __all__ = ["crossing_bytes"]
 

@@ -1,4 +1,0 @@
-"""Process workers over shared memory: `executor.ArenaExecutor`, `options.ArenaOptions`, `stats.ArenaStats`.
-
-Nothing is imported here: a worker starts sooner when it imports its own half (`child`) alone.
-"""

@@ -1,0 +1,539 @@
+"""Where a call runs, and what is learned of it: the shell around the heavy lane of one process.
+
+A function is unknown at first and its calls go to the native thread; one whose calls are learned to be short runs where
+its caller is from then on. On the native thread a call is a job of the process's permits: it takes turns with the heavy
+phases of threads, shortens the interpreter's interval while it holds the permit, and is shown among what is learned.
+
+Modes: `on` as said. `observe`: everything goes to the native thread and is learned; nobody is refused, no interval is
+changed. `off`: likewise, and nothing is learned. A loop is never made to do the work itself because of a switch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import time
+from collections.abc import Callable, Mapping
+from types import CoroutineType, GeneratorType
+from typing import Any, Final
+
+from greenlane import deadline
+from greenlane._native import CallProfile, GilLooks, Recorder, Steps
+from greenlane.errors import DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, WorkerDied
+from greenlane.job import WEIGHT_MARK
+from greenlane.lanes.learned import StoredChoice
+from greenlane.lanes.permits import Permits
+from greenlane.placement import here, on_hub, on_loop, on_thread, remarks
+from greenlane.placement.arena import inside
+from greenlane.placement.call import Call, Inline, State, without_ours
+from greenlane.placement.choice import (
+    INLINE,
+    INSPECT,
+    MEASURE,
+    PREPARE,
+    PROCESS,
+    THREAD,
+    Choice,
+    Cost,
+    PlacedRow,
+    code_of,
+)
+from greenlane.placement.choice import place_of as _place_of
+from greenlane.placement.crossing import Crossing, inspected
+from greenlane.placement.executor import Executor
+from greenlane.placement.functions import (
+    AUTO,
+    ROUTE_PREFIX,
+    PlacedFunction,
+    name_of,
+    plain,
+    refuse_result,
+    refuse_unplaceable,
+)
+from greenlane.placement.native_threads import NativeThreads
+from greenlane.placement.preparing import prepare
+from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
+from greenlane.settings import Settings
+from greenlane.threads.unpatched import RLock, in_forked_child
+
+__all__ = ["Placement"]
+
+_OTHER: Final = "run (other)"
+#: What runs in this process as a placed call, and results that are no results yet.
+_RUNNING: Final = (Call, Inline)
+_DRIVEN: Final = (CoroutineType, GeneratorType)
+#: Placements outside this process.
+_ELSEWHERE: Final = ("process", "cluster")
+#: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
+#: parts: a crowded machine, or a throttled container, gives who computes no more than this.
+_LEAST_CPU: Final = 8
+#: How often a call that is measured is looked at: each look interrupts it, and one of 2 ms needs more than two.
+_LOOK_NS: Final = 250_000
+
+
+class Placement:
+    """The placement of one process. Cost: a call inline about 7 us, on the native thread about 50 us and its wait."""
+
+    def __init__(
+        self, settings: Settings, permits: Callable[[], Permits], executors: Callable[[str], Executor] | None = None
+    ) -> None:
+        """Make it; the thread is started by the first call that needs it.
+
+        Args:
+            settings: the rules.
+            permits: gives the permits of the process now; they may come later than the first call.
+            executors: gives what runs calls in other processes: "process" or "cluster". None = there are none.
+        """
+        self._executors = executors or _none
+        self._default, self._pins = settings.placement, settings.placements
+        self.lane = NativeThreads(
+            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._let_interval_go
+        )
+        # The permits that keep the interval short from one call of the lane to the next. Never taken away again:
+        # another thread of the lane may be about to keep it, and must find them when it rests.
+        self._linger: Permits | None = None
+        #: How many threads blocking functions may have, where a host of ours provides them.
+        self.threads = settings.threads
+        self._permits = permits
+        self._rule = CallRule.of(settings)
+        self._choice_rule = ChoiceRule.of(settings)
+        self._choices: dict[tuple[str, str], Choice] = {}
+        self._kept: Mapping[str, StoredChoice] = {}
+        self._interval_ns = round(settings.interval_ms * 1e6)
+        self._most_names = settings.max_routes
+        self._profiles: dict[str, CallProfile] = {}
+        self._pinned: tuple[Permits | None, set[str]] = (None, set())
+        self._begin_anew()
+        in_forked_child(self._begin_anew)
+        self._inline = self._on_lane = self._on_pool = self._waited_ns = 0
+        self._sent = dict.fromkeys(_ELSEWHERE, 0)
+        # Time that calls have taken on loops and hubs since one of those was last let turn.
+        self._kept_ns = 0
+        self._recorder = Recorder()
+
+    def run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Place a call: gives an awaitable on an event loop, elsewhere the result."""
+        refuse_unplaceable(fn)
+        return self._run(fn, args, kwargs, None)
+
+    def run_placed(self, function: PlacedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Place a call of a function that says where: as `run`."""
+        return self._run(function.fn, args, kwargs, function)
+
+    def _run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        function: PlacedFunction | None,
+    ) -> Any:
+        outer = deadline.CURRENT.get()
+        # A placed function calls another one: it has its place already, and the lane must not wait for itself.
+        nested = isinstance(outer, _RUNNING) and outer.active
+        if outer is not None:
+            outer.check()
+        loop = here.loop()
+        if loop is not None and not (isinstance(outer, _RUNNING) and nested and outer.home is loop):
+            return self._awaitable(loop, nested, fn, args, kwargs, function)
+        hub = here.hub()
+        # In neither can anybody wait.
+        bound = loop is not None or (hub is not None and here.in_hub(hub))
+        next_ = 0 if function is None else INLINE if bound else self._next(function, nested)
+        if function is not None and next_ == INLINE:
+            result = self._run_inline(function, fn, args, kwargs, loop)
+            if hub is not None and not bound and not nested and self._kept_long():
+                on_hub.turn()
+            return result
+        call = self._made(fn, args, kwargs, function.name if function is not None else "")
+        if bound:
+            self._run_here(call, loop)
+            return _result(call)
+        executor = self._where(call, function, nested, next_)
+        if executor is None:
+            self._run_here(call, loop)
+            if hub is not None and not nested and self._kept_long():
+                on_hub.turn()
+        else:
+            wait = on_thread.wait if hub is None else functools.partial(on_hub.wait, hub=hub)
+            try:
+                wait(executor, call)
+            except BaseException as error:
+                call = self._again(call, error)
+                wait(self.lane, call)
+            self._ended(call)
+        return _result(call)
+
+    def belongs_on_lane(self, name: str) -> bool:
+        """Whether a function, by name, is learned to be heavy and to compute only: then its calls queue for the lane.
+
+        One that blocks is better off on a thread of its own, where its heavy phases take turns.
+        """
+        profile = self._profiles.get(name)
+        return (
+            profile is not None
+            and profile.weight() == "heavy"
+            and profile.computes()
+            and self.mode(name) == "on"
+            and not self.lane.closed
+        )
+
+    def mode(self, name: str) -> str:
+        """Give the mode that holds for a function."""
+        return self._permits().mode(name)
+
+    def on_any_thread(self, fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Give `fn` as a job of the permits, on whatever thread it will run: its heavy phases take turns."""
+        return functools.partial(self._run_on_thread, fn, name, time.monotonic_ns(), deadline.surrounding_ns())
+
+    def call(self, fn: Callable[..., Any], args: tuple[Any, ...], name: str) -> Call:
+        """Make a call of a function that has a name already."""
+        return self._made(fn, args, {}, name)
+
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; see `greenlane.metrics`."""
+        stats = self.lane.stats()
+        return {
+            "placed_inline": self._inline,
+            "placed_thread": self._on_lane,
+            "placed_pool": self._on_pool,
+            **{f"placed_{name}": count for name, count in self._sent.items()},
+            "placed_refused": stats.shed,
+            "placed_cancelled": stats.cancelled,
+            "placed_wait_ns": self._waited_ns,
+        }
+
+    def learned(self) -> dict[str, tuple[str, float, int]]:
+        """Give (weight, expected ms, calls) of each function: unknown and heavy ones go to the native thread."""
+        return {
+            name: (profile.weight(), profile.expected_ns() / 1e6, profile.samples())
+            for name, profile in sorted(self._profiles.items())
+        }
+
+    def _begin_anew(self) -> None:
+        self._lock = RLock()
+        for choice in self._choices.values():
+            choice.forked()
+
+    async def _awaitable(
+        self,
+        loop: Any,
+        nested: bool,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        function: PlacedFunction | None,
+    ) -> Any:
+        try:
+            next_ = 0 if function is None else self._next(function, nested)
+            if function is not None and next_ == INLINE:
+                result = self._run_inline(function, fn, args, kwargs, loop)
+                if self._kept_long():
+                    await on_loop.turn()
+                return result
+            call = self._made(fn, args, kwargs, function.name if function is not None else "")
+            executor = self._where(call, function, nested, next_)
+            if executor is None:
+                self._run_here(call, loop)
+                if self._kept_long():
+                    await on_loop.turn()
+            else:
+                try:
+                    await on_loop.wait(executor, call, loop)
+                except BaseException as error:
+                    call = self._again(call, error)
+                    await on_loop.wait(self.lane, call, loop)
+                self._ended(call)
+            return _result(call)
+        except BaseException as error:
+            raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
+
+    def _made(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str = "") -> Call:
+        name = name or name_of(fn)
+        profile = self._profiles.get(name)
+        return Call(
+            fn,
+            args,
+            kwargs,
+            name=name,
+            deadline_ns=deadline.surrounding_ns(),
+            expected_ns=0 if profile is None else profile.expected_ns(),
+            job=self._recorder.job(),
+        )
+
+    def _next(self, function: PlacedFunction, nested: bool) -> int:
+        """Say what to do with the next call of a placed function; `INLINE` = run it here, else see `_where`."""
+        choice = self._choice(function)
+        if inside.WORKER or choice.pin == "inline":
+            return INLINE
+        if choice.pin != AUTO:
+            return INLINE if self.lane.closed or (nested and choice.pin == "thread") else THREAD
+        if nested or self.lane.closed:
+            return INLINE
+        mode = self._permits().mode(choice.name)
+        return choice.chooser.next(time.monotonic_ns()) if mode == "on" else THREAD | MEASURE
+
+    def _where(self, call: Call, function: PlacedFunction | None, nested: bool, next_: int) -> Executor | None:
+        """Give what runs a call; None = it runs where its caller is."""
+        if function is None:
+            return None if nested or self.lane.closed or inside.WORKER or self._stays(call) else self.lane
+        choice = self._choice(function)
+        if self._permits().mode(call.name) == "off":
+            return None if nested else self.lane
+        if choice.pin in _ELSEWHERE:
+            remarks.at_first_sight(choice, choice.pin)
+            remarks.before(choice, choice.pin, call.args, call.kwargs)
+            return self._elsewhere(call, choice, choice.pin, PROCESS)
+        if next_ & 3 == PROCESS:
+            return self._elsewhere(call, choice, "process", next_)
+        call.cost = Cost(choice, next_)
+        call.width = choice.width
+        return self.lane
+
+    def _elsewhere(self, call: Call, choice: Choice, name: str, next_: int) -> Executor:
+        executor = self._executors(name)
+        call.cost = Cost(choice, next_)
+        with self._lock:
+            self._sent[name] += 1
+        return executor
+
+    def _again(self, call: Call, error: BaseException) -> Call:
+        """Give a call for the lane in the place of one that could not even be sent; else raise why."""
+        cost = call.cost
+        if cost is not None:
+            cost.choice.lost(cost)
+        unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
+        if not unsent or cost is None or cost.choice.pin != AUTO or _place_of(cost) != PROCESS:
+            raise error
+        if isinstance(error, PlacementError):
+            cost.choice.refuse(error.rule or str(error))
+        with self._lock:
+            self._sent["process"] -= 1
+        return self._made(call.fn, call.args, call.kwargs, call.name)
+
+    def _ended(self, call: Call) -> None:
+        """Learn from a call that has ended somewhere else."""
+        cost = call.cost
+        if cost is None:
+            return
+        choice = cost.choice
+        choice.ended(call, cost)
+        if _place_of(cost) == PROCESS:
+            self._note(call, "worker process" if choice.pin != "cluster" else "cluster")
+        if choice.pin != AUTO and choice.pin != "inline":
+            remarks.after(choice, choice.pin, call, self._interval_ns)
+
+    def _note(self, call: Call, where: str) -> None:
+        """Count a call that ran elsewhere, and write down in a recording what its caller waited for, by name."""
+        begun_ns, now_ns = call.begun_ns, time.monotonic_ns()
+        from_ns = min(call.submitted_ns or now_ns, begun_ns) if begun_ns else call.submitted_ns
+        waited_ns = max((begun_ns or now_ns) - from_ns, 0)
+        with self._lock:
+            self._waited_ns += waited_ns
+        if self._recorder.recording():
+            if waited_ns:
+                self._recorder.waited("pool", from_ns, begun_ns or now_ns)
+            if begun_ns:
+                name = call.name.removeprefix(ROUTE_PREFIX)
+                failed = call.state is not State.FINISHED
+                self._recorder.call(begun_ns, now_ns, now_ns, call.deadline_ns, where, name, int(failed))
+
+    def _choice(self, function: PlacedFunction) -> Choice:
+        owner, found = function.known
+        if owner is not self:
+            found = self._known(function)
+            function.known = (self, found)
+        choice: Choice = found
+        return choice
+
+    def _known(self, function: PlacedFunction) -> Choice:
+        pin = function.pin(self._default, self._pins)
+        key = (function.name, pin)
+        with self._lock:
+            found = self._choices.get(key)
+            if found is None:
+                found = Choice(function, pin, self._choice_rule)
+                kept = self._kept.get(function.name)
+                if kept is not None and pin == AUTO and kept.code == code_of(function):
+                    with contextlib.suppress(ValueError):  # of another version of Greenlane
+                        found.chooser.restore(kept.placement, kept.why, kept.took_ns, time.monotonic_ns())
+                if len(self._choices) < self._most_names:
+                    self._choices[key] = found
+        return found
+
+    def restore(self, kept: Mapping[str, StoredChoice]) -> None:
+        """Begin with what an earlier process has chosen, for functions that have not changed since."""
+        self._kept = kept
+
+    def placed(self) -> list[PlacedRow]:
+        """Give what is known of each function under `@placed`."""
+        return [choice.row() for choice in list(self._choices.values())]
+
+    def _stays(self, call: Call) -> bool:
+        """Whether a call runs where its caller is: said or learned to be light."""
+        mark = getattr(plain(call.fn), WEIGHT_MARK, "")
+        if mark:
+            return bool(mark == "light")
+        profile = self._profiles.get(call.name)
+        return profile is not None and profile.weight() == "light" and self._permits().mode(call.name) == "on"
+
+    def _run_here(self, call: Call, loop: Any) -> None:
+        call.home = loop
+        from_ns = time.monotonic_ns()
+        call.run()
+        took_ns = time.monotonic_ns() - from_ns
+        self._kept_ns += took_ns
+        with self._lock:
+            self._inline += 1
+        if self._permits().mode(call.name) != "off":
+            self._profile(call.name).update(took_ns)
+
+    def _run_inline(
+        self,
+        function: PlacedFunction,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        loop: Any,
+    ) -> Any:
+        """Run a placed function where its caller is, as `Call.run` would, for less."""
+        due_ns, from_ns = deadline.surrounding_ns(), time.monotonic_ns()
+        if due_ns and from_ns >= due_ns:
+            raise DeadlineExceeded("run a placed function", name="function", value=function.name)
+        running = Inline(loop)
+        try:
+            result = contextvars.copy_context().run(_entered, running, due_ns, fn, args, kwargs)
+        finally:
+            running.active = False
+            took_ns = time.monotonic_ns() - from_ns
+            self._kept_ns += took_ns
+            with self._lock:
+                self._inline += 1
+            self._choice(function).chooser.ran_inline(took_ns)
+        if isinstance(result, _DRIVEN):
+            refuse_result(result, function.name)
+        return result
+
+    def _run_on_lane(self, call: Call) -> None:
+        """Run a call on this native thread, for the job of its caller."""
+        from_ns = time.monotonic_ns()
+        before = self._recorder.attach(call.job)
+        if call.job:
+            Steps.pool_waited(call.arrival_ns)
+        permits = self._permits_for(call.name)
+        opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
+        self._let_interval_go()
+        try:
+            if call.cost is not None:
+                call.fn = functools.partial(_measured, call.cost, call.fn)
+            begun = call.run()
+        finally:
+            took_ns = time.monotonic_ns() - from_ns
+            # The loop wakes now, from the call's end: it must not wait for the next one by the long interval.
+            self._linger = permits
+            permits.linger(opened and self.lane.more() and permits.mode(call.name) == "on")
+            spent = permits.close() if opened else None
+            self._recorder.attach(before)
+        with self._lock:
+            self._on_lane += 1
+            self._waited_ns += from_ns - call.arrival_ns
+        if begun and spent is not None:
+            self._learn(call.name, took_ns, spent)
+        if call.cost is not None:
+            remarks.at_first_sight(call.cost.choice, "thread", call.args, call.kwargs)
+            if call.cost.next & PREPARE:
+                prepare(call.cost.choice, self._executors)
+
+    def _let_interval_go(self) -> None:
+        """End what the end of a call has kept for the next one. Each thread of the lane comes here after its calls."""
+        permits = self._linger
+        if permits is not None:
+            permits.linger(False)
+
+    def _run_on_thread(self, fn: Callable[..., Any], name: str, arrival_ns: int, due_ns: int, *args: Any) -> Any:
+        from_ns = time.monotonic_ns()
+        permits = self._permits()
+        opened = permits.open(arrival_ns, due_ns, name)
+        try:
+            return fn(*args)
+        finally:
+            spent = permits.close() if opened else None
+            with self._lock:
+                self._on_pool += 1
+            if spent is not None:
+                self._learn(name, time.monotonic_ns() - from_ns, spent)
+
+    def _learn(self, name: str, took_ns: int, spent: tuple[int, int, int, int]) -> None:
+        cpu_ns, waited_ns, _, phases = spent
+        took_ns = max(took_ns - waited_ns, 0)
+        # One phase: nothing that a probe sees has blocked. The share: nor, for long, anything that none does.
+        self._profile(name).update(took_ns, phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns)
+
+    def _permits_for(self, name: str) -> Permits:
+        """Give the permits, which know this function as heavy: on the lane all take turns but trifles."""
+        permits = self._permits()
+        if self._pinned[0] is not permits:
+            self._pinned = (permits, set())
+        if name not in self._pinned[1] and len(self._pinned[1]) < self._most_names:
+            self._pinned[1].add(name)
+            permits.pin(name, "heavy")
+        return permits
+
+    def _profile(self, name: str) -> CallProfile:
+        found = self._profiles.get(name)
+        if found is None:
+            if len(self._profiles) >= self._most_names:
+                name = _OTHER
+            found = self._profiles.setdefault(name, CallProfile(**vars(self._rule)))
+        return found
+
+    def _kept_long(self) -> bool:
+        """Whether calls have kept a loop for as long as one may, together; then they begin to count anew."""
+        if self._kept_ns < self._rule.light_ns:
+            return False
+        self._kept_ns = 0
+        return True
+
+
+def _none(name: str) -> Executor:
+    raise PlacementError("place a function", name="placement", value=name, rule="one that there is here")
+
+
+def _entered(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    deadline.enter(running, due_ns)
+    return fn(*args, **kwargs)
+
+
+def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a function on this thread, and note in `cost` what it costs, itself and others."""
+    if cost.next & INSPECT:
+        cost.crossing = Crossing()
+        return inspected(fn, args, kwargs, cost.crossing)
+    looks = GilLooks(_LOOK_NS) if cost.next & MEASURE else None
+    from_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        cost.ran_ns, cost.cpu_ns = time.monotonic_ns() - from_ns, time.thread_time_ns() - cpu_ns
+        cost.computed = cost.cpu_ns * _LEAST_CPU >= cost.ran_ns
+        if looks is not None:
+            seen_ns, free_ns, cost.lag_ns = looks.end()
+            if seen_ns:
+                cost.released = free_ns * 1000 // seen_ns
+
+
+def _result(call: Call) -> Any:
+    try:
+        result = call.result()
+    except (WorkerDied, PlacementError) as error:
+        # A process has died of it, or cannot give back what it gave: it is not sent there again. It has run: no repeat.
+        if call.cost is not None and _place_of(call.cost) == PROCESS:
+            call.cost.choice.refuse(_short(error))
+        raise
+    refuse_result(result, call.name)
+    return result
+
+
+def _short(error: GreenlaneError) -> str:
+    died = isinstance(error, WorkerDied)
+    return f"a worker process died of it ({error})".partition("\n")[0] if died else error.rule or str(error)

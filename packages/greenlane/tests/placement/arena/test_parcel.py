@@ -1,0 +1,89 @@
+"""What is packed is unpacked: equal, of its type, and what can be lifted is not pickled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from greenlane.placement.arena.parcel import SMALL_BYTES, Parcel, pack, pack_call, unpack, unpack_call
+
+LARGE = b"x" * SMALL_BYTES
+
+
+class Matrix(np.ndarray[Any, Any]):
+    """An array of a type of its own."""
+
+
+def arrived(parcel: Parcel) -> tuple[bytes, list[bytes]]:
+    """A parcel as the other side gets it."""
+    return parcel.pickle, [bytes(buffer) for buffer in parcel.buffers]
+
+
+ARRAYS = {
+    "numbers": np.arange(7, dtype="f4"),
+    "two dimensions": np.arange(12, dtype="i8").reshape(3, 4),
+    "Fortran's order": np.asfortranarray(np.arange(12, dtype="u2").reshape(3, 4)),
+    "a column": np.arange(12).reshape(3, 4)[:, 1],
+    "no dimension": np.array(2.5),
+    "one row of many": np.ones((1, 5, 1)),
+    "empty": np.empty((0, 3), dtype="f8"),
+    "truths": np.array([True, False]),
+    "complex": np.array([1j, 2]),
+    "another order of bytes": np.arange(3, dtype=">i4"),
+    "text": np.array(["one", "three"]),
+    "times": np.array(["2026-01-02"], dtype="M8[D]"),
+    "records": np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
+    "objects": np.array([None, {}], dtype=object),
+    "a type of its own": np.arange(3).view(Matrix),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+def test_an_array_arrives_equal_and_in_its_form(array: Any) -> None:
+    function, (back,), named = unpack_call(*arrived(pack_call("f", (array,), {"k": array}, "f")))
+    assert function == "f"
+    for one in (back, named["k"], unpack(*arrived(pack(array))), unpack(*arrived(pack((array, 1))))[0]):
+        assert type(one) is type(array)
+        assert (one.dtype, one.shape) == (array.dtype, array.shape)
+        assert one.flags.f_contiguous or not array.flags.f_contiguous
+        assert one.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    "value", [LARGE, bytearray(LARGE), b"small", bytearray(b"small"), memoryview(b"any")], ids=type
+)
+def test_bytes_arrive_as_what_they_are(value: Any) -> None:
+    for back in (
+        unpack_call(*arrived(pack_call("f", (1, value), {}, "f")))[1][1],
+        unpack_call(*arrived(pack_call("f", (), {"k": value}, "f")))[2]["k"],
+        unpack(*arrived(pack(value))),
+        unpack(*arrived(pack((1, value))))[1],
+    ):
+        assert type(back) is type(value)
+        assert bytes(back) == bytes(value)
+
+
+def test_lifted_and_pickled_buffers_are_told_apart() -> None:
+    arrays = [np.full(3, number) for number in range(6)]
+    call = pack_call("f", (arrays[0], [arrays[1]], arrays[2], 7), {"k": [arrays[3]], "l": arrays[4]}, "f")
+    assert len(call.buffers) == 5
+    _, (first, (second,), third, seven), named = unpack_call(*arrived(call))
+    assert [int(one[0]) for one in (first, second, third, named["k"][0], named["l"])] == [0, 1, 2, 3, 4]
+    assert seven == 7
+    whole, (inner,), empty = unpack(*arrived(pack((arrays[1], [arrays[5]], ()))))
+    assert (int(whole[0]), int(inner[0]), empty) == (1, 5, ())
+
+
+@pytest.mark.parametrize("result", [None, (), (None,), (1, (2, 3)), [], [(1,)]])
+def test_plain_results_stay_what_they_are(result: Any) -> None:
+    assert unpack(*arrived(pack(result))) == result
+
+
+def test_an_array_costs_some_bytes_of_pickle_and_its_memory_none() -> None:
+    call = pack_call("module:function:0", (np.zeros((1000, 60), dtype="f4"),), {}, "function")
+    assert call.in_band_bytes < 100
+    assert call.out_of_band_bytes == 240_000
+    assert not call.names_main
+    assert pack_call("__main__:function:0", (), {}, "function").names_main

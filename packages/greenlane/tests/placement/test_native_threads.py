@@ -1,0 +1,238 @@
+"""The heavy lane: who is next, what stands still, a thread that dies, and what is left of a thread."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import pytest
+from tests.lanes.burners import until
+from tests.placement import work
+
+from greenlane.errors import PlacementError
+from greenlane.placement import Call, NativeThreads, State
+from greenlane.policy.placed import QueueRule
+
+
+def lane(discipline: str = "fifo", ageing_ns: int = 0, threads: int = 1) -> NativeThreads:
+    return NativeThreads(QueueRule(threads, discipline, ageing_ns, most_waiting=100))
+
+
+def order(discipline: str, calls: list[tuple[int, int]], ageing_ns: int = 0) -> list[int]:
+    """In which order calls of (due in s, expected ms), submitted in this order, run once the lane is free."""
+    ran: list[int] = []
+    gate = threading.Event()
+    given = lane(discipline, ageing_ns)
+    first = Call(lambda: (gate.set(), work.burn(5), until(lambda: len(given._waiting) == len(calls))))
+    given.submit(first)
+    assert gate.wait(10)
+    for number, (due_s, expected_ms) in enumerate(calls):
+        due_ns = time.monotonic_ns() + due_s * 10**9 if due_s else 0
+        given.submit(Call(ran.append, (number,), deadline_ns=due_ns, expected_ns=expected_ms * 10**6))
+    until(lambda: len(ran) == len(calls))
+    given.close(1)
+    return ran
+
+
+def test_first_come_first_served() -> None:
+    assert order("fifo", [(90, 9), (30, 1), (60, 5)]) == [0, 1, 2]
+
+
+def test_the_earliest_deadline_goes_first_and_none_last() -> None:
+    assert order("deadline", [(0, 1), (90, 9), (30, 1)]) == [2, 1, 0]
+
+
+def test_the_shortest_expected_call_goes_first() -> None:
+    assert order("shortest", [(0, 9), (0, 1), (0, 5)]) == [1, 2, 0]
+
+
+def test_an_aged_call_goes_before_shorter_ones() -> None:
+    assert order("shortest", [(0, 9), (0, 1), (0, 5)], ageing_ns=1) == [0, 1, 2]
+
+
+def test_calls_share_one_thread_and_never_overlap() -> None:
+    given = lane()
+    inside, most, threads = [0], [0], set()
+
+    def count() -> None:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        threads.add(threading.get_ident())
+        work.burn(1)
+        inside[0] -= 1
+
+    calls = [Call(count) for _ in range(20)]
+    for call in calls:
+        given.submit(call)
+    until(lambda: all(call.state is State.FINISHED for call in calls))
+    assert most == [1]
+    assert len(threads) == 1
+    given.close(1)
+
+
+def test_on_a_lane_of_two_threads_two_calls_run_at_once() -> None:
+    given = lane(threads=2)
+    meeting = threading.Barrier(2)
+    calls = [Call(meeting.wait, (10,)) for _ in range(2)]
+    for call in calls:
+        given.submit(call)
+    until(lambda: all(call.state is State.FINISHED for call in calls))
+    given.close(1)
+
+
+def test_a_call_that_stands_still_lends_its_place_so_that_calls_may_wait_for_each_other() -> None:
+    given = lane()
+    met = threading.Event()
+    waits, sets = Call(met.wait, (20,)), Call(met.set)
+    given.submit(waits)
+    given.submit(sets)
+    until(lambda: waits.state is State.FINISHED)
+    assert waits.result() is True
+    until(lambda: given.stats().workers == 1)
+    given.close(1)
+
+
+def test_the_watching_thread_goes_when_nobody_waits() -> None:
+    given = lane()
+    met = threading.Event()
+    given.submit(Call(met.wait, (20,)))
+    given.submit(Call(met.set))
+    until(lambda: not given._watched)
+    given.close(1)
+
+
+def test_a_thread_that_dies_fails_its_call_only_and_is_replaced() -> None:
+    # The thread leaves for good, as one that a C library ends does: its frames are not unwound.
+    given = lane()
+    parked, forever = threading.Event(), threading.Lock()
+    forever.acquire()
+
+    def vanish() -> None:
+        parked.set()
+        forever.acquire()
+
+    dies, waits = Call(vanish), Call(work.echo, (1,))
+    given.submit(dies)
+    assert parked.wait(10)
+    [worker] = given._workers
+    worker.thread = 2**22 + 1  # A number that no thread has: to the lane it has died.
+    given.submit(waits)
+    until(lambda: waits.state is State.FINISHED)
+    with pytest.raises(PlacementError, match="thread"):
+        dies.result()
+    forever.release()
+    given.close(1)
+
+
+def test_an_exception_thrown_into_the_idle_loop_ends_no_later_call() -> None:
+    given = lane()
+    given.submit(call := Call(work.echo, (1,)))
+    until(lambda: call.state is State.FINISHED)
+    [worker] = given._workers
+    given._leave(worker)  # What a dying thread does last.
+    worker.wake.release()
+    given.submit(call := Call(work.echo, (2,)))
+    until(lambda: call.state is State.FINISHED)
+    given.close(1)
+
+
+def test_an_idle_lane_keeps_nothing_of_its_last_call_alive() -> None:
+    class Large:
+        pass
+
+    given, large = lane(), Large()
+    gone = weakref.ref(large)
+    call = Call(lambda _: Large(), (large,))
+    given.submit(call)
+    until(lambda: given.stats().done == 1 and given.stats().running == 0)
+    del call, large
+    gc.collect()
+    assert gone() is None
+    given.close(1)
+
+
+def test_an_error_and_its_frames_are_freed_without_the_collector() -> None:
+    given = lane()
+    gone: list[weakref.ref[object]] = []
+
+    class Local:
+        pass
+
+    def fails() -> None:
+        local = Local()
+        gone.append(weakref.ref(local))
+        raise ValueError
+
+    call = Call(fails)
+    given.submit(call)
+    until(lambda: given.stats().failed == 1 and given.stats().running == 0)
+    gc.disable()
+    try:
+        try:
+            call.result()
+        except ValueError:
+            pass
+        del call
+        assert gone[0]() is None
+    finally:
+        gc.enable()
+    given.close(1)
+
+
+def test_a_forgotten_lane_does_not_stay_for_the_fork_hook() -> None:
+    given = lane()
+    gone = weakref.ref(given)
+    del given
+    gc.collect()
+    assert gone() is None
+
+
+def test_its_thread_has_a_name_in_the_kernel_and_in_python() -> None:
+    given = lane()
+    comm = Path("/proc/thread-self/comm")
+    call = Call(lambda: (threading.current_thread().name, comm.read_text()))
+    given.submit(call)
+    until(lambda: call.state is State.FINISHED)
+    assert call.result() == ("greenlane-lane", "greenlane-lane\n")
+    given.close(1)
+
+
+def test_while_calls_compute_the_watching_thread_does_not_take_the_gil() -> None:
+    given = lane()
+    waits = 0
+
+    class Counted:
+        behind = given._standing
+        want, change = behind.want, behind.change
+
+        def wait(self, threads: list[int], every_ns: int, still_ns: int, looks: int) -> object:
+            nonlocal waits
+            waits += 1
+            return self.behind.wait(threads, every_ns, still_ns, looks * 1000)  # A crowded machine stops no call.
+
+    given._standing = Counted()  # type: ignore[assignment] # in its place
+    calls = [Call(work.burn, (40,)) for _ in range(10)]
+    for call in calls:
+        given.submit(call)
+    until(lambda: all(call.state is State.FINISHED for call in calls))
+    until(lambda: not given._watched)
+    # Once or twice until the first call has begun, not at each of 20 looks.
+    assert 1 <= waits <= 8
+    given.close(1)
+
+
+def test_a_thread_that_is_woken_is_enough_for_its_call() -> None:
+    given = lane()
+    given._stands = lambda *_: None  # type: ignore[method-assign] # Nothing is lent, however slow the machine is.
+    for _ in range(5):
+        gate = threading.Event()
+        calls = [Call(gate.wait, (10,)), *(Call(work.echo) for _ in range(4))]
+        for call in calls:
+            given.submit(call)
+        assert given.stats().workers == 1
+        gate.set()
+        until(lambda: given.stats().running + given.stats().queued == 0 and len(given._idle) == 1)
+    given.close(1)

@@ -1,0 +1,320 @@
+"""`@greenlane.placed` without a pin: what is tried, what never is, and that no call is hurt by it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.placement import habits, work
+
+from greenlane.errors import WorkerDied
+from greenlane.lanes.permits import Permits
+from greenlane.placement import Placement
+from greenlane.placement.choice import PlacedRow
+from greenlane.placement.functions import PlacedFunction
+from greenlane.settings import Settings
+from greenlane.wiring.executors import Elsewhere
+
+#: So many calls are enough for any choice; tests wait for less.
+MANY = 400
+MS = 1_000_000
+
+
+class Auto:
+    """A placement of its own, and one function under it."""
+
+    def __init__(self, fn: Callable[..., Any], **settings: Any) -> None:
+        given = Settings(**{"process_workers": 1, "arena_mb": 8, **settings})
+        self.permits = Permits(given, mode=given.mode)
+        self.elsewhere = Elsewhere(given)
+        self.placement = Placement(given, lambda: self.permits, self.elsewhere)
+        self.function = PlacedFunction(fn)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.placement.run_placed(self.function, args, {})
+
+    @property
+    def row(self) -> PlacedRow:
+        return self.placement.placed()[0]
+
+    @property
+    def in_processes(self) -> int:
+        return self.placement.counters()["placed_process"]
+
+    def prefer_processes(self) -> None:
+        """As if they had been chosen."""
+        choice = self.placement._choice(self.function)
+        choice.chooser.restore("process", "calmer", 50 * MS, time.monotonic_ns())
+        choice.chooser.ready()
+
+    def close(self) -> None:
+        self.placement.lane.close(2)
+        self.elsewhere.close(2)
+
+
+@pytest.fixture
+def make() -> Iterator[Any]:
+    made: list[Auto] = []
+
+    def new(fn: Callable[..., Any], **settings: Any) -> Auto:
+        made.append(Auto(fn, **settings))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.close()
+
+
+@pytest.mark.slow
+def test_python_that_computes_is_tried_in_a_process_and_every_call_gets_its_result(make: Any) -> None:
+    run = make(habits.plain, explore_ms=60_000.0)
+    for number in range(MANY):
+        assert run(number)[1] == number
+        if run.in_processes >= 4:
+            break
+    assert run.in_processes >= 4
+    assert run.row.placement in ("thread", "process")
+
+
+@pytest.mark.slow
+def test_it_is_settled_on_a_loop_which_never_runs_it_itself(make: Any) -> None:
+    run = make(habits.where_it_burns, explore_ms=60_000.0)
+
+    async def main() -> set[tuple[int, int]]:
+        seen = {await run() for _ in range(12)}
+        for _ in range(MANY):
+            if run.row.settled and run.in_processes:
+                break
+            seen.add(await run())
+        return seen
+
+    seen = asyncio.run(main())
+    assert run.row.settled, run.row
+    assert (os.getpid(), threading.get_native_id()) not in seen
+
+
+def test_a_light_function_stays_where_its_caller_is(make: Any) -> None:
+    run = make(habits.where)
+    for _ in range(MANY):
+        if run() == (os.getpid(), threading.get_native_id()):
+            break
+    else:
+        pytest.fail(str(run.row))
+    assert run.row.placement == "inline"
+    assert "a loop bears it" in run.row.reason
+    assert run.in_processes == 0
+
+
+def test_a_heavy_mark_keeps_it_off_the_loop(make: Any) -> None:
+    run = make(habits.where)
+    run.function.wrapper = type("Marked", (), {"__greenlane_weight__": "heavy"})()
+    for _ in range(20):
+        assert run() != (os.getpid(), threading.get_native_id())
+
+
+CLOSED_OVER = 3
+
+
+def _closure() -> Callable[[int], int]:
+    number = CLOSED_OVER
+
+    def inner(other: int) -> int:
+        work.burn(habits.BURN_MS)
+        return number + other
+
+    return inner
+
+
+def _odd(value: object = None) -> tuple[object, ...]:
+    return (habits.Odd(),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fn", "arguments", "reason"),
+    [
+        (_closure(), lambda: (1,), "closure: it uses number"),
+        (lambda number: work.burn(habits.BURN_MS), lambda: (1,), "a lambda"),
+        (habits.takes_anything, _odd, "an argument cannot be pickled"),
+        (habits.takes_anything, lambda: ([{"row": index, "text": f"{index:080}"} for index in range(20_000)],), "1 MB"),
+        (habits.gives_odd, lambda: (1,), "its result cannot be pickled"),
+        (habits.writes_to_argument, lambda: ([3, 1],), "changes its argument"),
+        (habits.lets_another_write, lambda: ([3, 1],), "changes its argument"),
+        (habits.sorts_argument, lambda: ([3, 1],), "changes its argument"),
+        (habits.counts, lambda: (1,), "the global COUNT"),
+        (habits.remembers, lambda: (1,), "the global SEEN"),
+        (habits.reads_the_request, lambda: (1,), "REQUEST, a context variable"),
+        (habits.takes_the_lock, lambda: (1,), "LOCK, which belongs to this process"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
+)
+def test_what_must_not_cross_stays_and_says_why(make: Any, fn: Any, arguments: Any, reason: str) -> None:
+    run = make(fn, explore_ms=60_000.0)
+    for _ in range(12):
+        given = arguments()
+        run(*given)
+        if fn is habits.writes_to_argument:
+            assert given[0] == [7, 1]
+        if run.row.why == "refused":
+            break
+    assert (run.row.placement, run.row.why) == ("thread", "refused")
+    assert reason in run.row.reason
+    assert run.in_processes == 0
+
+
+@pytest.mark.slow
+def test_an_argument_that_cannot_cross_sends_that_call_to_the_thread_once(make: Any) -> None:
+    run = make(habits.takes_anything)
+    run.prefer_processes()
+    assert run(1) != os.getpid()
+    assert run(habits.Odd()) == os.getpid()
+    assert run(1) == os.getpid()
+    assert "cannot be pickled" in run.row.reason or "pickled" in run.row.reason
+    assert run.in_processes == 1
+
+
+@pytest.mark.slow
+def test_a_death_is_the_callers_to_know_of_and_is_not_repeated(make: Any, tmp_path: Path) -> None:
+    run = make(habits.dies_in_a_worker)
+    run.prefer_processes()
+    marks = tmp_path / "marks"
+    with pytest.raises(WorkerDied):
+        run(marks)
+    assert marks.read_text() == "x"
+    assert run(marks) == os.getpid()
+    assert "died" in run.row.reason
+
+
+@pytest.mark.slow
+def test_when_all_workers_are_busy_and_none_may_wait_the_thread_takes_it(make: Any, tmp_path: Path) -> None:
+    run = make(habits.where, process_queue=0)
+    elsewhere = run.elsewhere("process")
+    elsewhere.start()
+    until = time.monotonic() + work.LONGEST_S
+    while not elsewhere.stats().workers and time.monotonic() < until:
+        time.sleep(0.01)
+    run.prefer_processes()
+    begun, let_go = tmp_path / "begun", tmp_path / "let go"
+    busy = threading.Thread(target=run, args=(begun, let_go))
+    busy.start()
+    try:
+        work.appears(begun)
+        assert run()[0] == os.getpid()
+        assert run.row.why != "refused"
+    finally:
+        let_go.touch()
+        busy.join()
+    assert run()[0] != os.getpid()
+
+
+@pytest.mark.slow
+def test_an_array_from_a_process_may_be_written_to(make: Any) -> None:
+    run = make(habits.ones)
+    run.prefer_processes()
+    for count in (10, 100_000):
+        result = run(count)
+        result[0] = 5
+        assert result.sum() == count + 4
+    assert run.in_processes == 2
+
+
+@pytest.mark.slow
+def test_what_it_raises_in_a_process_is_raised_and_says_nothing_against_it(make: Any) -> None:
+    run = make(habits.raises)
+    run.prefer_processes()
+    for number in range(3):
+        with pytest.raises(LookupError, match=str(number)):
+            run(number)
+    assert run.in_processes == 3
+
+
+@pytest.mark.parametrize("mode", ["off", "observe"])
+def test_switched_off_everything_runs_on_the_thread(make: Any, mode: str) -> None:
+    run = make(habits.where, mode=mode)
+    run.prefer_processes()
+    for _ in range(5):
+        process, thread = run()
+        assert process == os.getpid()
+        assert thread != threading.get_native_id()
+
+
+@pytest.mark.parametrize("settings", [{"explore_ms": 0.0}, {"auto_placements": ("inline", "thread")}], ids=repr)
+def test_without_a_budget_or_leave_no_process_is_tried(make: Any, settings: Any) -> None:
+    run = make(habits.plain, **settings)
+    for number in range(10):
+        assert run(number) == (os.getpid(), number)
+    assert run.row.why == ("budget" if "explore_ms" in settings else "alone")
+    assert not run.elsewhere.made()
+
+
+def test_workers_that_cannot_be_had_are_no_error(make: Any) -> None:
+    run = make(habits.plain, arena_mb=1_000_000.0, explore_ms=60_000.0)
+    for number in range(12):
+        assert run(number) == (os.getpid(), number)
+    assert run.row.why == "refused"
+    assert "at most" in run.row.reason
+
+
+@pytest.mark.slow
+def test_calls_that_leave_the_gil_run_beside_each_other(make: Any) -> None:
+    run = make(time.sleep)
+
+    async def main() -> float:
+        for _ in range(5):
+            await run(0.02)
+        began = time.monotonic()
+        await asyncio.gather(*[run(0.2) for _ in range(8)])
+        return time.monotonic() - began
+
+    assert asyncio.run(main()) < 1.2, "1.6 s one after the other"
+    assert run.row.why == "released"
+
+
+def test_a_choice_is_kept_and_put_back_unless_the_function_has_changed(make: Any) -> None:
+    first = make(habits.light)
+    for number in range(20):
+        first(number)
+    row = first.row
+    assert row.settled
+    from greenlane.lanes.learned import StoredChoice
+
+    stored = StoredChoice("process", "calmer", 50 * MS, 20, row.code)
+    second = make(habits.light)
+    second.placement.restore({row.name: stored})
+    second(1)
+    assert second.row.placement == "process"
+    third = make(habits.light)
+    third.placement.restore({row.name: StoredChoice("process", "calmer", 50 * MS, 20, row.code + 1)})
+    third(1)
+    assert third.row.placement == "thread"
+    fourth = make(habits.light)
+    fourth.placement.restore({row.name: StoredChoice("moon", "calmer", 50 * MS, 20, row.code)})
+    assert fourth(1) == 1
+
+
+def test_a_child_of_a_fork_asks_for_its_own_workers(make: Any) -> None:
+    run = make(habits.light)
+    run.prefer_processes()
+    choice = run.placement._choice(run.function)
+    assert choice.chooser.next(time.monotonic_ns()) & 3 == 2
+    child = os.fork()
+    if not child:
+        os._exit(choice.chooser.next(time.monotonic_ns()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1 | 8 | 32
+
+
+@pytest.mark.slow
+def test_a_queue_for_nobody_is_nothing_against_it(make: Any) -> None:
+    run = make(habits.plain, process_queue=0, explore_ms=60_000.0)
+    for number in range(10 * MANY):  # workers start slowly on a crowded machine
+        assert run(number)[1] == number
+        if run.in_processes >= 2:
+            break
+    assert run.in_processes >= 2
+    assert run.row.why != "refused"
