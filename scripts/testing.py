@@ -59,10 +59,9 @@ def _everywhere() -> list[str]:
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 #: Three runs side by side, each about as long as the others: they mostly wait, each for servers of its own.
 _HOSTS: Final = ("packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers")
-_WAITING: Final = (
-    *("systems/offers/tests", "systems/pos/tests", "tests/system"),
-    *("packages/greenlane-serve/tests", "packages/greenlane-work/tests"),
-)
+_WAITING: Final = ("systems/offers/tests", "systems/pos/tests", "tests/system", "packages/greenlane-work/tests")
+#: Counts what a load makes of it, so with one neighbour at most.
+_SERVE: Final = ("packages/greenlane-serve/tests",)
 _PROGRAMS: Final = ("systems/feed/tests", "packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
 _SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
@@ -72,7 +71,10 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "system": (
         (Part(_REST, options=_BOTH_CORES),),
         tuple(Part(_SERVERS, paths=paths, options=_LONG) for paths in _SIDE_BY_SIDE),
-        (Part(_SERVERS, without=tuple(path for paths in _SIDE_BY_SIDE for path in paths), options=_LONG),),
+        (
+            Part(_SERVERS, paths=_SERVE, options=_LONG),
+            Part(_SERVERS, without=tuple(path for paths in (*_SIDE_BY_SIDE, _SERVE) for path in paths), options=_LONG),
+        ),
         (Part(_MEASURED, options=_LONG),),
     ),
 }

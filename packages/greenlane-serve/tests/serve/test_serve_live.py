@@ -32,7 +32,8 @@ control_dir = "{folder}/c"
 """
 
 
-@pytest.fixture(scope="module")
+# Of each test: one that is made anew meets a tree that has measured nothing yet.
+@pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("live")
     with Served(folder, "mixed:app", SETTINGS.format(folder=folder), "--kind", "wsgi") as served:
