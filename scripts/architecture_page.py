@@ -62,8 +62,8 @@ the learned file.
   +---------------------------------+      recording file      +----------------------------------------+
   | greenlane                       | -----------------------> | greenlane-tools                        |
   |   hosts    probes    record     |         (.glr)           |   reader   report   plan               |
-  |   policy   lanes     export     |                          |   lab      demo     page               |
-  |   settings control   wiring     |      control socket      |   greenlane_tools._native              |
+  |   policy   lanes     placement  |                          |   lab      demo     page               |
+  |   settings control   export     |      control socket      |   greenlane_tools._native              |
   |   greenlane._native             | <----------------------> |                                        |
   +---------------------------------+     (control_dir)        +----------------------------------------+
   | greenlane-work                  |                          | greenlane-serve                        |
