@@ -36,7 +36,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel wheels clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -151,6 +151,10 @@ wheel: build ## release wheels of all distributions, in dist/
 		(cd $$each && $(abspath $(BIN))/maturin build --release $(LOCKED) --out $(abspath dist) --interpreter $(abspath $(BIN))/python) || exit 1; \
 	done
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
+
+wheels: build ## the release, in dist/: wheels for CPython 3.11-3.15 and free-threaded ones, x86-64 and aarch64; tried where they run
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python scripts/wheels.py $(ARGS)
 
 clean: ## remove everything that make has built
 	rm -rf .venv .venv-3.* target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

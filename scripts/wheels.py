@@ -1,0 +1,277 @@
+"""Builds the release: wheels for each CPython and processor, and source distributions; then installs and tries them.
+
+    python scripts/wheels.py [--python 3.13] [--arch x86_64] [--no-build] [--no-try] [--out dist]
+
+The C compiler and linker is zig (from the index), told to use glibc 2.17: manylinux2014, old enough for every
+supported distribution. For another processor than this one, rustc and its standard library come from Debian's
+packages, unpacked below target/cross: nothing is installed on the machine. No interpreter but the one that runs this is
+needed to build; each one found on this machine tries its own wheel, in a fresh environment and without cargo.
+
+Not abi3: the guest reads structs that the limited API hides (thread state, frames, method tables).
+
+Exit 0: every file was built, is what it says, and was tried where it can run. Exit 2: something is missing here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14", "3.15", "3.14t", "3.15t")
+ARCHES: Final = ("x86_64", "aarch64")
+NATIVE: Final = ("greenlane", "greenlane-tools")
+PURE: Final = ("greenlane-serve", "greenlane-work")
+POLICY: Final = "manylinux_2_17"
+#: What a service downloads, in megabytes.
+GUEST_AT_MOST_MB: Final = 2.5
+
+_CROSS: Final = ROOT / "target" / "cross"
+_DEBIAN_ARCH: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_MACHINE: Final = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+
+
+class CannotError(Exception):
+    """Something is missing on this machine; the message names it."""
+
+
+def main() -> int:
+    """Run it; see the module."""
+    options = _options()
+    out: Path = options.out.resolve()
+    try:
+        if options.build:
+            _build(out, options.python, options.arch)
+        wheels = sorted(out.glob("greenlane*.whl"))
+        _look_at(wheels)
+        if options.tries:
+            _try_all(out, options.python)
+        _write_sums(out)
+    except CannotError as error:
+        print(f"wheels: {error}", file=sys.stderr)
+        return 2
+    except subprocess.CalledProcessError as error:
+        print(f"wheels: {' '.join(map(str, error.cmd))} failed with {error.returncode}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="wheels", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--python", action="append", choices=PYTHONS, help="only this version; may be given again")
+    parser.add_argument("--arch", action="append", choices=ARCHES, help="only this processor; may be given again")
+    parser.add_argument("--no-build", dest="build", action="store_false", help="look at and try what is there")
+    parser.add_argument("--no-try", dest="tries", action="store_false", help="install nothing")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default: dist)")
+    options = parser.parse_args()
+    options.python = options.python or list(PYTHONS)
+    options.arch = options.arch or list(ARCHES)
+    return options
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+
+def _build(out: Path, pythons: Sequence[str], arches: Sequence[str]) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    for name in PURE:
+        _run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, ROOT / "packages" / name])
+    for name in NATIVE:
+        _run([_tool("maturin"), "sdist", "--out", out], cwd=ROOT / "packages" / name, quiet=True)
+    for arch in arches:
+        # maturin asks the first python3 for its zig.
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target" / "wheels"), "PATH": path}
+        if arch != platform.machine():
+            environment["RUSTC"] = str(_rustc_for(arch))
+        for python in pythons:
+            for name in NATIVE:
+                begun = time.monotonic()
+                how = ["--release", "--locked", "--quiet", "--zig", "--compatibility", "manylinux2014"]
+                what = ["--target", f"{arch}-unknown-linux-gnu", "-i", python]
+                _run(
+                    [_tool("maturin"), "build", *how, *what, "--out", str(out)],
+                    cwd=ROOT / "packages" / name,
+                    env=environment,
+                )
+                print(f"built {name} for CPython {python} on {arch} in {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def _rustc_for(arch: str) -> Path:
+    """Give a rustc whose standard library is there for `arch`; Debian's packages, unpacked."""
+    rustc, root = _CROSS / "rustc", _CROSS / "root"
+    if not (root / f"usr/lib/rustlib/{arch}-unknown-linux-gnu").is_dir():
+        if shutil.which("apt-get") is None:
+            raise CannotError(f"no apt-get here, which rustc for {arch} comes from; build on {arch}, or --arch")
+        host, other = _DEBIAN_ARCH[platform.machine()], _DEBIAN_ARCH[arch]
+        apt = _private_apt(host, other)
+        standard = _depends(apt, "libstd-rust-web-dev", "libstd-rust-web-")
+        llvm = _depends(apt, standard, "libllvm")
+        packages = ["rustc-web", standard, llvm, f"libstd-rust-web-dev:{host}", f"libstd-rust-web-dev:{other}"]
+        with tempfile.TemporaryDirectory(dir=_CROSS) as folder:
+            _run(["apt-get", "download", "-qq", *packages], cwd=Path(folder), env=apt)
+            for package in Path(folder).glob("*.deb"):
+                _run(["dpkg", "-x", package, root])
+    rustc.write_text(
+        f'#!/bin/sh\nexport LD_LIBRARY_PATH="{root}/usr/lib/{platform.machine()}-linux-gnu"\n'
+        f'exec "{root}/usr/bin/rustc" "$@"\n'
+    )
+    rustc.chmod(0o755)
+    return rustc
+
+
+def _private_apt(*arches: str) -> dict[str, str]:
+    """Let apt know these processors' packages, in a folder of ours; the machine's own lists stay as they are."""
+    apt = _CROSS / "apt"
+    for folder in ("state", "lists/partial", "cache/archives/partial"):
+        (apt / folder).mkdir(parents=True, exist_ok=True)
+    (apt / "status").touch()
+    known = " ".join(f'"{arch}";' for arch in arches)
+    (apt / "conf").write_text(
+        f'APT::Architectures {{{known}}};\nDir::State "{apt}/state";\nDir::State::Lists "{apt}/lists";\n'
+        f'Dir::State::status "{apt}/status";\nDir::Cache "{apt}/cache";\nAPT::Sandbox::User "root";\n'
+    )
+    environment = os.environ | {"APT_CONFIG": str(apt / "conf")}
+    _run(["apt-get", "update", "-qq"], env=environment)
+    return environment
+
+
+def _depends(apt: dict[str, str], package: str, prefix: str) -> str:
+    told = subprocess.run(["apt-cache", "depends", package], env=apt, text=True, capture_output=True, check=True).stdout
+    for line in told.splitlines():
+        kind, _, name = line.strip().partition(": ")
+        if kind == "Depends" and name.startswith(prefix):
+            return name
+    raise CannotError(f"Debian's {package} depends on no {prefix}…; build on that processor, or leave it out: --arch")
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def _look_at(wheels: Sequence[Path]) -> None:
+    """Print each wheel's size and what its native module is; raise on what is not as its name says."""
+    for wheel in wheels:
+        size = wheel.stat().st_size / 1e6
+        told = "plain Python"
+        if not wheel.name.endswith("-none-any.whl"):
+            arch = wheel.stem.rpartition(f"{POLICY}_")[2]
+            told = _elf(wheel, arch)
+            if wheel.name.startswith("greenlane-") and size > GUEST_AT_MOST_MB:
+                raise CannotError(f"{wheel.name} has {size:.2f} MB, more than {GUEST_AT_MOST_MB}")
+        print(f"{size:6.2f} MB  {wheel.name}: {told}")
+
+
+def _elf(wheel: Path, arch: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.unpack_archive(wheel, folder, "zip")
+        module = next(Path(folder).rglob("_native*.so"))
+        header = _told(["readelf", "-h", module])
+        versions = set(re.findall(r"GLIBC_([\d.]+)", _told(["readelf", "-V", module])))
+    needs = {tuple(map(int, version.split("."))) for version in versions}
+    if _MACHINE.get(arch, "?") not in header:
+        raise CannotError(f"{wheel.name}: its native module is for another processor")
+    newest = max(needs)
+    if newest > (2, 17):
+        raise CannotError(f"{wheel.name}: needs glibc {newest}, {POLICY} allows 2.17")
+    return f"{arch}, glibc {'.'.join(map(str, newest))} at most"
+
+
+# --- trying -----------------------------------------------------------------------------------------------------------
+
+_SERVE: Final = """
+from wsgiref.util import setup_testing_defaults
+from greenlane.hosts.wsgi import Greenlane
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello"]
+app = Greenlane(app)
+environ = {}
+setup_testing_defaults(environ)
+assert b"".join(app(environ, lambda *_: None)) == b"hello"
+"""
+
+
+def _try_all(out: Path, pythons: Sequence[str]) -> None:
+    for version, python in _interpreters():
+        if version in pythons:
+            _try(out, version, python)
+
+
+def _interpreters() -> Iterator[tuple[str, str]]:
+    # Those that are missing are told on its stderr, and no failure.
+    found = subprocess.run([ROOT / "scripts/toolchain", "interpreters"], text=True, stdout=subprocess.PIPE, check=False)
+    for line in found.stdout.splitlines():
+        version, _, python = line.partition(" ")
+        yield version, python
+
+
+def _try(out: Path, version: str, python: str) -> None:
+    """Install in a fresh environment without a compiler, and run the README's first commands."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _run([python, "-m", "venv", folder / "venv"])
+        tools = {"PATH": f"{folder}/venv/bin:/usr/bin:/bin", "HOME": name}
+        if shutil.which("cargo", path=tools["PATH"]):
+            raise CannotError("cargo stands in /usr/bin: an installation without a compiler cannot be shown here")
+        begun = time.monotonic()
+        wanted = ["greenlane[gunicorn]", "greenlane[tools]"]
+        _run([f"{folder}/venv/bin/python", "-m", "pip", "install", "-q", "--find-links", out, *wanted], env=tools)
+        installed = time.monotonic()
+        (folder / "served.py").write_text(_SERVE)
+        command = f"{folder}/venv/bin/greenlane"
+        _run([command, "check"], cwd=folder, env=tools, quiet=True)
+        _run(["python", "served.py"], cwd=folder, env=tools)
+        _run([command, "record", "-o", "try.glr", "--", "python", "served.py"], cwd=folder, env=tools, quiet=True)
+        _run([command, "report", "--json", "try.glr"], cwd=folder, env=tools, quiet=True)
+        print(
+            f"CPython {version}: installed in {installed - begun:.0f} s, "
+            f"check, middleware, recording and report in {time.monotonic() - installed:.0f} s",
+            flush=True,
+        )
+
+
+# --- small things -----------------------------------------------------------------------------------------------------
+
+
+def _write_sums(out: Path) -> None:
+    files = sorted([*out.glob("greenlane*.whl"), *out.glob("greenlane*.tar.gz")])
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (out / "SHA256SUMS").write_text("".join(lines))
+    print(f"{len(files)} files in {out}, their sums in SHA256SUMS")
+
+
+def _tool(name: str) -> Path:
+    tool = Path(sys.executable).parent / name
+    if not tool.exists():
+        raise CannotError(f"{name} is missing: pip install --group release")
+    return tool
+
+
+def _told(command: Sequence[str | Path]) -> str:
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
+
+
+def _run(
+    command: Sequence[str | Path], *, cwd: Path = ROOT, env: dict[str, str] | None = None, quiet: bool = False
+) -> None:
+    output = subprocess.DEVNULL if quiet else None
+    subprocess.run(command, cwd=cwd, env=env, check=True, stdout=output, stderr=output)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
