@@ -69,6 +69,8 @@ def test_servers_are_counted(host: str, there: str) -> None:
     assert row["patches"]
     if host == "record":
         assert loaded(row, "greenlane.policy", "greenlane.lanes") == [], "observing never loads permits"
+    others = {"greenlane_work", "greenlane_serve", "greenlane_tools"} - {there.partition(".")[0]}
+    assert loaded(row, *others) == [], "a process loads its own distribution alone"
 
 
 def test_a_host_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     pods.add_argument("--gateway", metavar="NAME", help="of the HTTPRoutes (no HTTPRoutes)")
     pods.add_argument("--host", metavar="HOST", help="that the HTTPRoutes are for (all)")
     pods.add_argument("--pods", metavar="LEAST-MOST", help="of each group (2-20)")
-    declare_settings(parser, _FLAGS)
+    declare_settings(parser, ServeSettings, _FLAGS)
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:

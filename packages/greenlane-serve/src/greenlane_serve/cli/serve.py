@@ -41,7 +41,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
     parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
     parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
-    declare_settings(parser, _FLAGS)
+    declare_settings(parser, ServeSettings, _FLAGS)
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:

@@ -15,6 +15,7 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, Row
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import DiversionError, SettingsError
+from greenlane.settings.shown import installed
 from greenlane_work.settings import WorkSettings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--wait-s", type=float, default=5.0, metavar="S", help="how long to wait until all producers have seen it (5)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    declare_settings(parser, ("diversion", "bind"))
+    declare_settings(parser, installed(), ("diversion", "bind"))
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:

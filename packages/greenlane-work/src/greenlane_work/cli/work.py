@@ -29,7 +29,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--green", action="store_true", help="orders in green threads; gevent patches the process first")
     parser.add_argument("--slots", dest="setting.task_slots", metavar="N", help="same as --task-slots")
     parser.add_argument("--key", dest="setting.task_key", metavar="KEY", help="same as --task-key")
-    declare_settings(parser, _SETTINGS)
+    declare_settings(parser, WorkSettings, _SETTINGS)
 
 
 def _run(arguments: argparse.Namespace, _output: Output) -> int:

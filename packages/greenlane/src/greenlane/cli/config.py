@@ -17,7 +17,7 @@ _EMPTY: Final = "''"
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    declare_settings(parser)
+    declare_settings(parser, installed())
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:

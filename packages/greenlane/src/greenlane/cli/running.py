@@ -20,7 +20,7 @@ _REACH: Final = "reach the running processes"
 def declare_running(parser: argparse.ArgumentParser) -> None:
     """Adds `--pid`, `--control-dir` and `--config`."""
     parser.add_argument("--pid", type=int, help="this process only")
-    declare_settings(parser, ["control_dir"])
+    declare_settings(parser, Settings, ["control_dir"])
 
 
 def control_dir(arguments: argparse.Namespace) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from greenlane.settings import Settings, load, settings_of
-from greenlane.settings.shown import installed
 
 __all__ = ["declare_settings", "effective_settings"]
 
@@ -18,11 +17,13 @@ _PREFIX: Final = "setting."
 _Kind = TypeVar("_Kind", bound=Settings)
 
 
-def declare_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Adds `--config` and one flag for each of the named settings; None = all of all installed distributions."""
+def declare_settings(
+    parser: argparse.ArgumentParser, kind: type[Settings], names: Iterable[str] | None = None
+) -> None:
+    """Adds `--config` and one flag for each of the named settings of `kind`; None = all of them."""
     group = parser.add_argument_group("settings", "greenlane.toml < GREENLANE_* < these flags")
     group.add_argument("--config", metavar="FILE", help="settings file (default: greenlane.toml here, if there is one)")
-    declared = settings_of(installed())
+    declared = settings_of(kind)
     for name in declared if names is None else [name for name in names if name in declared]:
         setting = declared[name]
         default = ",".join(setting.default) if isinstance(setting.default, tuple) else setting.default
