@@ -6,6 +6,7 @@ One thread uses a backend, in batches.
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -76,7 +77,7 @@ class Backend(Protocol):
         """Give up the connection; the next use makes a new one. Never raises."""
 
 
-class OneConnection:
+class OneConnection(ABC):
     """A backend's connection: made at the first use, given up after an error."""
 
     place: str
@@ -96,9 +97,9 @@ class OneConnection:
             with contextlib.suppress(Exception):
                 opened.close()
 
+    @abstractmethod
     def _raw(self, key: str) -> bytes | None:
         """The bytes of an order's record; None = there is none."""
-        raise NotImplementedError
 
 
 def found(key: str, raw: bytes | None, place: str) -> Found:
