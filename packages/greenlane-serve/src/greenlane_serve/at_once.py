@@ -99,7 +99,7 @@ class Assignment:
         """Assign what should be, by what the shared workers, and those of lane `apart`, did since the last call.
 
         Raises:
-            FleetError: the front does not answer. The next call tries again.
+            ServeError: the front does not answer. The next call tries again.
         """
         if not any(lane.auto for lane in service.layout.lanes):
             self._known = None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import ServeError, SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.haproxy.site import word
 from greenlane_serve.rounds import Service
@@ -89,14 +89,14 @@ class Certificate:
         """Give a front that runs what was written last. Connections that exist keep theirs.
 
         Raises:
-            FleetError: it does not take it; it goes on with the one before.
+            ServeError: it does not take it; it goes on with the one before.
         """
         runtime.ask(f"abort ssl cert {self._path}")  # what an attempt before has left
         for command in (f"set ssl cert {self._path} <<\n{self.text}", f"commit ssl cert {self._path}"):
             answer = runtime.ask(command).strip()
             if "Transaction" not in answer and "Success" not in answer:
                 rule = f"one that HAProxy accepts; it says: {answer}"
-                raise FleetError("renew the certificate", name="tls_certificate", value=str(self._files[0]), rule=rule)
+                raise ServeError("renew the certificate", name="tls_certificate", value=str(self._files[0]), rule=rule)
 
     def _seen(self) -> _Stamp:
         with contextlib.suppress(OSError):

@@ -67,7 +67,7 @@ def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
 
     Raises:
         SettingsError: the route is none, or no version was ever named.
-        FleetError: the front does not answer, or refuses it. What held before still does.
+        ServeError: the front does not answer, or refuses it. What held before still does.
     """
     with _locked(folder):
         before = read(folder)

@@ -72,7 +72,7 @@ class Places:
         When it rises the workers' come first, when it falls the gates': what is kept for a lane is never given away.
 
         Raises:
-            FleetError: the front does not answer. The number is kept, and holds for the next front.
+            ServeError: the front does not answer. The number is kept, and holds for the next front.
         """
         rises = number > self.at_once(group.name)
         self._sets[group.name] = Chosen(number, why)

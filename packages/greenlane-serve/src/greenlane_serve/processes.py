@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import ServeError, SettingsError
 
 __all__ = [
     "ChildProcess",
@@ -217,7 +217,7 @@ def listen(addresses: Iterable[str]) -> list[socket.socket]:
 
     Raises:
         SettingsError: an address is none, or names no host.
-        FleetError: it is in use, or not ours to use.
+        ServeError: it is in use, or not ours to use.
     """
     with contextlib.ExitStack() as undone:
         sockets = [undone.enter_context(_listening(address)) for address in addresses]
@@ -239,7 +239,7 @@ def _listening(address: str) -> socket.socket:
     except OSError as error:
         rule = f"an address that can be listened on ({error.strerror or error})"
         hint = "end what listens there, or choose another one"
-        raise FleetError(_LISTEN, name="bind", value=address, rule=rule, hint=hint) from None
+        raise ServeError(_LISTEN, name="bind", value=address, rule=rule, hint=hint) from None
 
 
 def _unix(path: str) -> socket.socket:

@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, GreenlaneError
+from greenlane.errors import GreenlaneError, ServeError
 from greenlane_serve import diversion, folders, whereabouts
 from greenlane_serve.certificate import Renewal
 from greenlane_serve.group import Group, Slot, State, ending
@@ -221,7 +221,7 @@ class Tree:
 
     def _refuse_coming(self, now_s: float) -> None:
         """The workers of the next line-up do not start."""
-        error = FleetError("start the workers", name="application", value=self._application,
+        error = ServeError("start the workers", name="application", value=self._application,
                            rule="one that starts", hint="see above what the worker says")  # fmt: skip
         if self._lineup is None:
             raise error

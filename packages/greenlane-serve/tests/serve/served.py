@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 from greenlane_serve.haproxy.runtime import Runtime
 from tests import child
 
@@ -108,7 +108,7 @@ class Served:
         return lambda: until(lambda: self.process.output.count(" again; ") > before)
 
     def _open(self) -> list[str]:
-        with contextlib.suppress(FleetError, AssertionError):
+        with contextlib.suppress(ServeError, AssertionError):
             rows = self.runtime.rows("shared")
             return [row.server for row in rows if row.server != "BACKEND" and row.status == "no check"]
         return []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.serve.test_places import wait_for
 
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 from greenlane.settings import Lane
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.routing import FILE, NO_LANE, assigned, change
@@ -80,7 +80,7 @@ def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None
         assert shown == [" ".join(row) for row in rows] == file.read_text().splitlines()
         change(file, [], runtime)
         assert runtime.ask(f"show map {file}").strip() == ""
-        with pytest.raises(FleetError, match="assign routes"):
+        with pytest.raises(ServeError, match="assign routes"):
             change(file, [("^(", APART)], runtime)
 
 

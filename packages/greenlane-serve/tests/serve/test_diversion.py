@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from greenlane.errors import ControlError, FleetError, SettingsError
+from greenlane.errors import ControlError, ServeError, SettingsError
 from greenlane_serve import diversion, whereabouts
 from greenlane_serve.diversion import Diverted, change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
@@ -72,7 +72,7 @@ def test_what_the_front_refuses_is_not_written_down(tmp_path: Path) -> None:
     told = Told()
     change(tmp_path, told, Diverted("/x", "next", 0.1))
     told.fails = True
-    with pytest.raises(FleetError, match="refused"):
+    with pytest.raises(ServeError, match="refused"):
         change(tmp_path, told, Diverted("/x", "next", 0.2))
     assert [one.share_frac for one in read(tmp_path)] == [0.1]
     assert told.held == ["^[^:]*:/x$ next:1000"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.serve.served import until
 
-from greenlane.errors import FleetError, FrontError
+from greenlane.errors import FrontError, ServeError
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.front import Haproxy
 from greenlane_serve.haproxy.runtime import Runtime
@@ -64,5 +64,5 @@ def test_a_front_that_is_stopped_is_killed_at_the_second_call(tmp_path: Path) ->
 
 
 def test_a_socket_that_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match=r"runtime socket=.*No such file"):
+    with pytest.raises(ServeError, match=r"runtime socket=.*No such file"):
         Runtime(tmp_path / "runtime").rows()

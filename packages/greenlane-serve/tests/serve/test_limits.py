@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.serve.test_group import Acts
 
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 from greenlane_serve.at_once import Limits, word_of
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
@@ -34,7 +34,7 @@ class Service:
 
     def set_at_once(self, group: Group, number: int, why: str) -> None:
         self.told.append(number)
-        with contextlib.suppress(FleetError):  # nobody is there, and the number holds
+        with contextlib.suppress(ServeError):  # nobody is there, and the number holds
             self.places.change(group, number, why, self.layout, Runtime(self.folder / "nobody"))
 
 

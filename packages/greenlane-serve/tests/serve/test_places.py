@@ -8,7 +8,7 @@ import pytest
 from tests.serve.served import until
 from tests.serve.test_group import Acts
 
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 from greenlane.settings import Lane
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.configuration import configuration
@@ -58,7 +58,7 @@ def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
 def test_a_number_that_the_front_did_not_hear_holds_for_the_next(tmp_path: Path) -> None:
     layout, group = layout_and_group(tmp_path)
     places = Places(SETTINGS, layout.groups)
-    with pytest.raises(FleetError):
+    with pytest.raises(ServeError):
         places.change(group, 3, "measured", layout, Runtime(tmp_path / "nobody"))
     assert places.at_once(SHARED) == 3
 
@@ -73,7 +73,7 @@ def wait_for(runtime: Runtime) -> None:
     def answers() -> bool:
         try:
             return bool(runtime.rows())
-        except FleetError:
+        except ServeError:
             return False
 
     until(answers)

@@ -20,6 +20,8 @@ from tests.serve.served import COMMAND, Served, until
 
 from greenlane.control.client import ask
 from greenlane.errors import ControlError
+from greenlane_serve.haproxy.routing import FILE, change
+from greenlane_serve.haproxy.runtime import Runtime
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -102,6 +104,19 @@ def test_it_measures_assigns_and_tells(served: Served) -> None:
     assert 'greenlane_serve_lane_places{lane="apart",group="shared"}' in page
     assert set(re.findall(r'greenlane_jobs_total\{.*pid="(\d+)"', page)) == {str(pid) for pid in served.workers()}
     assert page.count("# TYPE greenlane_jobs_total ") == 1
+
+
+def test_a_route_that_is_asked_for_while_the_map_changes_has_its_lane(served: Served) -> None:
+    """HAProxy had remembered the answer from between the new rows and their commit."""
+
+    class Meanwhile(Runtime):
+        def ask(self, command: str) -> str:
+            if command.startswith("commit map"):
+                assert served.get("/nap").split()[1:] == []
+            return super().ask(command)
+
+    change(served.run_folder() / FILE, [("^GET/nap$", "apart")], Meanwhile(served.runtime.path))
+    assert served.get("/nap").split()[1:] == ["apart"]
 
 
 def test_top_shows_tables(served: Served) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from greenlane.errors import FleetError, SettingsError
+from greenlane.errors import ServeError, SettingsError
 from greenlane_serve.cli.serve import Watch
 from greenlane_serve.processes import Notify, listen
 from greenlane_serve.worker.application import kind_of, load, parts
@@ -49,10 +49,10 @@ def test_the_kind_of_an_application() -> None:
 def test_an_address_that_is_taken_or_none_is_told(tmp_path: Path, free_port: int) -> None:
     (held,) = listen([f"127.0.0.1:{free_port}"])
     with held:
-        with pytest.raises(FleetError, match=r"Address already in use"):
+        with pytest.raises(ServeError, match=r"Address already in use"):
             listen([str(tmp_path / "one"), f"127.0.0.1:{free_port}"])
         (again,) = listen([str(tmp_path / "one")])  # left by the attempt, and listened on by nobody
-        with again, pytest.raises(FleetError, match="in use"):
+        with again, pytest.raises(ServeError, match="in use"):
             listen([str(tmp_path / "one")])
     with pytest.raises(SettingsError, match="a host and a port"):
         listen(["no.such.host.invalid:80"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         PlacementWarning,
     )
     from greenlane.job import heavy, light
-    from greenlane.wiring.placing import placed, run
+    from greenlane.wiring.placed_calls import placed, run
 
 __all__ = [
     # Marks
@@ -48,8 +48,8 @@ if not TYPE_CHECKING:
     _HOMES = {
         "heavy": "job",
         "light": "job",
-        "placed": "wiring.placing",
-        "run": "wiring.placing",
+        "placed": "wiring.placed_calls",
+        "run": "wiring.placed_calls",
         "checkpoint": "deadline",
         "within_ms": "deadline",
         "__version__": "_native",

@@ -13,7 +13,7 @@ import pytest
 from tests.placement import work
 
 import greenlane
-from greenlane.wiring import placing, process
+from greenlane.wiring import placed_calls, process
 from tests.child import free_port
 
 aiohttp = pytest.importorskip("aiohttp")
@@ -87,7 +87,7 @@ def test_a_view_that_computes_goes_to_the_lane_once_it_is_known() -> None:
         await until_on_the_lane(client, "/")
 
     served(program, web.get("/", quote))
-    assert any(row.endswith("quote") for row in placing.placement().learned())
+    assert any(row.endswith("quote") for row in placed_calls.placement().learned())
 
 
 def test_a_view_that_blocks_stays_on_threads_of_its_own() -> None:

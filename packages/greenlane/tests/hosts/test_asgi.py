@@ -16,7 +16,7 @@ from tests.placement import work
 import greenlane
 from greenlane.hosts import asgi_threads
 from greenlane.hosts.asgi import SYNCHRONOUS, Greenlane
-from greenlane.wiring import placing, process
+from greenlane.wiring import placed_calls, process
 
 fastapi = pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
@@ -76,7 +76,7 @@ def test_an_endpoint_that_computes_goes_to_the_lane_once_it_is_known() -> None:
         await until_it_says(client, "/quote", lambda thread: thread == LANE)
 
     served(app, program)
-    assert any(row.endswith("quote") for row in placing.placement().learned())
+    assert any(row.endswith("quote") for row in placed_calls.placement().learned())
 
 
 def test_an_endpoint_that_blocks_stays_on_threads_of_its_own_also_if_it_computes_too() -> None:
@@ -238,7 +238,7 @@ def test_a_cancelled_request_waits_for_its_function_once_that_has_begun(tmp_path
         while not begun.exists():
             await asyncio.sleep(0.001)
         waiting = asyncio.create_task(to_thread.run_sync(computes_until_let_go))
-        lane = placing.placement().lane
+        lane = placed_calls.placement().lane
         while lane.stats().queued == 0:
             await asyncio.sleep(0.001)
         waiting.cancel()

@@ -29,7 +29,7 @@ def burn(cpu_ms):
     return thread()
 
 def lane():
-    return greenlane.wiring.placing.placement().lane.stats()
+    return greenlane.wiring.placed_calls.placement().lane.stats()
 
 def until(reached):
     give_up = time.monotonic() + 20
@@ -209,7 +209,7 @@ gevent.joinall(greenlets, raise_error=True)
 
 def test_light_calls_in_a_row_let_the_hub_turn() -> None:
     ran("""
-placement = greenlane.wiring.placing.placement()
+placement = greenlane.wiring.placed_calls.placement()
 turned = []
 def other():
     while True:

@@ -184,7 +184,7 @@ while (shown := control.ask(process.socket, {"do": "show"}))["counters"]["placed
     time.sleep(0.001)
 assert [row["route"] for row in shown["learned"]] == ["run __main__.burn"], shown
 control.ask(process.socket, {"do": "mode", "mode": "off"})
-assert greenlane.wiring.placing.placement().mode("") == "off"
+assert greenlane.wiring.placed_calls.placement().mode("") == "off"
 """
 PATCHED = "import gevent.monkey; gevent.monkey.patch_all()\n"
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from greenlane.cli.settings_flags import effective_settings
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 from greenlane_serve.diversion import Diverted, change, read
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
@@ -66,10 +66,10 @@ def _refuse_idle(wanted: Diverted, runtime: Runtime) -> None:
     if not there:
         rule = "a version of the service that runs"
         hint = "name its directory in greenlane.toml ([versions]), and send HUP"
-        raise FleetError(_ATTEMPT, name="--to", value=wanted.to, rule=rule, hint=hint)
+        raise ServeError(_ATTEMPT, name="--to", value=wanted.to, rule=rule, hint=hint)
     if not _workers(there):
         rule, hint = "a version whose workers serve", "see in the service's log what they say"
-        raise FleetError(_ATTEMPT, name="--to", value=wanted.to, rule=rule, hint=hint)
+        raise ServeError(_ATTEMPT, name="--to", value=wanted.to, rule=rule, hint=hint)
 
 
 def _who() -> str:

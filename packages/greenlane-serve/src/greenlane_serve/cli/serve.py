@@ -17,7 +17,7 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
-from greenlane.errors import FleetError, PlatformError, SettingsError
+from greenlane.errors import PlatformError, ServeError, SettingsError
 from greenlane_serve.cli.status import show
 from greenlane_serve.live import Live
 from greenlane_serve.settings import ServeSettings
@@ -87,11 +87,11 @@ def _kind(application: str) -> tuple[str, int]:
     os.close(write_fd)
     with os.fdopen(read_fd) as answer:
         kind = answer.read() if done.returncode == 0 else ""
-    if done.returncode in (FleetError.exit_code, SettingsError.exit_code):
+    if done.returncode in (ServeError.exit_code, SettingsError.exit_code):
         return "", done.returncode
     if kind not in KINDS:
         hint = "see above what it says, or name --kind"
-        raise FleetError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
+        raise ServeError("serve", name="application", value=application, rule="one that can be loaded", hint=hint)
     return kind, 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError, FrontError, GreenlaneError
+from greenlane.errors import FrontError, GreenlaneError, ServeError
 from greenlane_serve.group import Backoff, Group, Slot
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.requests import on_stderr
@@ -205,10 +205,10 @@ class Doorkeeper:
             served: the service has ever been whole.
 
         Raises:
-            FleetError: it has not, and front after front dies.
+            ServeError: it has not, and front after front dies.
         """
         if self.backoff.failures >= _FIRST_TRIES and not served:
-            raise FleetError("start the front", name="haproxy", value=self.front.program, rule="one that stays",
+            raise ServeError("start the front", name="haproxy", value=self.front.program, rule="one that stays",
                              hint="see above what it says")  # fmt: skip
         return self.front.child is not None or self.backoff.may_try(now_s)
 
@@ -261,7 +261,7 @@ class Doorkeeper:
 
     def _listens(self) -> bool:
         """Whether the present one answers: for a moment the one before still does."""
-        with contextlib.suppress(FleetError):
+        with contextlib.suppress(ServeError):
             return self.front.child is not None and self.front.runtime.pid() == self.front.child.pid
         return False
 
@@ -279,7 +279,7 @@ class Doorkeeper:
             return
         try:
             command()
-        except FleetError as error:
+        except ServeError as error:
             self.failed(error)
 
     def failed(self, error: GreenlaneError) -> None:
@@ -296,7 +296,7 @@ class Doorkeeper:
             return 0
         try:
             return self.front.runtime.in_progress(group.name, slot.name)
-        except FleetError:
+        except ServeError:
             return 1
 
     def died(self, now_s: float) -> float:

@@ -65,7 +65,7 @@ def change(path: Path, rows: Iterable[tuple[str, str]], runtime: Runtime | None)
     """Write the file, for a front that is started, and let the one that runs go over to it between two requests.
 
     Raises:
-        FleetError: the front does not answer or refuses. The file is written.
+        ServeError: the front does not answer or refuses. The file is written.
     """
     lines = [f"{key} {lane}" for key, lane in rows]
     fresh = path.with_suffix(".new")

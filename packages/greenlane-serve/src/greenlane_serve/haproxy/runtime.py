@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import FleetError
+from greenlane.errors import ServeError
 
 __all__ = ["RUNTIME_SOCKET", "Row", "Runtime"]
 
-#: What a FleetError names when nobody answers there.
+#: What a ServeError names when nobody answers there.
 RUNTIME_SOCKET: Final = "runtime socket"
 
 _ANSWER_S: Final = 5.0
 _READ_BYTES: Final = 65536
 _PIECE: Final = 8000
+# A key of a map of expressions on method and path, which are never empty.
+_MATCHES_NOTHING: Final = "^$"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Row:
 class Runtime:
     """The interface at a Unix socket.
 
-    Every method raises FleetError when nobody answers there or the command is refused.
+    Every method raises ServeError when nobody answers there or the command is refused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,12 +114,15 @@ class Runtime:
         version = re.search(r"version created: (\d+)", said)
         if version is None:
             rule = f"a front that has {named}; it says: {said.strip() or 'nothing'}"
-            raise FleetError(attempted, name="map", value=str(path), rule=rule, hint=hint)
+            raise ServeError(attempted, name="map", value=str(path), rule=rule, hint=hint)
         adds = [f"add map @{version[1]} {path} <<\n{some}" for some in _pieces(lines)]
-        for command in (*adds, f"commit map @{version[1]} {path}"):
+        # HAProxy remembers a map's answers until a row is added. What it is asked between these rows and the commit
+        # it would answer from the map before, for as long as it is asked: so a row that matches nothing comes and goes.
+        fresh = (f"add map {path} {_MATCHES_NOTHING} /", f"del map {path} {_MATCHES_NOTHING}")
+        for command in (*adds, f"commit map @{version[1]} {path}", *fresh):
             if said := self.ask(command).strip():
                 rule = f"one that the front accepts; it says: {said}"
-                raise FleetError(attempted, name="command", value=command.partition("\n")[0], rule=rule)
+                raise ServeError(attempted, name="command", value=command.partition("\n")[0], rule=rule)
 
     def ask(self, command: str) -> str:
         """The answer to a command."""
@@ -130,7 +135,7 @@ class Runtime:
                 while piece := connection.recv(_READ_BYTES):
                     pieces.append(piece)
         except OSError as error:
-            raise FleetError(
+            raise ServeError(
                 "talk to the front", name=RUNTIME_SOCKET, value=str(self.path),
                 rule=f"one on which HAProxy answers ({error.strerror or error})",
                 hint="see in the log whether HAProxy has ended; `greenlane serve` starts it again",
@@ -146,7 +151,7 @@ class Runtime:
         """A command that answers nothing when it is well, or a line that begins with what has changed."""
         answer = self.ask(command).strip()
         if answer and not answer.startswith("["):
-            raise FleetError(
+            raise ServeError(
                 "change the front", name="command", value=command, rule=f"one it accepts; it says: {answer}"
             )
 

@@ -17,9 +17,7 @@ _PREFIX: Final = "setting."
 _Kind = TypeVar("_Kind", bound=Settings)
 
 
-def declare_settings(
-    parser: argparse.ArgumentParser, kind: type[Settings], names: Iterable[str] | None = None
-) -> None:
+def declare_settings(parser: argparse.ArgumentParser, kind: type[Settings], names: Iterable[str] | None = None) -> None:
     """Adds `--config` and one flag for each of the named settings of `kind`; None = all of them."""
     group = parser.add_argument_group("settings", "greenlane.toml < GREENLANE_* < these flags")
     group.add_argument("--config", metavar="FILE", help="settings file (default: greenlane.toml here, if there is one)")

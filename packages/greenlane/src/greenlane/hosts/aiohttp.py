@@ -30,7 +30,7 @@ from greenlane import deadline
 from greenlane.errors import DeadlineExceeded, Overloaded
 from greenlane.hosts import placed_views
 from greenlane.job import WEIGHT_MARK
-from greenlane.wiring import placing, process
+from greenlane.wiring import placed_calls, process
 
 # Placement is loaded when a view is decorated: an application may want `deadlines` alone.
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def _elsewhere(view: View, arguments: tuple[Any, ...], name: str) -> Any:
 
     if process.running() is None:
         process.start(host="aiohttp", worker_index=os.getpid())
-    placement = placing.placement()
+    placement = placed_calls.placement()
     executor: Executor = placement.lane if placement.belongs_on_lane(name) else _threads(placement.threads)
     fn = view if executor is placement.lane else placement.on_any_thread(view, name)
     call = placement.call(fn, arguments, name)

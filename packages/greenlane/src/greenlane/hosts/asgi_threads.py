@@ -28,7 +28,7 @@ from greenlane.placement import on_loop
 from greenlane.placement.functions import name_of, plain
 from greenlane.probes.children import inner
 from greenlane.probes.patching import Patches
-from greenlane.wiring import placing
+from greenlane.wiring import placed_calls
 
 __all__ = ["place"]
 
@@ -52,7 +52,7 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     ) -> Any:
         if silent or limiter is not None:
             return await original(func, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
-        placement = placing.placement()
+        placement = placed_calls.placement()
         function = _function(func)
         name = name_of(function)
         if placement.mode(name) != "on":
@@ -79,7 +79,7 @@ def _wide(loop: Any, anyio: Any) -> Any:
     found = _limiters.get(loop)
     if found is None:  # anyio's own search takes some 10 us
         default = anyio.to_thread.current_default_thread_limiter()
-        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, placing.placement().threads))
+        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, placed_calls.placement().threads))
         found = _limiters[loop] = default, more
     default, more = found
     return more if default.total_tokens == _ANYIO_THREADS else None

@@ -33,7 +33,7 @@ from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError
 from greenlane.hosts import placed_views
 from greenlane.placement import here
 from greenlane.threads.unpatched import allocate_lock
-from greenlane.wiring import placing
+from greenlane.wiring import placed_calls
 
 __all__ = ["placed_view"]
 
@@ -150,7 +150,7 @@ def _in_greenlet() -> bool:
 
 def _run(fn: Callable[..., Any], due_ns: int, *args: Any) -> Any:
     with deadline.until(due_ns):
-        return placing.placement().run(fn, args, {})
+        return placed_calls.placement().run(fn, args, {})
 
 
 def _in(context: contextvars.Context, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ _FAILED, _CANCELLED = State.FAILED, State.CANCELLED
 _LIVE: Final = (_WAITING, _RUNNING)
 _HERE: Final = Path(__file__).resolve().parent
 #: Frames of ours, for tracebacks: this package, and the function that people call.
-_OURS: Final = (f"{_HERE}/", f"{_HERE.parent}/wiring/placing.py")
+_OURS: Final = (f"{_HERE}/", f"{_HERE.parent}/wiring/placed_calls.py")
 
 
 class Call:

@@ -2,7 +2,7 @@
 
 - `process` — permits and their probes, for a host
 - `recording` — the recorder and its probes, with or without permits
-- `placing`, `placement`, `executors` — `greenlane.run` and `@greenlane.placed`
+- `placed_calls` — `greenlane.run` and `@greenlane.placed`; `placement`, `executors` — what those run on
 - `shown` — what the control socket shows of all of them
 
 Nothing is loaded by this package itself: a process loads what its settings ask for.

@@ -56,7 +56,7 @@ def main(parent: int) -> None:
     """Be a worker of the process `parent`, until it or the channel ends."""
     if not die_with_parent(parent):
         return
-    _close_strangers()
+    inside.close_inherited(FILES_FD)
     _show_itself()
     inside.WORKER = True
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
@@ -65,14 +65,6 @@ def main(parent: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # the parent has let go
         if worker.get_ready():
             worker.serve()
-
-
-def _close_strangers() -> None:
-    """Descriptors that the parent's C code has left inheritable: a listening socket would stay open here."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > FILES_FD:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
 
 
 def _show_itself() -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
+from greenlane.placement.arena import inside
 from greenlane.placement.arena.answers import error_parcel
 from greenlane.placement.cluster.actor import Actor
 from greenlane.placement.cluster.options import ClusterOptions
@@ -46,7 +47,7 @@ _EXCEPTION: Final = re.compile(r"[\w.]*(Error|Exception): ")
 def main(parent: int) -> None:
     """Be the bridge of the process `parent`."""
     threading.Thread(target=_outlive_shortly, args=(parent,), name="parent", daemon=True).start()
-    _close_strangers()
+    inside.close_inherited(_WIRE_FD)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_bytes(_NAME)
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
@@ -73,14 +74,6 @@ def _outlive_shortly(parent: int) -> None:
         time.sleep(_LOOK_S)
     time.sleep(_LEAVE_S)
     os._exit(0)
-
-
-def _close_strangers() -> None:
-    """Descriptors that the parent's C code has left inheritable: a listening socket would stay open here."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > _WIRE_FD:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
 
 
 class _Bridge:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from greenlane.wiring.placing import placed, placement
+from greenlane.wiring.placed_calls import placed, placement
 
 __all__ = ["PLACEMENTS", "chosen", "pinned"]
 
