@@ -15,7 +15,7 @@ from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
 from greenlane_serve.measured import Worked
 from greenlane_serve.rounds import Service
-from greenlane_serve.rules import ApartRule, AtOnceRule
+from greenlane_serve.settings import ApartRule, AtOnceRule
 
 __all__ = ["Assignment", "Limits", "reason", "word_of"]
 

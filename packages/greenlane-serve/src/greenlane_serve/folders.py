@@ -3,6 +3,10 @@
 Who lives in one holds a lock on it, shared: the parent, and each worker. A parent that is killed removes nothing, so
 the last worker does as it ends; and where nobody was left to do so, the next service that starts. systemd-tmpfiles,
 which cleans /tmp by age, leaves what is locked, too.
+
+A command finds a service that runs here by a link for each address. The links are in a folder that only this user may
+open, so nobody else can lead a command astray. They are left behind by a service that was killed; then the folder that
+they name is gone, or nobody answers in it.
 """
 
 from __future__ import annotations
@@ -11,12 +15,29 @@ import atexit
 import contextlib
 import fcntl
 import os
+import re
 import shutil
+import stat
 import tempfile
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_ours", "live_in", "made", "remove_left"]
+from greenlane.errors import ControlError
+from greenlane_serve.settings import ServeSettings
+
+__all__ = [
+    "announce",
+    "control_of",
+    "folder_of",
+    "is_ours",
+    "lead",
+    "live_in",
+    "made",
+    "remove_left",
+    "with_control",
+    "withdraw",
+]
 
 _PREFIX: Final = "greenlane-"
 # A file that tells ours from others' of such a name; there only once the folder is locked.
@@ -69,3 +90,105 @@ def _leave(folder: Path, fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(fd).st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+# A link in the folder of a service.
+_CONTROL: Final = "control"
+_CONTROL_DIR: Final = "GREENLANE_CONTROL_DIR"
+
+
+def announce(folder: Path, addresses: Iterable[str]) -> None:
+    """Let commands find the service of these addresses. Does nothing where no such folder can be made."""
+    home = _home()
+    with contextlib.suppress(OSError):
+        home.mkdir(mode=0o700, exist_ok=True)
+        if _is_ours(home):
+            for link in home.iterdir():
+                if link.is_symlink() and not link.exists():
+                    link.unlink(missing_ok=True)  # of one that was killed
+            for address in addresses:
+                link = _link(home, address)
+                fresh = link.with_name(f".{link.name}.{os.getpid()}")
+                with contextlib.suppress(FileNotFoundError):
+                    fresh.unlink()
+                fresh.symlink_to(folder)
+                fresh.replace(link)
+
+
+def withdraw(folder: Path) -> None:
+    """Take away every link to a service that ends."""
+    with contextlib.suppress(OSError):
+        for link in _home().iterdir():
+            if link.is_symlink() and os.readlink(link) == str(folder):
+                link.unlink()
+
+
+def folder_of(address: str, attempted: str) -> Path:
+    """The folder of the service that listens there.
+
+    Args:
+        address: as `bind` has it.
+        attempted: for the message.
+
+    Raises:
+        ControlError: none of this user's does.
+    """
+    home = _home()
+    with contextlib.suppress(OSError):
+        folder = Path(os.readlink(_link(home, address)))
+        if _is_ours(home) and folder.is_dir():
+            return folder
+    raise ControlError(
+        attempted, name="bind", value=address, rule="the address of a `greenlane serve` of this user that runs here",
+        hint="name its address with --bind, as whoever started it",
+    )  # fmt: skip
+
+
+def lead(folder: Path, socket: Path) -> None:
+    """Let commands that know the folder find the control socket, wherever the settings put it."""
+    fresh = folder / f"{_CONTROL}.new"
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(socket)
+    fresh.replace(folder / _CONTROL)
+
+
+def control_of(folder: Path) -> Path:
+    """The control socket of the service whose folder it is; in its first second there is none."""
+    return folder / _CONTROL
+
+
+def _home() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"greenlane-{os.getuid()}"
+
+
+def _is_ours(home: Path) -> bool:
+    found = home.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _link(home: Path, address: str) -> Path:
+    whole = os.path.abspath(address) if address.startswith(("/", ".")) else address
+    return home / re.sub(r"[^A-Za-z0-9.-]", lambda found: f"_{ord(found[0]):x}_", whole)
+
+
+@contextlib.contextmanager
+def with_control(settings: ServeSettings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Let workers that are started from now on have control sockets: by their environment, put back at the end."""
+    with contextlib.ExitStack() as stack:
+        wanted = settings.control_dir
+        if not wanted:
+            # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
+            wanted = str(made(stack, Path(tempfile.gettempdir())))
+        elif not settings.origins.get("control_dir", "").startswith("flag"):
+            yield
+            return
+        before = environ.get(_CONTROL_DIR)
+        environ[_CONTROL_DIR] = wanted
+        try:
+            yield
+        finally:
+            if before is None:
+                del environ[_CONTROL_DIR]
+            else:
+                environ[_CONTROL_DIR] = before

@@ -13,7 +13,7 @@ from greenlane.control.server import Server
 from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane.threads.unpatched import start_new_thread
-from greenlane_serve import whereabouts
+from greenlane_serve import folders
 from greenlane_serve.at_once import Assignment, Limits
 from greenlane_serve.group import State
 from greenlane_serve.measured import Cores, Since, worked_by
@@ -123,5 +123,5 @@ class Live:
         except GreenlaneError as error:  # the service goes on without
             service.say(str(error))
         else:
-            whereabouts.lead(service.folder, Path(folder, f"{os.getpid()}.sock"))
+            folders.lead(service.folder, Path(folder, f"{os.getpid()}.sock"))
             service.say(f"see it: greenlane top --control-dir {folder} --pid {os.getpid()}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError, ServeError
-from greenlane_serve import diversion, folders, whereabouts
+from greenlane_serve import diversion, folders
 from greenlane_serve.certificate import Renewal
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
@@ -100,7 +100,7 @@ class Tree:
             stack.callback(self._close_listeners)
             folders.remove_left(Path(tempfile.gettempdir()))
             self.folder = folders.made(stack, Path(tempfile.gettempdir()))
-            stack.callback(whereabouts.withdraw, self.folder)
+            stack.callback(folders.withdraw, self.folder)
             diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
@@ -140,7 +140,7 @@ class Tree:
         return True
 
     def _tell_ready(self) -> None:
-        whereabouts.announce(self.folder, self.settings.bind)
+        folders.announce(self.folder, self.settings.bind)
         self._notify.ready()
         where = ", ".join([*self.settings.bind, *(f"{one} (TLS)" for one in self.settings.tls_bind)])
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from greenlane import phase
-from greenlane_serve.worker.clocks import Blocks, Lateness, SampledRequest, Tally
+from greenlane_serve.worker.clocks import Blocks, Lateness, SampledRequest, Tally, ThreadClocks, stands_in_call
 from greenlane_serve.worker.ledger import Ledger, RouteSums
 from greenlane_serve.worker.loop_clocks import LoopClocks
-from greenlane_serve.worker.thread_clocks import ThreadClocks, stands_in_call
 
 MS = 1_000_000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from greenlane.errors import ControlError, ServeError, SettingsError
-from greenlane_serve import diversion, whereabouts
+from greenlane_serve import diversion, folders
 from greenlane_serve.diversion import Diverted, change, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import layout_of
@@ -93,16 +93,16 @@ def test_a_service_is_found_by_its_address_and_only_where_nobody_else_may_write(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     folder = tmp_path / "service"
     folder.mkdir()
-    whereabouts.announce(folder, ["127.0.0.1:8000", "/run/x.sock"])
-    assert whereabouts.folder_of("127.0.0.1:8000", "look") == folder
-    assert whereabouts.folder_of("/run/x.sock", "look") == folder
+    folders.announce(folder, ["127.0.0.1:8000", "/run/x.sock"])
+    assert folders.folder_of("127.0.0.1:8000", "look") == folder
+    assert folders.folder_of("/run/x.sock", "look") == folder
     os.chmod(tmp_path / f"greenlane-{os.getuid()}", 0o755)
     with pytest.raises(ControlError, match="that runs here"):
-        whereabouts.folder_of("127.0.0.1:8000", "look")
+        folders.folder_of("127.0.0.1:8000", "look")
     os.chmod(tmp_path / f"greenlane-{os.getuid()}", 0o700)
-    whereabouts.withdraw(folder)
+    folders.withdraw(folder)
     with pytest.raises(ControlError, match="that runs here"):
-        whereabouts.folder_of("127.0.0.1:8000", "look")
+        folders.folder_of("127.0.0.1:8000", "look")
 
 
 def test_versions_have_groups_of_their_own(tmp_path: Path) -> None:

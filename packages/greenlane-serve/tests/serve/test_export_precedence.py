@@ -10,7 +10,7 @@ import pytest
 from greenlane.errors import SettingsError
 from greenlane.settings import Lane
 from greenlane_serve.export.kubernetes import Cluster, documents, doubtful
-from greenlane_serve.export.precedence import meet
+from greenlane_serve.export.routes import meet
 from greenlane_serve.lanes import Match
 from greenlane_serve.settings import ServeSettings
 

@@ -15,8 +15,7 @@ from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import SHARED, layout_of
 from greenlane_serve.measured import Worked
 from greenlane_serve.places import Places
-from greenlane_serve.rules import AtOnceRule
-from greenlane_serve.settings import ServeSettings
+from greenlane_serve.settings import AtOnceRule, ServeSettings
 
 _MS = 1_000_000
 

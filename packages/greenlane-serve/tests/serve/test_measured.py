@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from greenlane.settings import load
+from greenlane_serve.folders import with_control
 from greenlane_serve.measured import Since
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.whereabouts import with_control
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 
 MS = 1_000_000

@@ -15,11 +15,11 @@ from typing import Final
 from greenlane.cli.settings_flags import effective_settings
 from greenlane.errors import ServeError
 from greenlane_serve.diversion import Diverted, change, read
+from greenlane_serve.folders import folder_of
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import group_of, version_of
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.whereabouts import folder_of
 
 __all__ = ["COLUMNS", "run"]
 

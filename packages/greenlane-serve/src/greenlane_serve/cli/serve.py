@@ -19,10 +19,10 @@ from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import PlatformError, ServeError, SettingsError
 from greenlane_serve.cli.status import show
+from greenlane_serve.folders import with_control
 from greenlane_serve.live import Live
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.tree import Tree
-from greenlane_serve.whereabouts import with_control
 from greenlane_serve.worker.application import KINDS, parts
 
 __all__ = ["COMMAND", "Watch"]

@@ -11,8 +11,8 @@ from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import effective_settings
 from greenlane.control.client import ask
 from greenlane.errors import ControlError
+from greenlane_serve.folders import control_of, folder_of
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.whereabouts import control_of, folder_of
 
 __all__ = ["Services", "show"]
 

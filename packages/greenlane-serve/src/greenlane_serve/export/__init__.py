@@ -5,6 +5,5 @@ haproxy            the file of a HAProxy before many `greenlane serve`: one queu
 nginx              what nginx can do of it
 envoy              what Envoy can do of it
 kubernetes         a Deployment, Service and autoscaler for each group of workers
-routes             HTTPRoutes before them
-precedence         where a gateway takes another lane than the first that matches
+routes             HTTPRoutes before them, and where a gateway takes another lane than the first that matches
 """

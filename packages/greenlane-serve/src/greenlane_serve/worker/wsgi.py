@@ -14,9 +14,8 @@ from greenlane import settings
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker import application, bodies
 from greenlane_serve.worker.bodies import Bounds
-from greenlane_serve.worker.clocks import Lateness, Tally
+from greenlane_serve.worker.clocks import Lateness, Tally, ThreadClocks
 from greenlane_serve.worker.ledger import Ledger
-from greenlane_serve.worker.thread_clocks import ThreadClocks
 
 __all__ = ["serve"]
 

@@ -49,8 +49,7 @@ from typing import Any, Final
 from greenlane.errors import PlanError
 from greenlane.policy.permits import PermitRule
 from greenlane.policy.shed import ShedRule
-from greenlane_serve.rules import AtOnceRule
-from greenlane_serve.settings import ServeSettings
+from greenlane_serve.settings import AtOnceRule, ServeSettings
 from greenlane_tools import _native
 
 __all__ = [
