@@ -36,7 +36,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel wheels clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -99,7 +99,7 @@ test-system: feed-native offers-go ## tests with real servers and a browser (ins
 soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
-test-all: test ## the tests on each supported CPython of this machine (3.11, 3.12, 3.13), each in its own .venv-3.x
+test-all: test ## the tests on each supported CPython of this machine (3.11 to 3.15), each in its own .venv-3.x
 	@scripts/toolchain interpreters | { failed=""; while read -r version python; do \
 		echo "== CPython $$version ($$python)"; \
 		$(MAKE) --no-print-directory test-python VENV=.venv-$$version PYTHON=$$python \
@@ -151,6 +151,10 @@ wheel: build ## release wheels of all distributions, in dist/
 		(cd $$each && $(abspath $(BIN))/maturin build --release $(LOCKED) --out $(abspath dist) --interpreter $(abspath $(BIN))/python) || exit 1; \
 	done
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
+
+python: build ## VERSION=3.14: a newer CPython below target/python, for make test-all; nothing is installed on the machine
+	@$(BIN)/python -m pip install --quiet --group release
+	@$(BIN)/python scripts/python.py "$(VERSION)"
 
 wheels: build ## the release, in dist/: wheels for CPython 3.11-3.15 and free-threaded ones, x86-64 and aarch64; tried where they run
 	$(BIN)/python -m pip install --quiet --group release

@@ -28,6 +28,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from debian import CannotError, PrivateApt
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14", "3.15", "3.14t", "3.15t")
 ARCHES: Final = ("x86_64", "aarch64")
@@ -40,10 +42,6 @@ GUEST_AT_MOST_MB: Final = 2.5
 _CROSS: Final = ROOT / "target" / "cross"
 _DEBIAN_ARCH: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _MACHINE: Final = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
-
-
-class CannotError(Exception):
-    """Something is missing on this machine; the message names it."""
 
 
 def main() -> int:
@@ -113,48 +111,20 @@ def _rustc_for(arch: str) -> Path:
     """Give a rustc whose standard library is there for `arch`; Debian's packages, unpacked."""
     rustc, root = _CROSS / "rustc", _CROSS / "root"
     if not (root / f"usr/lib/rustlib/{arch}-unknown-linux-gnu").is_dir():
-        if shutil.which("apt-get") is None:
-            raise CannotError(f"no apt-get here, which rustc for {arch} comes from; build on {arch}, or --arch")
         host, other = _DEBIAN_ARCH[platform.machine()], _DEBIAN_ARCH[arch]
-        apt = _private_apt(host, other)
-        standard = _depends(apt, "libstd-rust-web-dev", "libstd-rust-web-")
-        llvm = _depends(apt, standard, "libllvm")
-        packages = ["rustc-web", standard, llvm, f"libstd-rust-web-dev:{host}", f"libstd-rust-web-dev:{other}"]
-        with tempfile.TemporaryDirectory(dir=_CROSS) as folder:
-            _run(["apt-get", "download", "-qq", *packages], cwd=Path(folder), env=apt)
-            for package in Path(folder).glob("*.deb"):
-                _run(["dpkg", "-x", package, root])
+        apt = PrivateApt(_CROSS / "apt", [host, other])
+        standard = apt.depends("libstd-rust-web-dev", "libstd-rust-web-")
+        llvm = standard and apt.depends(standard, "libllvm")
+        if not standard or not llvm:
+            raise CannotError(f"this suite of Debian has no rustc-web to take {arch} from; --arch leaves it out")
+        compiler = ["rustc-web", standard, llvm]
+        apt.unpack([*compiler, f"libstd-rust-web-dev:{host}", f"libstd-rust-web-dev:{other}"], root)
     rustc.write_text(
         f'#!/bin/sh\nexport LD_LIBRARY_PATH="{root}/usr/lib/{platform.machine()}-linux-gnu"\n'
         f'exec "{root}/usr/bin/rustc" "$@"\n'
     )
     rustc.chmod(0o755)
     return rustc
-
-
-def _private_apt(*arches: str) -> dict[str, str]:
-    """Let apt know these processors' packages, in a folder of ours; the machine's own lists stay as they are."""
-    apt = _CROSS / "apt"
-    for folder in ("state", "lists/partial", "cache/archives/partial"):
-        (apt / folder).mkdir(parents=True, exist_ok=True)
-    (apt / "status").touch()
-    known = " ".join(f'"{arch}";' for arch in arches)
-    (apt / "conf").write_text(
-        f'APT::Architectures {{{known}}};\nDir::State "{apt}/state";\nDir::State::Lists "{apt}/lists";\n'
-        f'Dir::State::status "{apt}/status";\nDir::Cache "{apt}/cache";\nAPT::Sandbox::User "root";\n'
-    )
-    environment = os.environ | {"APT_CONFIG": str(apt / "conf")}
-    _run(["apt-get", "update", "-qq"], env=environment)
-    return environment
-
-
-def _depends(apt: dict[str, str], package: str, prefix: str) -> str:
-    told = subprocess.run(["apt-cache", "depends", package], env=apt, text=True, capture_output=True, check=True).stdout
-    for line in told.splitlines():
-        kind, _, name = line.strip().partition(": ")
-        if kind == "Depends" and name.startswith(prefix):
-            return name
-    raise CannotError(f"Debian's {package} depends on no {prefix}…; build on that processor, or leave it out: --arch")
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
