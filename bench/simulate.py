@@ -57,8 +57,6 @@ _FOUR: Final = {"processes": 4, "at_once": 1}
 CASES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
     PLAINEST: (_single(90), {"host": "gevent"}),
     "M/M/4 central": (_single(360), {"host": "gevent", "queue": "central", **_FOUR}),
-    "M/M/4 at random": (_single(360), {"host": "gevent", "queue": "reuse-port", **_FOUR}),
-    "M/M/4 shortest": (_single(360), {"host": "gevent", "queue": "shortest", **_FOUR}),
     "threads, one burst": (_single(80), {"host": "threads"}),
     "permits, one burst": (_single(80), {"host": "permits"}),
     "pricing, gevent": (_pricing(), {"host": "gevent"}),

@@ -17,7 +17,6 @@ pub struct Front {
     pub(crate) accepting: Vec<VecDeque<u32>>,
     /// First process of each process's group.
     pub(crate) group_of: Vec<usize>,
-    pub(crate) turn: usize,
     pub(crate) choice: Stream,
 }
 
@@ -39,7 +38,6 @@ impl Front {
             accepting: vec![VecDeque::new(); set_up.processes],
             groups,
             group_of,
-            turn: 0,
             choice: Stream::of(seed, Purpose::Choice, 0),
         }
     }
@@ -101,16 +99,4 @@ pub fn at_once(model: &Model, set_up: &SetUp) -> Vec<u32> {
         modelled(cpu_ns / jobs, rest_ns, rule.busy, rule.most).clamp(rule.least, rule.most)
     };
     (0..set_up.processes).map(number).collect()
-}
-
-/// One client's connection.
-#[derive(Clone, Debug, Default)]
-pub struct Connection {
-    /// None = closed.
-    pub(crate) process: Option<u32>,
-    pub(crate) busy: bool,
-    /// Tells its present rest from others.
-    pub(crate) rest: u32,
-    /// Requests of this client that wait for the one before.
-    pub(crate) waiting: VecDeque<u32>,
 }

@@ -7,7 +7,6 @@
 //! - Who comes in the middle of a turn (from an upstream) is next, however many compute: by the end of the turn they
 //!   have all begun anew, behind him.
 //! - Who begins to wait when the GIL changes hands (it was dropped, or lost in a short call) is behind all of them.
-//! - Who has asked may find the GIL free before the one that was woken gets there, and then has it.
 //! - Who is woken and finds the GIL taken again waits anew as well.
 //!
 //! Sources: Python/ceval_gil.h of 3.11 (ceval_gil.c since 3.12). nptl/pthread_cond_wait.c of glibc 2.34: waiters
@@ -142,11 +141,6 @@ impl Waiters {
         self.remove(self.first(now_ns)?, now_ns)
     }
 
-    /// Takes out who has asked.
-    pub fn pop_asker(&mut self, now_ns: u64) -> Option<u32> {
-        self.remove(self.asker()?, now_ns)
-    }
-
     /// Whom a signal has woken found the GIL taken, and waits anew.
     pub fn missed(&mut self, now_ns: u64) {
         if let Some(first) = self.first(now_ns) {
@@ -239,7 +233,7 @@ mod tests {
     fn nobody_asks_where_nobody_waits() {
         let mut waiters = Waiters::new(INTERVAL, true);
         assert_eq!(waiters.asked_ns(), None);
-        assert_eq!((waiters.pop(7), waiters.pop_asker(7)), (None, None));
+        assert_eq!(waiters.pop(7), None);
         waiters.missed(7);
         assert_eq!(waiters.len(), 0);
     }
@@ -282,9 +276,7 @@ mod tests {
         // One that comes after the switch asks sooner, whoever waits for longer; the older one is next.
         waiters.push(8, 5 * MS);
         assert_eq!(waiters.asked_ns(), Some(10 * MS));
-        let mut other = waiters.clone();
         assert_eq!(waiters.pop(10 * MS), Some(0));
-        assert_eq!(other.pop_asker(10 * MS), Some(8));
     }
 
     #[test]
@@ -303,10 +295,6 @@ mod tests {
         assert_eq!(waiters.asked_ns(), Some(5 * MS));
         waiters.push(9, 2 * MS);
         assert_eq!(waiters.asked_ns(), Some(3 * MS));
-        assert_eq!(waiters.pop_asker(3 * MS), Some(9));
-        // Its wait to 5 ms is not whole, the one behind it is, and is short.
-        waiters.switched(4 * MS);
-        assert_eq!(waiters.asked_ns(), Some(6 * MS));
     }
 
     #[test]

@@ -10,8 +10,6 @@ pub enum Origin {
     Open,
     /// The place of a closed loop.
     Place(u32),
-    /// A kept connection.
-    Connection(u32),
 }
 
 /// Moments in which a thread needs the GIL and does nothing with it.
@@ -23,12 +21,6 @@ pub enum Between {
     Reading,
     /// It gives the GIL away for a moment before it waits for an upstream.
     Calling,
-    /// It is in a call that is over before somebody else has the GIL.
-    Kept,
-    /// Its answer is sent.
-    Answering,
-    /// It is over; the thread that accepts closes what it has opened.
-    Closing,
 }
 
 /// One request.

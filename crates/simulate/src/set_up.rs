@@ -46,13 +46,6 @@ pub struct PermitRule {
 pub enum Queue {
     /// One listening socket for all: to a process that idles, else to the first that looks.
     Accept,
-    /// A socket each: at random.
-    ReusePort,
-    RoundRobin,
-    /// The shorter of two drawn at random.
-    TwoChoices,
-    /// To the one with the fewest in progress.
-    Shortest,
     /// They wait in one queue; a process that has fewer than `at_once` gets the next (HAProxy before workers).
     Central,
 }
@@ -79,14 +72,6 @@ pub struct Lane {
     pub deadline_ns: u64,
 }
 
-/// Connections that clients keep open between requests; each stays with its process.
-#[derive(Clone, Copy, Debug)]
-pub struct KeepAlive {
-    pub connections: u32,
-    /// An idle one is closed after this time, ns. It takes a place of `limit` until then.
-    pub idle_ns: u64,
-}
-
 /// Calls held back before their upstream, by the production's rule: each request is an order of its upstream's key.
 #[derive(Clone, Debug)]
 pub struct Bulkheads {
@@ -106,27 +91,13 @@ pub struct Costs {
     pub dispatch_ns: u64,
     /// Latency before it reaches a process's queue, and after it has left, ns.
     pub front_ns: u64,
-    /// How often a thread gives the GIL away for a moment before it waits for an upstream.
-    pub releases_per_call: u32,
-    /// How often the one thread that accepts needs the GIL for a request, before a thread begins it.
-    pub turns_per_request: u32,
-    /// The same after its answer, to close what it has opened.
-    pub turns_per_answer: u32,
-    /// How often a thread gives the GIL away for a moment before its request computes: it waits for its bytes, reads them.
-    pub releases_per_request: u32,
-    /// The same before the last byte of the answer has left.
-    pub releases_per_answer: u32,
-    /// Share of these moments, and of calls up to `race_ns`, after which a thread has the GIL again before the one that
-    /// it has woken, 0 to 1.
+    /// How often a thread gives the GIL away for a moment: the one that accepts, for a request before another thread
+    /// begins it; a request's, before it computes; a request's, before it waits for an upstream.
+    pub door_releases: u32,
+    pub request_releases: u32,
+    pub call_releases: u32,
+    /// Share of these moments after which a thread has the GIL again before the one that it has woken, 0 to 1.
     pub kept_frac: f64,
-    /// The same of the moments of a call to an upstream.
-    pub kept_in_call_frac: f64,
-    /// Calls up to this long are over before somebody else has woken up, in the share above, ns.
-    pub race_ns: u64,
-    /// Share of the switches that somebody asked for in which he gets the GIL before the one that was woken, 0 to 1.
-    pub asker_frac: f64,
-    /// How much later than the switch interval a waiter asks for the GIL, ns.
-    pub timer_ns: u64,
 }
 
 /// See the module.
@@ -145,7 +116,6 @@ pub struct SetUp {
     /// Central queue: requests that a process gets at once; 0 = what [`greenlane_policy::at_once`] says.
     pub at_once: u32,
     pub at_once_rule: Option<AtOnceRule>,
-    pub keep_alive: Option<KeepAlive>,
     pub shed: Option<ShedRule>,
     pub lanes: Vec<Lane>,
     /// Lane of each route of the model.
@@ -156,11 +126,4 @@ pub struct SetUp {
     /// Processes for work that is placed in one.
     pub pool: u32,
     pub costs: Costs,
-}
-
-impl SetUp {
-    /// What a waiter waits before it asks for the GIL where this interval is in force: more than 0.
-    pub fn asked_after_ns(&self, interval_ns: u64) -> u64 {
-        (interval_ns + self.costs.timer_ns).max(1)
-    }
 }

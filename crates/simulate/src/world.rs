@@ -2,7 +2,7 @@
 
 use super::bulkheads::Bulkheads;
 use super::cores::Cores;
-use super::front::{at_once, Connection, Front};
+use super::front::{at_once, Front};
 use super::gate::Gate;
 use super::gil::Waiters;
 use super::heap::Heap;
@@ -39,10 +39,6 @@ pub enum Event {
     HoldOver {
         process: u32,
     },
-    Rested {
-        connection: u32,
-        rest: u32,
-    },
     /// The bulkheads may let somebody begin.
     Looks,
 }
@@ -62,7 +58,6 @@ pub struct World<'a> {
     /// By upstream of the model; and the worker processes for placed work.
     pub(super) upstreams: Vec<Calls>,
     pub(super) pool: Calls,
-    pub(super) connections: Vec<Connection>,
     pub(super) bulkheads: Option<Bulkheads>,
     /// Who is faster at the GIL.
     pub(super) races: Stream,
@@ -92,9 +87,6 @@ impl<'a> World<'a> {
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
         let process = |index: usize| process(model, set_up, numbers[index]);
-        let connections = set_up
-            .keep_alive
-            .map_or(0, |keep_alive| keep_alive.connections.max(1));
         let bulkheads = set_up.bulkheads.as_ref();
         Self {
             now_ns: 0,
@@ -107,7 +99,6 @@ impl<'a> World<'a> {
             tally: Tally::new(model.routes.len(), warm, jobs),
             upstreams: vec![Calls::default(); model.upstreams.len()],
             pool: Calls::default(),
-            connections: vec![Connection::default(); connections as usize],
             bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
             races: Stream::of(seed, Purpose::Races, 0),
             cpu_first: !set_up.host.loops(),
@@ -123,7 +114,7 @@ impl<'a> World<'a> {
 fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
     let own_ns = set_up.switch_interval_ns;
     let permits = matches!(set_up.host, Host::Permits(_));
-    let line = Waiters::new(set_up.asked_after_ns(own_ns), permits);
+    let line = Waiters::new(own_ns.max(1), permits);
     let mut one = Process::new(line);
     one.at_once = at_once;
     one.calls = vec![Calls::default(); model.upstreams.len()];

@@ -1,9 +1,9 @@
 //! How it is served: a set-up's host, processes, queue, lanes, limits and costs.
 
-use super::at::{At, Read, MOST, MOST_MS, MOST_PLACES, MOST_PROCESSES};
+use super::at::{At, Read, MOST, MOST_MS, MOST_PROCESSES};
 use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
 use crate::model::Model;
-use crate::set_up::{Costs, Host, KeepAlive, Kind, Lane, Queue, SetUp};
+use crate::set_up::{Costs, Host, Kind, Lane, Queue, SetUp};
 
 /// `named`: the lane of each route as the profile says, "" = none.
 pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
@@ -45,7 +45,6 @@ pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
         } else {
             None
         },
-        keep_alive: keep_alive(&at.of("keep_alive"))?,
         shed: if at.of("shed").truth()? {
             Some(shed_rule(&rules.of("shed"))?)
         } else {
@@ -88,15 +87,8 @@ fn host(at: &At<'_>, processes: usize) -> Read<Host> {
 fn queue(at: &At<'_>) -> Read<Queue> {
     Ok(match at.text_or("accept")? {
         "accept" => Queue::Accept,
-        "reuse-port" => Queue::ReusePort,
-        "round-robin" => Queue::RoundRobin,
-        "two-choices" => Queue::TwoChoices,
-        "shortest" => Queue::Shortest,
         "central" => Queue::Central,
-        _ => {
-            return at
-                .wrong("one of accept, reuse-port, round-robin, two-choices, shortest, central")
-        }
+        _ => return at.wrong("accept or central"),
     })
 }
 
@@ -152,32 +144,16 @@ fn upstream_limits(at: &At<'_>, model: &Model) -> Read<Vec<u32>> {
     Ok(limits)
 }
 
-fn keep_alive(at: &At<'_>) -> Read<Option<KeepAlive>> {
-    if !at.is_there() {
-        return Ok(None);
-    }
-    Ok(Some(KeepAlive {
-        connections: at.of("connections").count(1.0, MOST_PLACES, 1)?,
-        idle_ns: (at.of("idle_s").number_or(0.0, MOST_MS / 1e3, 0.0)? * 1e9) as u64,
-    }))
-}
-
 fn costs(at: &At<'_>) -> Read<Costs> {
     let us = |name: &str| -> Read<u64> { Ok((at.of(name).number_or(0.0, 1e9, 0.0)? * 1e3) as u64) };
-    let kept_frac = at.of("kept_frac").number_or(0.0, 1.0, 0.0)?;
+    let releases = |name: &str| at.of(name).count(0.0, 100.0, 0);
     Ok(Costs {
         switch_ns: us("switch_us")?,
         dispatch_ns: us("dispatch_us")?,
         front_ns: us("front_us")?,
-        releases_per_call: at.of("releases_per_call").count(0.0, 100.0, 0)?,
-        turns_per_request: at.of("turns_per_request").count(0.0, 100.0, 0)?,
-        turns_per_answer: at.of("turns_per_answer").count(0.0, 100.0, 0)?,
-        releases_per_request: at.of("releases_per_request").count(0.0, 100.0, 0)?,
-        releases_per_answer: at.of("releases_per_answer").count(0.0, 100.0, 0)?,
-        kept_in_call_frac: at.of("kept_in_call_frac").number_or(0.0, 1.0, kept_frac)?,
-        kept_frac,
-        race_ns: us("race_us")?,
-        asker_frac: at.of("asker_frac").number_or(0.0, 1.0, 0.0)?,
-        timer_ns: us("timer_us")?,
+        door_releases: releases("door_releases")?,
+        request_releases: releases("request_releases")?,
+        call_releases: releases("call_releases")?,
+        kept_frac: at.of("kept_frac").number_or(0.0, 1.0, 0.0)?,
     })
 }

@@ -17,8 +17,6 @@ impl World<'_> {
         match self.jobs[id].between.take() {
             Some(Between::Calling) => self.call(id),
             Some(Between::Reading) => self.goes_on(id),
-            Some(Between::Answering) => self.ends(id),
-            Some(Between::Closing) => self.closed(id),
             _ => {
                 let process = self.jobs[id].process as usize;
                 self.let_in(id);
@@ -44,18 +42,9 @@ impl World<'_> {
     /// Whether a thread that gives the GIL away for a moment loses it to one that waits.
     fn gives_away(&mut self, process: usize, id: u32) -> bool {
         let one = &self.processes[process];
-        let accepts = matches!(
-            self.jobs[id].between,
-            Some(Between::Starting | Between::Closing)
-        );
-        let costs = &self.set_up.costs;
-        let kept_frac = if self.jobs[id].between == Some(Between::Calling) {
-            costs.kept_in_call_frac
-        } else {
-            costs.kept_frac
-        };
+        let accepts = self.jobs[id].between == Some(Between::Starting);
         let has_it = accepts || one.last == Some(id);
-        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process, kept_frac)
+        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process)
     }
 
     /// A request begins to wait for its upstream.
@@ -69,11 +58,8 @@ impl World<'_> {
             upstream: Some(upstream),
         } = step.work
         else {
-            if !self.keeps_for(id, io_ns) {
-                let event = Event::CallOver { job: id };
-                self.timers.push(self.now_ns + io_ns, Class::Other, event);
-            }
-            return;
+            let event = Event::CallOver { job: id };
+            return self.timers.push(self.now_ns + io_ns, Class::Other, event);
         };
         let upstream = upstream as usize;
         let called = &self.model.upstreams[upstream];
@@ -83,9 +69,6 @@ impl World<'_> {
         if called.timeout_ns > 0 && io_ns > called.timeout_ns {
             io_ns = called.timeout_ns;
             job.failed = true;
-        }
-        if self.keeps_for(id, io_ns) {
-            return;
         }
         let limit = self.set_up.upstream_limits[upstream];
         if limit > 0 {
@@ -97,26 +80,6 @@ impl World<'_> {
             calls.running += 1;
         }
         self.reach(id, upstream, io_ns);
-    }
-
-    /// Whether a call is over before anybody else has the GIL: then the thread keeps it, though it does not compute.
-    fn keeps_for(&mut self, id: u32, io_ns: u64) -> bool {
-        let job = &self.jobs[id];
-        let process = job.process as usize;
-        let one = &self.processes[process];
-        let races = io_ns <= self.set_up.costs.race_ns
-            && !job.failed
-            && one.turning
-            && one.last == Some(id)
-            && !one.line.is_empty();
-        if !races || !self.keeps_gil(process, self.set_up.costs.kept_in_call_frac) {
-            return false;
-        }
-        let job = &mut self.jobs[id];
-        job.between = Some(Between::Kept);
-        (job.burst_ns, job.left_ns) = (io_ns, io_ns);
-        self.processes[process].kept = Some(id);
-        true
     }
 
     /// A request's wait for its upstream is over.

@@ -1,8 +1,7 @@
 //! Which process gets a request, and when.
 
-use crate::jobs::{Between, Origin};
+use crate::jobs::Between;
 use crate::looped::Turn;
-use crate::process::Process;
 use crate::set_up::{Host, Kind, Queue};
 use crate::tally::{Cause, Outcome};
 use crate::world::World;
@@ -19,15 +18,14 @@ impl World<'_> {
                 self.front.queues[lane].push_back(id);
                 self.dispatch();
             }
-            _ if matches!(self.jobs[id].origin, Origin::Connection(_)) => self.connect(id),
-            _ => self.open(id),
+            Queue::Accept => self.open(id),
         }
     }
 
     /// A new connection has come, with a request.
     pub(super) fn open(&mut self, id: u32) {
         let lane = self.lane_of(id);
-        if self.set_up.queue == Queue::Accept && self.set_up.host.loops() {
+        if self.set_up.host.loops() {
             let group = self.front.group_of[self.front.groups[lane][0]];
             self.front.accepting[group].push_back(id);
             self.listen_all(lane);
@@ -73,7 +71,7 @@ impl World<'_> {
                 looped.ready(Turn::Run(id));
                 self.loop_wakes(process);
             }
-            None if self.set_up.costs.turns_per_request == 0 => self.let_in(id),
+            None if self.set_up.costs.door_releases == 0 => self.let_in(id),
             None => {
                 self.processes[process].door.push_back(id);
                 if !self.processes[process].door_busy {
@@ -94,13 +92,8 @@ impl World<'_> {
                 return;
             };
             let job = &mut self.jobs[id];
-            let closes = job.between == Some(Between::Closing);
-            job.releases = if closes {
-                self.set_up.costs.turns_per_answer
-            } else {
-                job.between = Some(Between::Starting);
-                self.set_up.costs.turns_per_request
-            };
+            job.between = Some(Between::Starting);
+            job.releases = self.set_up.costs.door_releases;
             if !has_gil && !idles {
                 job.releases -= 1;
                 job.wants_ns = self.now_ns;
@@ -110,32 +103,9 @@ impl World<'_> {
                 return;
             }
             self.jobs[id].between = None;
-            if closes {
-                self.jobs.remove(id);
-            } else {
-                self.let_in(id);
-            }
+            self.let_in(id);
             has_gil = self.processes[process].turning;
         }
-    }
-
-    /// The thread that accepts is told to close what an answered request has opened.
-    pub(super) fn close(&mut self, id: u32) {
-        let job = &mut self.jobs[id];
-        job.between = Some(Between::Closing);
-        (job.burst_ns, job.left_ns, job.wait) = (0, 0, 0);
-        let process = job.process as usize;
-        self.processes[process].door.push_back(id);
-        if !self.processes[process].door_busy {
-            self.take_in(process, false);
-        }
-    }
-
-    /// The thread that accepts has closed what an answered request had opened.
-    pub(super) fn closed(&mut self, id: u32) {
-        let process = self.jobs[id].process as usize;
-        self.jobs.remove(id);
-        self.take_in(process, true);
     }
 
     /// A thread begins a request, unless it refuses it.
@@ -143,7 +113,7 @@ impl World<'_> {
         if !self.pick_up(id) {
             return;
         }
-        let releases = self.set_up.costs.releases_per_request;
+        let releases = self.set_up.costs.request_releases;
         if releases == 0 {
             return self.advance(id);
         }
@@ -270,44 +240,21 @@ impl World<'_> {
         }
     }
 
+    /// The thread that looks first: of a process that idles, else of the one with the fewest who want its CPU.
     fn chosen(&mut self, lane: usize) -> usize {
-        let count = self.front.groups[lane].len();
-        if count == 1 {
-            return self.front.groups[lane][0];
-        }
-        let at = match self.set_up.queue {
-            Queue::ReusePort => self.front.choose(count),
-            Queue::TwoChoices => {
-                let one = self.front.choose(count);
-                let other = (one + 1 + self.front.choose(count - 1)) % count;
-                let flight = |at: usize| self.processes[self.front.groups[lane][at]].in_flight;
-                if flight(other) < flight(one) {
-                    other
-                } else {
-                    one
-                }
-            }
-            Queue::Shortest => self.least(lane, |one| one.in_flight),
-            Queue::Accept => {
-                self.least(lane, |one| u32::from(!one.idles()) + one.line.len() as u32)
-            }
-            Queue::RoundRobin | Queue::Central => {
-                self.front.turn += 1;
-                self.front.turn % count
-            }
-        };
-        self.front.groups[lane][at]
-    }
-
-    /// The place in a lane's group of the process with the least of something; one of them at random.
-    fn least(&mut self, lane: usize, of: impl Fn(&Process) -> u32) -> usize {
-        let count = self.front.groups[lane].len();
-        let first = self.front.choose(count);
-        let around = (0..count).map(|step| (first + step) % count);
         let group = &self.front.groups[lane];
-        around
-            .min_by_key(|&at| of(&self.processes[group[at]]))
-            .unwrap_or(0)
+        let count = group.len();
+        if count == 1 {
+            return group[0];
+        }
+        let first = self.front.choose(count);
+        let group = &self.front.groups[lane];
+        let wanting = |&process: &usize| {
+            let one = &self.processes[process];
+            u32::from(!one.idles()) + one.line.len() as u32
+        };
+        let around = (0..count).map(|step| group[(first + step) % count]);
+        around.min_by_key(wanting).unwrap_or(group[first])
     }
 
     /// Who leaves the central queue now, for which process.

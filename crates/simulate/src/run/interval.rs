@@ -35,8 +35,7 @@ impl World<'_> {
         let interval = &mut gate.interval;
         if due(interval, self.now_ns) {
             how(interval, self.now_ns, waiters.wakes(self.now_ns));
-            let ns = self.set_up.asked_after_ns(interval.ns());
-            waiters.set_interval(self.now_ns, ns);
+            waiters.set_interval(self.now_ns, interval.ns().max(1));
         }
     }
 }

@@ -3,13 +3,12 @@
 //! | module | an event's consequences for |
 //! |---|---|
 //! | [`request`] | a request: its steps, its end |
-//! | [`dispatch`], [`connections`], [`bulkheads`] | requests before a process has them |
+//! | [`dispatch`], [`bulkheads`] | requests before a process has them |
 //! | [`turns`], [`loops`], [`permits`], [`interval`] | a process's CPU |
 //! | [`calls`] | upstreams, and work placed elsewhere |
 
 mod bulkheads;
 mod calls;
-mod connections;
 mod dispatch;
 mod interval;
 mod loops;
@@ -175,7 +174,6 @@ impl World<'_> {
             Event::CallOver { job } => self.call_over(job),
             Event::PermitOver { job, wait } => self.permit_over(job, wait),
             Event::HoldOver { process } => self.hold_over(process as usize),
-            Event::Rested { connection, rest } => self.rested(connection as usize, rest),
             Event::Looks => self.looks(),
         }
     }
@@ -198,11 +196,7 @@ impl World<'_> {
     }
 
     fn arrive(&mut self, route: usize, sequence: Option<u32>, cpu_permille: u32) {
-        let origin = match self.connections.len() {
-            0 => Origin::Open,
-            count => Origin::Connection(self.front.choose(count) as u32),
-        };
-        let id = self.create(route, self.now_ns, origin, sequence);
+        let id = self.create(route, self.now_ns, Origin::Open, sequence);
         self.jobs[id].cpu_permille = cpu_permille;
         self.enter(id);
     }

@@ -3,7 +3,6 @@
 use crate::heap::Class;
 use crate::jobs::{Between, Job, Origin};
 use crate::model::{Arrivals, Came, Work};
-use crate::set_up::Queue;
 use crate::tally::Outcome;
 use crate::world::{Event, World};
 
@@ -58,18 +57,18 @@ impl World<'_> {
     pub(super) fn advance(&mut self, id: u32) {
         let job = &mut self.jobs[id];
         if job.step == job.end {
-            let releases = self.set_up.costs.releases_per_answer;
-            if releases > 0 && !self.set_up.host.loops() {
-                (job.between, job.releases) = (Some(Between::Answering), releases);
-                return self.release(id);
-            }
-            return self.ends(id);
+            let outcome = if job.failed {
+                Outcome::Failed
+            } else {
+                Outcome::Done
+            };
+            return self.finish(id, outcome);
         }
         let step = &self.model.steps[job.step as usize];
         match step.work {
             Work::Cpu => self.compute(id),
             Work::Io { .. } => {
-                let releases = self.set_up.costs.releases_per_call;
+                let releases = self.set_up.costs.call_releases;
                 if releases > 0 && !self.set_up.host.loops() {
                     (job.between, job.releases) = (Some(Between::Calling), releases);
                     self.release(id);
@@ -91,16 +90,6 @@ impl World<'_> {
                 }
             }
         }
-    }
-
-    /// The last byte of a request's answer has left.
-    pub(super) fn ends(&mut self, id: u32) {
-        let outcome = if self.jobs[id].failed {
-            Outcome::Failed
-        } else {
-            Outcome::Done
-        };
-        self.finish(id, outcome);
     }
 
     /// A burst of CPU begins: all steps of CPU up to the next of another kind.
@@ -136,10 +125,7 @@ impl World<'_> {
         if job.ordered {
             self.order_over(id, outcome);
         }
-        let closes = self.set_up.costs.turns_per_answer > 0 && !self.set_up.host.loops();
-        if !closes {
-            self.jobs.remove(id);
-        }
+        self.jobs.remove(id);
         let took_ns = self.now_ns - job.arrival_ns + self.set_up.costs.front_ns;
         let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
         let late = job.due_ns != 0 && took_ns > span_ns;
@@ -152,20 +138,12 @@ impl World<'_> {
             shed.served(self.now_ns - job.began_ns, span_ns);
         }
         self.front.left(lane);
-        match job.origin {
-            Origin::Connection(number) if self.set_up.queue != Queue::Central => {
-                self.answered(number as usize, process);
-            }
-            _ => self.place_free(process),
-        }
+        self.place_free(process);
         if let Origin::Place(place) = job.origin {
             self.place_over(place);
         }
         if job.ordered {
             self.begin_orders();
-        }
-        if closes {
-            self.close(id);
         }
     }
 
@@ -184,14 +162,6 @@ impl World<'_> {
             self.timers.push(at_ns, Class::New, Event::Place(place));
         } else {
             self.follow(place);
-        }
-    }
-
-    /// The number of the connection that a request comes on.
-    pub(super) fn connection_of(&self, id: u32) -> Option<usize> {
-        match self.jobs[id].origin {
-            Origin::Connection(number) => Some(number as usize),
-            _ => None,
         }
     }
 }

@@ -40,7 +40,6 @@ impl World<'_> {
         let (cpu_ns, switch_ns) = (one.stretch_ns - one.switch_ns, one.switch_ns);
         let id = self.job_of(process, who);
         let job = &mut self.jobs[id];
-        let asked = cpu_ns < job.left_ns;
         if switch_ns > 0 {
             // It is no wait, too.
             job.wants_ns += switch_ns;
@@ -48,34 +47,20 @@ impl World<'_> {
         }
         let goes_on = self.used(process, who, cpu_ns);
         self.processes[process].turning = false;
-        match goes_on.or_else(|| self.next_of_line(process, asked)) {
+        match goes_on.or_else(|| self.processes[process].line.pop(self.now_ns)) {
             Some(next) => self.give(process, next),
             None => self.cores.leave(self.now_ns),
         }
     }
 
-    /// Who gets the CPU. `asked`: it was taken from somebody who wanted more.
-    fn next_of_line(&mut self, process: usize, asked: bool) -> Option<u32> {
-        let asker = asked && self.wins(self.set_up.costs.asker_frac);
-        let line = &mut self.processes[process].line;
-        if asker {
-            line.pop_asker(self.now_ns)
-        } else {
-            line.pop(self.now_ns)
-        }
-    }
-
     /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
-    pub(super) fn keeps_gil(&mut self, process: usize, frac: f64) -> bool {
-        let keeps = self.wins(frac);
+    pub(super) fn keeps_gil(&mut self, process: usize) -> bool {
+        let frac = self.set_up.costs.kept_frac;
+        let keeps = frac > 0.0 && self.races.unit() <= frac;
         if keeps {
             self.processes[process].line.missed(self.now_ns);
         }
         keeps
-    }
-
-    fn wins(&mut self, frac: f64) -> bool {
-        frac > 0.0 && self.races.unit() <= frac
     }
 
     /// Takes note of CPU used. Gives who goes on without queueing.
@@ -99,14 +84,9 @@ impl World<'_> {
     fn burst_over(&mut self, id: u32) {
         let job = &mut self.jobs[id];
         let burst_ns = std::mem::take(&mut job.burst_ns);
-        match job.between {
+        if job.between == Some(Between::Starting) {
             // Its wait is told with that for its process.
-            Some(Between::Starting | Between::Closing) => return self.release(id),
-            Some(Between::Kept) => {
-                job.between = None;
-                return self.goes_on(id);
-            }
-            _ => {}
+            return self.release(id);
         }
         let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(burst_ns);
         self.tally

@@ -48,7 +48,7 @@ class _Cliffs(CellRuns):
 def _looked_at(short: float, long: float) -> tuple[_Cliffs, Option]:
     runs = _Cliffs(pricing(), (), short=short, long=long)
     (at,) = runs.cells([(ONE, runs.profile, 1.0)], "")
-    (option,) = with_curves(runs, [Option(Candidate("one", ONE, "one", 0, True), at, 1.0)])
+    (option,) = with_curves(runs, [Option(Candidate("one", ONE, "one", 0, True), at)])
     return runs, option
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.goal import Goal, carried_goal, goals, level_said, usual_goals
+from greenlane_tools.plan.goal import Goal, goals, level_said, usual_goals
 
 PROFILE = pricing()
 BIKES, QUOTE = "GET /bikes", "GET /quote/<int:id>"
@@ -69,24 +69,6 @@ def test_without_a_goal_requests_may_take_twice_their_own_time() -> None:
     taken, said = usual_goals(PROFILE)
     assert {goal.route: goal.limit_ms for goal in taken}[BIKES] == 610  # 303 ms alone
     assert "No goal was given" in said
-
-
-@pytest.mark.parametrize(("requests", "share"), [(9_999, 0.99), (10_000, 0.999), (999, 0.95), (20, 0.5)])
-def test_a_percentile_that_the_requests_do_not_carry_is_not_judged(requests: int, share: float) -> None:
-    seen = replace(
-        PROFILE, source="recording", routes=tuple(replace(route, requests=requests) for route in PROFILE.routes)
-    )
-    found = carried_goal(Goal(BIKES, 0.999, 500), seen)
-    assert found.goal is not None
-    assert found.goal.share == share
-    assert bool(found.why) == (share < 0.999)
-
-
-def test_of_too_few_requests_nothing_is_said() -> None:
-    few = replace(PROFILE, source="recording", routes=tuple(replace(route, requests=19) for route in PROFILE.routes))
-    found = carried_goal(Goal(BIKES, 0.99, 500), few)
-    assert found.goal is None
-    assert "19 requests of GET /bikes were seen, p99 takes 1,000" in found.why
 
 
 def test_percentiles_are_said_as_people_write_them() -> None:

@@ -7,9 +7,8 @@ import math
 import pytest
 from tests.plan.models import ORDERS, pricing
 
-from greenlane_tools.plan.candidates import upstream_rates
+from greenlane_tools.plan.candidates import hanging, upstream_rates
 from greenlane_tools.plan.model_file import profile_of_model
-from greenlane_tools.plan.sensitivity import hanging
 from greenlane_tools.plan.sources import keyed
 
 _ONE_TASK = """

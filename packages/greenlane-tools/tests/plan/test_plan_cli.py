@@ -1,4 +1,4 @@
-"""`greenlane plan show`, `diff` and `profile`: what they print where, what they write, what they refuse."""
+"""`greenlane plan diff` and `profile`: what they print where, what they write, what they refuse."""
 
 from __future__ import annotations
 
@@ -38,29 +38,9 @@ def run(tmp_path: Path, recorded: bytes, monkeypatch: pytest.MonkeyPatch, capsys
     return plan
 
 
-def test_show_says_what_it_is_how_close_the_cliff_and_what_is_missing(run: Run) -> None:
-    code, out, err = run("show", "pricing.glr")
-    assert (code, err) == (0, "")
-    assert out.startswith("pricing, recorded (") and "on gevent" in out.splitlines()[0]
-    assert "this load it is full" in out and "requests in progress fill one process" in out
-    assert "GET /report" in out and "of the CPU" in out
-    assert "what is missing" in out and "- Too few requests of" in out and "- No bytes are known" in out
-
-
-def test_json_has_the_whole_the_routes_and_what_is_missing(run: Run) -> None:
-    code, out, _ = run("show", "--json", "pricing.glr")
-    document = json.loads(out)
-    assert code == 0 and document["schema"] == "greenlane.plan-show/1"
-    assert {row["view"] for row in document["rows"]} >= {"profile", "route", "missing"}
-    legacy = next(row for row in document["rows"] if row.get("endpoint") == "GET /legacy")
-    assert legacy["held_ms_per_job"] == pytest.approx(30, rel=0.25) and "p99" in legacy["unsaid"]
-    assert "p999_ms" not in legacy and "p50_ms" not in legacy
-
-
-def test_a_profile_is_written_and_shows_the_same(run: Run, tmp_path: Path) -> None:
+def test_a_profile_is_written_and_is_the_recordings(run: Run, tmp_path: Path) -> None:
     code, out, err = run("profile", "pricing.glr", "-o", "p.json")
-    assert (code, out) == (0, "") and "profile: p.json (" in err and "missing: " in err
-    assert run("show", "p.json")[1] == run("show", "pricing.glr")[1]
+    assert (code, out) == (0, "") and "profile: p.json (" in err
     assert run("profile", "p.json", "-o", "-")[1].rstrip("\n").encode() == (tmp_path / "p.json").read_bytes()
 
 
@@ -95,13 +75,13 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
     ("argv", "says", "hint"),
     [
         (
-            ["show", "absent.glr"],
+            ["profile", "absent.glr", "-o", "-"],
             "source='absent.glr', expected a file or folder that exists",
             "greenlane record",
         ),
-        (["show", "empty"], "expected a folder with files named *.glr", "was recorded there"),
-        (["show", "cut.json"], "read cut.json: profile=", "cut or changed"),
-        (["show", "wrong.toml"], "host='gevnt', expected one of", "did you mean 'gevent'?"),
+        (["profile", "empty", "-o", "-"], "expected a folder with files named *.glr", "was recorded there"),
+        (["profile", "cut.json", "-o", "-"], "read cut.json: profile=", "cut or changed"),
+        (["profile", "wrong.toml", "-o", "-"], "host='gevnt', expected one of", "did you mean 'gevent'?"),
         (["diff", "bikes.toml", "pricing.glr"], "a route of both", "two profiles of one service"),
         (["profile", "pricing.glr", "-o", "p.json", "--known", "none.toml"], "none.toml", ""),
         (["profile", "bikes.toml", "-o", "no/such/p.json"], "-o='no/such/p.json'", "name another"),
@@ -110,9 +90,13 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
             "route='bike', expected a route",
             "'bikes'?",
         ),
-        (["show", "http://127.0.0.1:1/metrics"], "expected a file or folder that exists", "greenlane record"),
-        (["show", "bikes.toml", "--skip", "x"], "expected seconds from", "show --help"),
-        (["show", "bikes.toml", "--anonymous"], "unrecognized arguments: --anonymous", "--help"),
+        (
+            ["profile", "http://127.0.0.1:1/", "-o", "-"],
+            "expected a file or folder that exists",
+            "greenlane record",
+        ),
+        (["profile", "bikes.toml", "-o", "-", "--skip", "x"], "expected seconds from", "profile --help"),
+        (["profile", "bikes.toml", "-o", "-", "--anonymous"], "unrecognized arguments: --anonymous", "--help"),
     ],
 )
 def test_what_it_cannot_do_is_said_with_a_hint(run: Run, tmp_path: Path, argv: list[str], says: str, hint: str) -> None:
@@ -130,5 +114,5 @@ def test_what_it_cannot_do_is_said_with_a_hint(run: Run, tmp_path: Path, argv: l
 @pytest.mark.parametrize("cut", [0.3, 0.97])
 def test_a_cut_recording_is_profiled_as_far_as_it_goes(run: Run, tmp_path: Path, recorded: bytes, cut: float) -> None:
     (tmp_path / "cut.glr").write_bytes(recorded[: int(len(recorded) * cut)])
-    code, out, err = run("show", "cut.glr")
-    assert (code == 0 and "what is missing" in out) or (code == 2 and "hint: " in err)
+    code, out, err = run("profile", "cut.glr", "-o", "-")
+    assert (code == 0 and "routes" in out) or (code == 2 and "hint: " in err)

@@ -15,7 +15,6 @@ from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.recorded_steps import shortened, steps_of
 from greenlane_tools.plan.route import NOBODY, Step
-from greenlane_tools.plan.showing import missing
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.standing import standing_of
 from greenlane_tools.reader.recording import Recording
@@ -84,13 +83,6 @@ def test_a_bad_day_of_rows_gives_their_costs() -> None:
     )
     assert found.upstreams == ("offers-db:5432",) and len(found.sequences) == 256
     assert found.requests == len(day.jobs)
-
-
-def test_too_few_requests_are_said_with_what_cannot_be() -> None:
-    short = profile_of_recording(a_day(seconds=5))
-    said = " ".join(missing(short))
-    assert "Too few requests of" in said and "GET /report" in said and "record" in said
-    assert "bursts" in said
 
 
 def test_a_recording_without_requests_is_refused() -> None:

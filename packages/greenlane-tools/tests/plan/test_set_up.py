@@ -10,12 +10,12 @@ from tests.plan.models import pricing
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.costs import Costs
-from greenlane_tools.plan.set_up import KeepAlive, SetUp, SetUpLane, present
+from greenlane_tools.plan.set_up import SetUp, SetUpLane, present
 
 
 def test_what_is_written_is_read_again() -> None:
     whole = SetUp(
-        host="permits", processes=3, cores=2, queue="central", limit=64, shed=True, keep_alive=KeepAlive(12, 2.0),
+        host="permits", processes=3, cores=2, queue="central", limit=64, shed=True,
         lanes=(SetUpLane("kept", ("GET /bikes",), "hard", processes=1, priority=10),), upstream_limits={"offers": 5},
         placement={"GET /quote": "process"}, pool=2, costs=Costs(5.0, 128.0, 150.0),
     )  # fmt: skip
@@ -52,9 +52,3 @@ def test_a_wrong_field_is_named(field: str, value: object, said: str) -> None:
     with pytest.raises(PlanError) as caught:
         SetUp.from_json(table)
     assert said in str(caught.value)
-
-
-def test_what_differs_is_counted() -> None:
-    one = SetUp("gevent", 1, 1)
-    assert one.differs(one) == 0
-    assert one.differs(replace(one, host="permits", processes=2)) == 2

@@ -71,7 +71,7 @@ def test_many_who_want_the_gil_lengthen_the_turns_of_who_holds_a_permit():
     light = [["cpu", 0.4], *[["io", 20], ["cpu", 0.4]] * 3]
     profile = _profile(*light, per_s=250.0)
     profile["routes"].append({"route": "b", "rate_per_s": 5, "sequences": [{"steps": [["cpu", 60]]}]})
-    costs = {"turns_per_request": 6, "releases_per_call": 5, "switch_us": 5}
+    costs = {"door_releases": 6, "call_releases": 5, "switch_us": 5}
 
     def ran(own_ms):
         run = simulate(profile, {"host": "permits", "costs": costs, "switch_interval_ms": own_ms}, jobs=40_000)

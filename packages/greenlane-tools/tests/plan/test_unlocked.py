@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tests.report.rows_of_a_bad_day import Made, a_day
 
@@ -11,7 +9,6 @@ from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.set_up import present
-from greenlane_tools.plan.showing import missing, rows_of, sentences
 from greenlane_tools.plan.simulation import simulate
 from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Look
@@ -81,26 +78,15 @@ def test_where_threads_beside_the_loop_wait_for_the_gil_nothing_is_told() -> Non
 
 
 def without(profile: Profile) -> list[str]:
-    return [sentence for sentence in missing(profile) if "without the GIL" in sentence]
+    return [sentence for sentence in profile.notes if "without the GIL" in sentence]
 
 
 def test_what_is_not_known_is_said_of_routes_that_matter() -> None:
-    found = profile_of_recording(a_day(seconds=20))
-    (nothing,) = without(found)
-    assert "all of it counts as with it" in nothing
-    known = {"GET /quote": 0.4, "GET /health": None, "GET /bikes": 0.0}
-    routes = [replace(each, unlocked_frac=known.get(each.route)) for each in found.routes]
-    (some,) = without(replace(found, routes=tuple(routes)))
-    assert "GET /report" in some and not any(name in some for name in known)
-    assert not without(replace(found, routes=tuple(replace(each, unlocked_frac=0.0) for each in routes)))
-    assert not without(replace(found, host="threads"))
-
-
-def test_a_profile_shows_what_ran_without_the_gil() -> None:
-    found = profile_of_recording(looked_at("GET /quote", 50, 40))
-    assert any("GET /quote 80 %" in sentence for sentence in sentences(found))
-    shown = {row["endpoint"]: row["unlocked_frac"] for row in rows_of(found) if row["view"] == "route"}
-    assert (shown["GET /quote"], shown["GET /bikes"]) == (0.8, None)
+    (nothing,) = without(profile_of_recording(a_day(seconds=20)))
+    assert "GET /report" in nothing and "GET /health" not in nothing
+    looked = profile_of_recording(looked_at("GET /quote", 50, 40))
+    assert looked.route("GET /quote").unlocked_frac == 0.8
+    assert not any("GET /quote" in sentence for sentence in without(looked))
 
 
 def test_what_computes_without_the_gil_waits_for_no_permit() -> None:

@@ -46,7 +46,7 @@ PROFILE = Profile(
 
 
 def one(**options: object) -> Change:
-    (change,) = asked(PROFILE, **{name: text if name == "slots" else [text] for name, text in options.items()})
+    (change,) = asked(PROFILE, **{name: [text] for name, text in options.items()})
     return change
 
 
@@ -72,13 +72,11 @@ def test_cpu_by_a_factor_more_or_instead() -> None:
     )
 
 
-def test_what_ran_without_the_gil_does_so_after_a_change_and_leaves_with_the_work_that_does() -> None:
+def test_what_ran_without_the_gil_does_so_after_a_change() -> None:
     found = replace(PROFILE, host="gevent", routes=(replace(QUOTE, unlocked_frac=0.7), BIKES))
-    for options in ({"cpu": ["quote=2x"]}, {"rate": ["2x"]}, {"upstream": ["zones=+5ms"]}):
+    for options in ({"cpu": ["quote=2x"]}, {"rate": ["2x"]}):
         changed, _ = applied(asked(found, **options), found, SET_UP)
         assert changed.route(QUOTE.route).unlocked_frac == 0.7
-    moved, _ = applied(asked(found, move=["quote=process"]), found, SET_UP)
-    assert moved.route(QUOTE.route).unlocked_frac is None
 
 
 def test_unchanged_work_meets_the_very_same_arrivals() -> None:
@@ -106,40 +104,6 @@ def test_rate_of_all_and_of_one() -> None:
         asked(closed, rate=["quote=2x"])
 
 
-def test_fewer_visits_keep_all_cpu_and_io() -> None:
-    fewer, _ = after(visits="bikes=1")
-    long, short = fewer.route(BIKES.route).sequences
-    assert long.steps == steps(("cpu", 1), ("io", 300, 0), ("cpu", 4))
-    assert short == BIKES.sequences[1]
-    two, _ = after(visits="bikes=2")
-    assert sum(step.kind == "io" for step in two.route(BIKES.route).sequences[0].steps) == 2
-    assert two.route(BIKES.route).demand == BIKES.demand
-
-
-def test_an_upstream_that_takes_longer() -> None:
-    slower, _ = after(upstream="pricing=+50ms")
-    long, short = slower.route(BIKES.route).sequences
-    assert [step.ms for step in long.steps if step.kind == "io"] == [150, 90, 160]
-    assert short.ms("io") == 150
-    assert slower.route(QUOTE.route) == QUOTE
-
-
-def test_moved_work_leaves_the_gil_and_costs_its_way() -> None:
-    moved, set_up = after(move="quote=process")
-    (sequence,) = moved.route(QUOTE.route).sequences
-    kinds = [step.kind for step in sequence.steps]
-    assert kinds == ["cpu", "free", "cpu", "free"]
-    assert 0 < sequence.ms("cpu") < 0.1 and sequence.ms("free") >= 14
-    assert set_up == SET_UP
-    with_bytes, _ = after(move="bikes=process")  # 1 MB there, 2 MB back
-    assert with_bytes.route(BIKES.route).sequences[1].ms("cpu") == pytest.approx(2 + 0.042 + 0.06 * 3)
-    assert "not known" in one(move="quote=process").said and "not known" not in one(move="bikes=process").said
-    assert one(move="quote=process").said.startswith("the longest stretch of CPU of GET /v1/quote/price")
-    assert one(move="quote=thread").said.startswith("all CPU of GET /v1/quote/price (10 ms in the mean)")
-    same, set_up = after(move="quote=thread")
-    assert same is PROFILE and set_up["placement"] == {QUOTE.route: "thread"}
-
-
 def test_a_lane_apart_takes_its_routes_from_others() -> None:
     _, first = after(split="bikes")
     assert first["lanes"] == [{"name": "bikes", "routes": [BIKES.route], "kind": "hard", "processes": 1}]
@@ -152,17 +116,13 @@ def test_a_lane_apart_takes_its_routes_from_others() -> None:
         asked(PROFILE, split=["bikes,quote"])
 
 
-def test_slots_and_several_at_once() -> None:
-    changes = asked(PROFILE, cpu=["quote=0.5x"], rate=["2x"], slots="200")
-    profile, set_up = applied(changes, PROFILE, SET_UP)
-    assert (set_up["limit"], set_up["at_once"]) == (200, 0)
-    assert applied(changes, PROFILE, {**SET_UP, "queue": "central"})[1]["at_once"] == 200
+def test_several_at_once() -> None:
+    changes = asked(PROFILE, cpu=["quote=0.5x"], rate=["2x"])
+    profile, _ = applied(changes, PROFILE, SET_UP)
     assert profile.arrivals.rate_per_s == 120
-    assert len(profile.notes) == 2 and all(
-        change.said in " ".join((*profile.notes, changes[2].said)) for change in changes
-    )
+    assert len(profile.notes) == 2 and all(change.said in " ".join(profile.notes) for change in changes)
     assert profile.measured == {} and profile.seconds == 0
-    assert (PROFILE.arrivals.rate_per_s, PROFILE.notes, SET_UP["at_once"]) == (60, (), 0)
+    assert (PROFILE.arrivals.rate_per_s, PROFILE.notes) == (60, ())
 
 
 @pytest.mark.parametrize(
@@ -176,19 +136,8 @@ def test_slots_and_several_at_once() -> None:
         ("cpu", "quote=5/s", "units are ms, s, us"),
         ("rate", "2ms", "units are /s"),
         ("rate", "", "a factor such as"),
-        ("visits", "bikes=0", "a whole number from 1"),
-        ("visits", "bikes=3", "below 3"),
-        ("visits", "quote=1", "below 0"),
-        ("visits", "bikes=x", "a whole number"),
-        ("upstream", "+50ms", "NAME=AMOUNT"),
-        ("upstream", "zone=+50ms", "did you mean 'zones'"),
-        ("move", "quote=moon", "inline, thread, process"),
-        ("move", "quote", "ROUTE=PLACE"),
-        ("move", "quote=proces", "did you mean 'process'"),
         ("split", "cars", "a route of the profile"),
         ("split", "bikes=0", "a whole number"),
-        ("slots", "0", "a whole number from 1"),
-        ("slots", "many", "a whole number from 1"),
     ],
 )
 def test_what_is_not_understood_names_option_text_and_rule(option: str, text: str, says: str) -> None:
@@ -200,8 +149,7 @@ def test_what_is_not_understood_names_option_text_and_rule(option: str, text: st
 
 
 def test_a_changed_profile_is_a_profile() -> None:
-    for options in ({"cpu": "quote=0.5x"}, {"rate": "2x"}, {"visits": "bikes=1"}, {"upstream": "pricing=2x"},
-                    {"move": "quote=process"}, {"cpu": "quote=0x"}):  # fmt: skip
+    for options in ({"cpu": "quote=0.5x"}, {"rate": "2x"}, {"cpu": "quote=0x"}):
         changed, set_up = after(**options)
         assert Profile.from_json(changed.to_json()) == changed, options
         json.dumps(set_up)
@@ -216,9 +164,7 @@ def test_amounts_never_make_a_time_negative(number: float, sign: str, unit: str)
     assert amount("--cpu", f"{number:f}x", MILLISECONDS).of(2.0) == pytest.approx(2 * float(f"{number:f}"))
 
 
-@given(
-    text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "visits", "split", "move", "upstream", "slots"])
-)
+@given(text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "split"]))
 def test_any_text_is_a_change_or_a_plan_error(text: str, option: str) -> None:
     try:
         after(**{option: text})

@@ -7,8 +7,13 @@ from dataclasses import replace
 import pytest
 
 from greenlane.settings import Lane
+from greenlane_tools.plan.options import Candidate, Option
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.settings import _keys, checked, command_of, glob_of
+
+
+def _command(set_up: SetUp, *, stock: bool = False) -> str:
+    return command_of(Option(Candidate("", set_up, "", 0, stock), None))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -30,8 +35,22 @@ def test_a_lane_of_a_route_matches_its_name_and_its_requests(route: str, path: s
 
 def test_workers_of_tasks_are_as_many_as_there_are_processes() -> None:
     one = SetUp("celery", 1, 2, limit=6)
-    assert command_of(one) == "greenlane work module:app"
-    assert command_of(replace(one, processes=2)) == "greenlane work module:app    # 2 of these"
+    assert _command(one) == "greenlane work module:app"
+    assert _command(replace(one, processes=2)) == "greenlane work module:app    # 2 of these"
+    assert _command(replace(one, processes=3, limit=1), stock=True) == "celery -A module worker -P prefork -c 3"
+
+
+@pytest.mark.parametrize(
+    ("set_up", "stock", "command"),
+    [
+        (SetUp("gevent", 2, 2, limit=1000), True, "gunicorn -k gevent --workers 2 module:app"),
+        (SetUp("threads", 2, 2, limit=64), True, "gunicorn -k gthread --workers 2 --threads 64 module:app"),
+        (SetUp("permits", 2, 2, queue="central"), False, "greenlane serve module:app"),
+        (SetUp("asyncio", 3, 3), True, "uvicorn --workers 3 module:app"),
+    ],
+)
+def test_a_set_up_is_a_command(set_up: SetUp, stock: bool, command: str) -> None:
+    assert _command(set_up, stock=stock) == command
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from tests.record.command import record, recorded
 
 from greenlane_tools.plan.recorded import profile_of_recording
-from greenlane_tools.plan.showing import missing
 from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Job
 
@@ -89,7 +88,7 @@ def test_what_computes_without_the_gil_is_found_and_what_only_sleeps_is_not(prog
     assert "holds" not in found
     profile = profile_of_recording(recorded(tmp_path))
     assert profile.route("native").unlocked_frac == found["native"]
-    assert not any("without the GIL" in sentence for sentence in missing(profile))
+    assert not any("without the GIL" in sentence for sentence in profile.notes)
     beside, same = profile.simulated("permits").route("native"), profile.simulated().route("native")
     assert beside.demand.free_ms > 4 * beside.demand.cpu_ms and same.demand.free_ms == 0
 
@@ -99,4 +98,4 @@ def test_without_stacks_nobody_looks(tmp_path: Path) -> None:
     ended = record(ON_GEVENT.replace("range(130)", "range(20)"), "--no-stacks", cwd=tmp_path)
     assert ended.code == 0, ended.err
     assert recorded(tmp_path).looks == []
-    assert any("without the GIL" in sentence for sentence in missing(profile_of_recording(recorded(tmp_path))))
+    assert any("without the GIL" in sentence for sentence in profile_of_recording(recorded(tmp_path)).notes)

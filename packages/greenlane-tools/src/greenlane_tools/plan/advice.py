@@ -2,9 +2,10 @@
 
     advised(profile, goals) -> Advice
 
-In turn: which goals the profile carries; what no set-up can change (the requests' own work); dozens of ways to serve,
-each simulated briefly with the same requests; the best few at other loads until a goal breaks; then at length, and
-where the profile errs. Everything follows from the profile, the goals and a seed: the same again gives the same.
+In turn: what was recorded of each goal, and whether that is enough to plan for it; what no set-up can change (the
+requests' own work); the ways to serve, each simulated briefly with the same requests; the best few at other loads until
+a goal breaks; then at length, and between what and what a measurement will be. Everything follows from the profile, the
+goals and a seed: the same again gives the same.
 """
 
 from __future__ import annotations
@@ -12,24 +13,23 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import amount, milliseconds
-from greenlane_tools.plan.candidates import Room, candidates, needed_processes
+from greenlane_tools.plan.band import Band, bands
+from greenlane_tools.plan.candidates import Room, candidates, hanging, needed_processes
 from greenlane_tools.plan.cliff import at_length, guessed, told, unsure, with_curves
-from greenlane_tools.plan.goal import Goal, carried_goal
-from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Predicted, Told
+from greenlane_tools.plan.goal import Goal, level_said
+from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Told
 from greenlane_tools.plan.profile import Profile, Route
-from greenlane_tools.plan.sensitivity import Wrong, hanging, wrongs
+from greenlane_tools.plan.seen import Seen, enough, needed, seen
 from greenlane_tools.plan.set_up import SetUp, present
 
-__all__ = ["COSTS", "EDGE_TIMES", "Advice", "AdviceVerdict", "advised", "open_loop"]
+__all__ = ["EDGE_TIMES", "Advice", "AdviceVerdict", "advised", "open_loop"]
 
-#: What may be spared.
-COSTS: Final = ("cores", "memory", "processes", "changes")
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
 EDGE_TIMES: Final = 1.1
 #: What is served now may stay if it holds up to this load: below it a busier day is enough, and what lasts longer at
@@ -58,8 +58,10 @@ class AdviceVerdict(enum.Enum):
     OUT_OF_REACH = "out of reach"
     #: The requests' own work is already beyond a goal.
     IMPOSSIBLE = "impossible"
-    #: Too little was seen to say anything.
-    UNSUPPORTED = "unsupported"
+    #: Too few requests were seen.
+    TOO_FEW = "too few"
+    #: The recording missed a goal that the simulation of the same set-up meets: what made it slow is not in the model.
+    UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,13 @@ class Advice:
     """All of it.
 
     Args:
-        goals: that were judged.
-        notes: what of the goals or the profile was taken otherwise than it stands, each a sentence.
+        goals: that are wanted, as they were given; `judged` are those that enough requests were seen for.
+        seen: what was recorded of them.
+        notes: what of the profile was taken otherwise than it stands, each a sentence.
         present: as it is served now, or a what-if has it; None where nothing was simulated.
         recommended: None = nothing to recommend; with NOTHING it is the present one.
-        runner_up: the next best; None = there is none.
-        stock: the best of those that need nothing of Greenlane; may be `recommended`.
         options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
-        wrong: the price of being wrong, for present, recommended and runner-up.
+        bands: of present and recommended, by name, then by the goal's route and limit.
         bounds: what no set-up can change, each a sentence.
         what_if: `profile` or `present` are not what there is, but changed by a what-if; for the words.
     """
@@ -82,25 +83,27 @@ class Advice:
     profile: Profile
     goals: tuple[Goal, ...]
     verdict: AdviceVerdict
-    cost: str
+    judged: tuple[Goal, ...] = ()
+    seen: tuple[Seen, ...] = ()
     notes: tuple[str, ...] = ()
     present: Option | None = None
     recommended: Option | None = None
-    runner_up: Option | None = None
-    stock: Option | None = None
     options: tuple[Option, ...] = ()
-    wrong: tuple[Wrong, ...] = ()
+    bands: Mapping[str, Mapping[tuple[str, float], Band]] = field(default_factory=dict)
     bounds: tuple[str, ...] = ()
     jobs: int = 0
     seed: int = 1
     what_if: bool = False
+
+    def band(self, option: Option, goal: Goal) -> Band | None:
+        """Of one goal of present or recommended; of the others none was drawn."""
+        return self.bands.get(option.candidate.name, {}).get((goal.route, goal.limit_ms))
 
 
 def advised(
     profile: Profile,
     goals: Sequence[Goal],
     *,
-    cost: str = "cores",
     base: SetUp | None = None,
     cores: int = 0,
     jobs: int = JOBS,
@@ -111,7 +114,6 @@ def advised(
 
     Args:
         goals: all of them are to be met.
-        cost: of what the least is wanted; one of `COSTS`.
         base: how it is served now; None = as the profile says. What-ifs give their own.
         cores: that may be used; 0 = the profile's.
         jobs: requests of each cell that is shown; the others have fewer.
@@ -121,19 +123,19 @@ def advised(
 
     Cost: some 30 million simulated requests with the default `jobs`: a minute on two cores.
     """
-    if cost not in COSTS:
-        raise PlanError("plan", name="--cost", value=cost, rule=f"one of {', '.join(COSTS)}")
     if not goals:
         raise PlanError("plan", name="--goal", value=[], rule="one goal at least", hint='--goal "bikes p99.9 <= 500ms"')
     profile, notes = open_loop(profile)
-    found = [carried_goal(goal, profile) for goal in goals]
-    notes += [each.why for each in found if each.why]
-    judged = tuple(each.goal for each in found if each.goal is not None)
+    known = tuple(filter(None, (seen(goal, profile) for goal in goals)))
+    judged = tuple(goal for goal in goals if enough(goal, profile))
+    whole = Advice(profile, tuple(goals), AdviceVerdict.TOO_FEW, judged, known, seed=seed)
+    if few := [goal for goal in goals if goal not in judged]:
+        notes.append(needed(few, profile))
     base = base or present(profile)
     if not judged:
-        return Advice(profile, tuple(goals), AdviceVerdict.UNSUPPORTED, cost, tuple(notes))
+        return replace(whole, notes=tuple(notes))
     if beyond := _beyond(profile, judged):
-        return Advice(profile, judged, AdviceVerdict.IMPOSSIBLE, cost, tuple(notes), bounds=tuple(beyond))
+        return replace(whole, verdict=AdviceVerdict.IMPOSSIBLE, notes=tuple(notes), bounds=tuple(beyond))
     usable = cores or profile.cores
     room = Room(usable, max(usable, base.processes))
     tried = candidates(profile, judged, base, room)
@@ -143,42 +145,34 @@ def advised(
             "nothing serves all of it (--cores N looks further)."
         )
     runs = CellRuns(profile, judged, jobs=jobs, seed=seed, told=told)
-    return _Choice(runs, cost, tuple(notes)).made(tried)
+    return _Choice(runs, replace(whole, notes=tuple(notes))).made(tried)
 
 
 class _Choice:
-    def __init__(self, runs: CellRuns, cost: str, notes: tuple[str, ...]) -> None:
-        self._runs, self._cost, self._notes = runs, cost, notes
+    def __init__(self, runs: CellRuns, asked: Advice) -> None:
+        self._runs, self._asked = runs, asked
         #: The tail of whoever waits least.
         self._least = 0.0
 
     def made(self, tried: Sequence[Candidate]) -> Advice:
         found = self._runs.at(tried, f"trying {len(tried)} ways to serve it", quick=True)
-        options = [self._option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
+        options = [Option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
         self._least = min(option.at.tail for option in options)
         close = with_curves(self._runs, _unique([options[0], *self._finalists(options)]))
         safe = self._going_on(close)
         verdict, chosen, close = self._confirmed(close, safe)
-        notes = self._notes if close[0].candidate.name in safe else (*self._notes, _STOPS)
-        following = self._following(close, options, chosen)
-        stock = self._best_stock(close, options)
-        named = self._at_length(_unique([close[0], chosen, *filter(None, (following, stock))]))
+        named = self._at_length(_unique([close[0], chosen]))
         by_name = {option.candidate.name: option for option in [*options, *close, *named]}
-        short = [by_name[name] for name in dict.fromkeys(each.candidate.name for each in named[:3])]
-        return Advice(
-            self._runs.profile, tuple(self._runs.goals), verdict, self._cost, notes,
-            present=by_name[options[0].candidate.name],
-            recommended=by_name[chosen.candidate.name],
-            runner_up=by_name[following.candidate.name] if following else None,
-            stock=by_name[stock.candidate.name] if stock else None,
+        there, best = by_name[options[0].candidate.name], by_name[chosen.candidate.name]
+        notes = self._asked.notes if there.candidate.name in safe else (*self._asked.notes, _STOPS)
+        profile, goals, seed = self._runs.profile, self._runs.goals, self._runs.seed
+        advice = replace(
+            self._asked, verdict=verdict, notes=notes, present=there, recommended=best,
             options=tuple(sorted(by_name.values(), key=_by_cost)),
-            wrong=wrongs(self._runs, short),
+            bands={each.candidate.name: bands(profile, each.set_up, goals, seed=seed) for each in (there, best)},
             jobs=self._runs.size(quick=False),
-            seed=self._runs.seed,
         )  # fmt: skip
-
-    def _option(self, candidate: Candidate, at: Predicted) -> Option:
-        return Option(candidate, at, candidate.cost(self._cost, self._runs.profile.memory_mb))
+        return _held_against(advice, there)
 
     def _finalists(self, options: Sequence[Option]) -> list[Option]:
         """Those that reach the goals at the least cost: the smallest change, what lasts longest by theory, the shortest
@@ -263,24 +257,6 @@ class _Choice:
         known = any(told(option, EDGE_TIMES) for option in found)
         return max(found, key=_holds) if found and chosen.at.reached and not known else None
 
-    def _following(self, close: Sequence[Option], options: Sequence[Option], chosen: Option) -> Option | None:
-        others = [each for each in _unique([*close, *options]) if each.candidate.name != chosen.candidate.name]
-        others = [each for each in others if each.candidate.name != close[0].candidate.name or each.at.reached]
-        found = min(others, key=self._next_best, default=None)
-        return found if found is None or found.breaks is not None else with_curves(self._runs, [found])[0]
-
-    def _best_stock(self, close: Sequence[Option], options: Sequence[Option]) -> Option | None:
-        every = _unique([*close, *options])
-        found = [each for each in every if each.candidate.stock and each.candidate.name != "present"]
-        return min(found, key=self._next_best, default=None)
-
-    def _next_best(self, option: Option) -> tuple[bool, float, bool, float, float]:
-        """What reaches the goals comes first: the cheapest, what was looked at closely, then what lasts longest; of the
-        others the nearest."""
-        if not option.at.reached:
-            return True, 0.0, False, 0.0, option.at.tail
-        return False, option.cost, option.holds is None, *self._lasting(option)
-
     def _at_length(self, options: Sequence[Option]) -> list[Option]:
         """The same, run at length where they are not yet."""
         wanted = {option.candidate.name: _missing(option, 1.0) for option in options}
@@ -332,6 +308,23 @@ def _unique(options: Sequence[Option]) -> list[Option]:
 
 def _by_cost(option: Option) -> tuple[float, float]:
     return option.cost, option.at.tail
+
+
+def _held_against(advice: Advice, there: Option) -> Advice:
+    """The advice, given what was recorded of the present set-up: a model that does not give that is not trusted."""
+    for each in advice.seen:
+        band = advice.band(there, each.goal)
+        if band is None:
+            continue
+        if each.surely_missed and there.at.reached and each.within.high < band.low_within:
+            return replace(advice, verdict=AdviceVerdict.UNEXPLAINED, recommended=there)
+        if each.low_ms > band.high_ms or (each.high_ms or math.inf) < band.low_ms:
+            off = f"{milliseconds(band.low_ms)} to {milliseconds(band.high_ms)}"
+            text = (
+                f"Of what was recorded the simulation gives another {level_said(each.goal.share)}, {off}: predictions "
+            )
+            return replace(advice, notes=(f"{text}for {each.goal.route} may be as far off.", *advice.notes))
+    return advice
 
 
 def _holds(option: Option) -> float:

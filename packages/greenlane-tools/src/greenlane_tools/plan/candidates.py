@@ -9,7 +9,7 @@ A lane is only suggested for routes of which enough requests were seen to say wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +29,7 @@ from greenlane_tools.plan.set_up import (
 )
 
 __all__ = [
-    "HANG_MS", "Room", "busiest", "candidates", "hang_ms", "heavy_routes", "lane_routes",
+    "HANG_MS", "Room", "candidates", "hanging", "heavy_routes", "lane_routes",
     "needed_processes", "upstream_rates",
 ]  # fmt: skip
 
@@ -39,9 +39,6 @@ _BUSY: Final = 0.97
 _SEEN: Final = 20
 #: A process less than needed is not looked at, and so many more than needed are.
 _MORE: Final = 4
-#: Factors of the knee that are worth a limit: the rule that confirms itself, and what varied work needs (measured and
-#: simulated for CPU with cv of 1: 1.6 to 1.7).
-_LIMITS: Final = (1.0, 1.65)
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
 _HANG_TIMES: Final = 5.0
@@ -110,9 +107,34 @@ def hang_ms(profile: Profile) -> float:
     return max(HANG_MS, _HANG_TIMES * usual)
 
 
-def busiest(rates: Mapping[str, float]) -> str:
-    """The upstream that is called most: whose hanging hurts most."""
-    return max(rates, key=lambda name: (rates[name], name))
+def hanging(profile: Profile) -> tuple[Profile, tuple[str, ...]] | None:
+    """The profile with its busiest upstream hanging until calls give up, and the routes that do not call it; None =
+    there is nobody to spare."""
+    rates = upstream_rates(profile)
+    if len(rates) < 2:
+        return None
+    name = max(rates, key=lambda each: (rates[each], each))
+
+    spared = tuple(route.route for route in profile.routes if not _calls(route, name))
+    routes = tuple(_hung(route, name, hang_ms(profile)) for route in profile.routes)
+    return (replace(profile, routes=routes), spared) if spared else None
+
+
+def _calls(route: Route, name: str) -> bool:
+    """Whether any of its requests does; of a task that was told apart by upstreams only some kinds do."""
+    steps = (step for each in route.sequences for step in each.steps)
+    return any(step.upstream != NOBODY and route.upstreams[step.upstream] == name for step in steps)
+
+
+def _hung(route: Route, name: str, ms: float) -> Route:
+    if name not in route.upstreams:
+        return route
+    index = route.upstreams.index(name)
+    sequences = tuple(
+        replace(each, steps=tuple(replace(step, ms=ms) if step.upstream == index else step for step in each.steps))
+        for each in route.sequences
+    )
+    return replace(route, mean=None, sequences=sequences)
 
 
 class _Search:
@@ -137,7 +159,6 @@ class _Search:
         for processes in self._processes:
             plain = self._served("asyncio", processes, 0)
             yield self._made(f"asyncio x{processes}", plain, f"{_processes(processes)} of asyncio", stock=True)
-            yield from self._apart(f"asyncio x{processes}", plain, "asyncio")
             if not heavy:
                 continue
             names = ", ".join(heavy)
@@ -179,10 +200,10 @@ class _Search:
         if len(rates) < 2:
             return
         processes, number = plain.processes, plain.limit
-        most = busiest(rates)
+        most = max(rates, key=lambda name: (rates[name], name))
         own = slots.slots(rates[most], stay_ms).needed
         others = slots.slots(math.fsum(rates.values()) - rates[most], stay_ms).needed
-        tight = slots.stuck(processes * number, rates, stay_ms, most, HANG_MS).bulkhead
+        tight = slots.bulkhead(processes * number, rates, stay_ms, most)
         # Each process has its own limit: what is simulated is what can be shared out among them.
         limit = _shared_out(math.ceil(own), processes, math.ceil)
         tight = _shared_out(tight, processes, math.floor)
@@ -199,29 +220,11 @@ class _Search:
     def _stock(self, host: str, processes: int, places: int) -> Iterator[Candidate]:
         same = host == self._base.host
         limit = max(self._base.limit, places) if same else places
-        name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{limit}", _threads(limit, processes))
         plain = self._served(host, processes, limit)
-        if not self._holds(plain):
-            return
-        effort = 1 if same else 2
-        said = f"{_processes(processes)} of stock {word}"
-        yield self._made(f"{name} x{processes}", plain, said, stock=True, effort=effort)
-        if host == "gevent" or same:
-            for number in self._limits(processes):
-                limited = replace(plain, limit=number)
-                if host == "gevent":
-                    short, with_limit = f"{name} x{processes} limit {number}", f"{said}, {number} connections"
-                    with_limit += _each(processes)
-                else:
-                    short = f"threads-{number} x{processes}"
-                    with_limit = f"{_processes(processes)} of stock {_threads(number, processes)}"
-                yield self._made(short, limited, with_limit, stock=True, effort=effort)
-        if processes > 1:
-            ports = replace(plain, queue="reuse-port")
-            yield self._made(
-                f"{name} x{processes} reuse-port", ports, f"{said}, a socket each", stock=True, effort=effort
-            )
-        yield from self._apart(f"{name} x{processes}", plain, said)
+        if self._holds(plain):
+            name, word = ("gevent", "gevent") if host == "gevent" else (f"threads-{limit}", _threads(limit, processes))
+            said = f"{_processes(processes)} of stock {word}"
+            yield self._made(f"{name} x{processes}", plain, said, stock=True, effort=1 if same else 2)
 
     def _permits(self, processes: int) -> Iterator[Candidate]:
         plain = self._served("permits", processes, THREADS)
@@ -247,16 +250,6 @@ class _Search:
                 words = f"{said}; {_of_them(own)} as a hard lane for {_listed(self._lane)} alone"
                 yield self._made(f"serve-hard{own} x{processes}", hard, words, effort=2)
 
-    def _apart(self, name: str, plain: SetUp, said: str) -> Iterator[Candidate]:
-        """A second deployment for the routes with a goal: what a stock server leaves."""
-        if not self._lane or plain.processes < 2:
-            return
-        for own in self._own(plain.processes):
-            lane = SetUpLane("apart", self._lane, "hard", processes=own)
-            apart = replace(plain, lanes=(lane,))
-            words = f"{said}, {_of_them(own)} as a hard lane: a second deployment for {_listed(self._lane)} alone"
-            yield self._made(f"{name} apart{own}", apart, words, stock=True, effort=3)
-
     def _own(self, processes: int) -> Iterator[int]:
         """Sizes of a hard lane that are stable: by theory, not by trial."""
         load = _cpu_per_s(self._profile, self._profile.routes) / processes
@@ -264,17 +257,6 @@ class _Search:
             return
         stable = [own for own in range(1, processes) if load < _BUSY * _hard_lane(processes, own, self._share)]
         yield from stable[:2]
-
-    def _limits(self, processes: int) -> Iterator[int]:
-        """Limits that are worth a look: around the knee, and never below what the load has in progress."""
-        profile = self._profile
-        cpu_ms = _mean(profile, lambda route: _parts(route)[0])
-        rest_ms = _mean(profile, lambda route: _parts(route)[1])
-        if cpu_ms <= 0:
-            return
-        there = _in_progress(profile.arrivals.rate_per_s / processes, cpu_ms + rest_ms)
-        knee = 1 + rest_ms / cpu_ms
-        yield from sorted({number for times in _LIMITS if (number := max(2, math.ceil(times * knee))) > there})
 
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
         return replace(

@@ -11,7 +11,7 @@ words, a goal is one thing: a share of a route's requests that is answered well 
 request that is refused, or that fails, is not.
 
 How sure one may be of it depends on the profile: p99.9 of a route of which 800 requests were seen is a guess, and no
-plan is made on a guess. `Carried` says what the requests that were seen do carry.
+plan is made on a guess (`greenlane_tools.plan.seen`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.page.quantities import count, factor, milliseconds
-from greenlane_tools.plan.measured import LEVELS, carried
+from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.profile import Profile, Route
 
-__all__ = ["FORMS", "Carried", "Goal", "carried_goal", "goals", "level_said", "usual_goals"]
+__all__ = ["FORMS", "Goal", "goals", "level_said", "usual_goals"]
 
 #: For messages.
 FORMS: Final = "ROUTE p99.9 <= 500ms, ROUTE 99.9 % within 500ms, or ROUTE 99.9 % in time"
@@ -69,19 +68,6 @@ class Goal:
         return f"{self.route} {level_said(self.share)} <= {milliseconds(self.limit_ms)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What of a goal the profile carries.
-
-    Args:
-        goal: as it can be judged: of a smaller share where requests are too few; None = not at all.
-        why: what is missing, a sentence; "" = nothing.
-    """
-
-    goal: Goal | None
-    why: str = ""
-
-
 def goals(texts: Iterable[str], profile: Profile) -> tuple[Goal, ...]:
     """The goals that texts name, each route and limit once.
 
@@ -113,24 +99,6 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
         f"below {_USUAL_TIMES:g} times what its own requests take without anybody to wait for."
     )
     return taken, text
-
-
-def carried_goal(goal: Goal, profile: Profile) -> Carried:
-    """The goal as far as the requests that were seen carry it."""
-    route = profile.route(goal.route)
-    if profile.source == "model" or carried(goal.share, route.requests):
-        return Carried(goal)
-    needed = math.ceil(10 / (1 - goal.share) - 1e-6)
-    longer = f"record {factor(needed / max(1, route.requests))} as long"
-    seen = f"{count(route.requests)} requests of {goal.route} were seen, {level_said(goal.share)} takes {count(needed)}"
-    shares = [share for share in LEVELS.values() if share < goal.share and carried(share, route.requests)]
-    if not shares:
-        return Carried(None, f"{seen}: nothing is said of it; {longer}.")
-    lower = replace(goal, share=max(shares))
-    why = (
-        f"{seen}: judged is {level_said(lower.share)} <= {milliseconds(goal.limit_ms)} instead; for the other {longer}."
-    )
-    return Carried(lower, why)
 
 
 def level_said(share: float) -> str:

@@ -60,12 +60,16 @@ class Measured:
 
     def quantile_ms(self, share: float) -> float | None:
         """The latency that this share of the requests does not exceed, nearest rank; None without requests."""
-        wanted, seen = max(1, math.ceil(share * self.samples - 1e-9)), 0
+        return self.ranked_ms(max(1, math.ceil(share * self.samples - 1e-9))) if self.samples else None
+
+    def ranked_ms(self, rank: int) -> float:
+        """The latency of the request of this rank, the fastest is 1."""
+        seen = 0
         for bucket, count in sorted(self.counts.items()):
             seen += count
-            if seen >= wanted:
+            if seen >= rank:
                 return float(GROWTH ** (bucket + 0.5))
-        return None
+        return math.inf
 
     def within_frac(self, limit_ms: float) -> float | None:
         """The share that took at most so long; the bucket that holds the limit counts by its part below it."""

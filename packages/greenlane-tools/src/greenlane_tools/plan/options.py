@@ -69,14 +69,11 @@ class Candidate:
     effort: int
     stock: bool
 
-    def cost(self, of: str, memory_mb: float | None) -> float:
-        """What it takes: of "cores", "memory" (MB), "processes" or "changes"."""
-        processes = self.set_up.processes + (self.set_up.pool if "process" in self.set_up.placement.values() else 0)
-        if of == "changes":
-            return float(self.effort)
-        if of == "memory":
-            return processes * (memory_mb or 1.0)
-        return float(processes if of == "processes" else min(processes, self.set_up.cores))
+    @property
+    def cores(self) -> int:
+        """That it can keep busy."""
+        placed = self.set_up.pool if "process" in self.set_up.placement.values() else 0
+        return min(self.set_up.processes + placed, self.set_up.cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,6 @@ class Option:
 
     candidate: Candidate
     at: Predicted
-    cost: float
     curve: tuple[Predicted, ...] = ()
     long: tuple[Predicted, ...] = ()
     holds: float | None = None
@@ -181,6 +177,11 @@ class Option:
     def set_up(self) -> SetUp:
         """The candidate's."""
         return self.candidate.set_up
+
+    @property
+    def cost(self) -> int:
+        """Cores: of what the least is wanted."""
+        return self.candidate.cores
 
 
 def cell_of(

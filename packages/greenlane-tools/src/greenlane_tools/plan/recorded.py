@@ -48,6 +48,8 @@ _WORTH_FRAC: Final = 0.05
 _NOTHING: Final = (Step("cpu", 0.001),)
 #: The recorder's own notes that are kept.
 _MOST_NOTES: Final = 20
+#: Routes that a note names.
+_NAMED: Final = 3
 
 
 def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: float = 0.0) -> Profile:
@@ -99,7 +101,11 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
         upstreams=tuple(Upstream(each) for each in sorted({name for route in found for name in route.upstreams})),
         routes=tuple(sorted(found, key=lambda route: (-route.rate_per_s, route.route))),
         measured={route: _measured(of) for route, of in by_route.items()},
-        notes=(*_left_out(jobs, overhead, len(recording.unfinished)), *list(recording.notes)[:_MOST_NOTES]),
+        notes=(
+            *_left_out(jobs, overhead, len(recording.unfinished)),
+            *(_locked(found) if host in LOOPS else ()),
+            *list(recording.notes)[:_MOST_NOTES],
+        ),
     )
 
 
@@ -269,6 +275,20 @@ def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> l
     if overhead is None:
         said.append("CPU outside of requests is not known: the recording has less than 2 s of its processes.")
     return said
+
+
+def _locked(routes: Sequence[Route]) -> list[str]:
+    """Of whose CPU it is not known whether it needs the GIL; on threads nothing of it would be asked."""
+    whole = math.fsum(route.rate_per_s * route.demand.cpu_ms for route in routes)
+    unknown = [
+        route.route
+        for route in routes
+        if route.unlocked_frac is None and route.rate_per_s * route.demand.cpu_ms > _WORTH_FRAC * whole
+    ]
+    if not unknown:
+        return []
+    names = ", ".join(unknown[:_NAMED]) + (f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else "")
+    return [f"Whether {names} could compute without the GIL is not known (it takes stacks, and more requests)."]
 
 
 def _waited(jobs: Iterable[Job], kind: str) -> int:

@@ -14,10 +14,10 @@ from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.costs import Costs, costs_of
 from greenlane_tools.plan.profile import HOSTS, LOOPS, Profile
 
-__all__ = ["KINDS", "PLACES", "QUEUES", "KeepAlive", "SetUpLane", "SetUp", "present"]
+__all__ = ["KINDS", "PLACES", "QUEUES", "SetUpLane", "SetUp", "present"]
 
-#: One listening socket for all; a socket each; the one queue of `greenlane serve`.
-QUEUES: Final = ("accept", "reuse-port", "central")
+#: One listening socket for all; the one queue of `greenlane serve`.
+QUEUES: Final = ("accept", "central")
 KINDS: Final = ("soft", "hard")
 PLACES: Final = ("inline", "thread", "process")
 #: The interpreter's own turn. Greenlane's while a permit is held is a rule of production: `plan.simulation`.
@@ -42,14 +42,6 @@ class SetUpLane:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """Connections that clients keep open between requests, and that take a place of `limit` until they are closed."""
-
-    connections: int
-    idle_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class SetUp:
     """See the module. 0 = no such bound, unless it is said otherwise."""
 
@@ -66,7 +58,6 @@ class SetUp:
     limit: int = 0
     #: Central queue: requests that a process gets at once; 0 = as production's rule sets it.
     at_once: int = 0
-    keep_alive: KeepAlive | None = None
     #: Refuse early what would come too late.
     shed: bool = False
     lanes: tuple[SetUpLane, ...] = ()
@@ -97,8 +88,6 @@ class SetUp:
                 raise _wrong(name, values[name], f"a field of a set-up: {', '.join(known)}", nearest(name, known))
         values["lanes"] = tuple(_lane(each) for each in values.get("lanes", ()))
         values["costs"] = Costs(**values["costs"]) if values.get("costs") else Costs()
-        kept = values.get("keep_alive")
-        values["keep_alive"] = KeepAlive(**kept) if kept else None
         found = cls(**values)
         _check(found)
         return found
@@ -112,11 +101,6 @@ class SetUp:
     def hard(self) -> tuple[SetUpLane, ...]:
         """Lanes with processes that nobody else uses."""
         return tuple(lane for lane in self.lanes if lane.kind == "hard")
-
-    def differs(self, other: SetUp) -> int:
-        """In how many things somebody would have to change one into the other."""
-        names = (each.name for each in fields(self) if each.name not in ("costs", "switch_interval_ms"))
-        return sum(getattr(self, name) != getattr(other, name) for name in names)
 
 
 def present(profile: Profile) -> SetUp:

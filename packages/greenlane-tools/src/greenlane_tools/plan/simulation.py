@@ -8,27 +8,21 @@ many times the sequence's CPU it took if that is known], …]}`, again from the 
 The set-up is a mapping with these keys; only `host` must be there:
 
     host                    gevent, threads, permits, asyncio, celery
-    queue                   accept (one socket), reuse-port (at random), round-robin, two-choices, shortest,
-                            central (HAProxy's)
+    queue                   accept (one socket for all), central (HAProxy's)
     processes, cores        1; 0 = as many as wanted
     limit, max_accept       requests in progress in a process, 0 = any; connections that gevent takes at one wake-up
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
     switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
     permits                 0 = as many as the rule says
-    keep_alive              {connections, idle_s}: each stays with its process, and takes a place of `limit` while open
     shed, breakers          true = by the production's rules (`breakers`: host celery)
     lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft or hard
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
-    costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {turns_per_request, turns_per_answer,
-                            releases_per_request, releases_per_answer, releases_per_call, kept_frac,
-                            kept_in_call_frac, race_us, asker_frac, timer_us}; each 0. How often the one thread that
-                            accepts needs it before a request and behind it; how often a thread gives it away for a
-                            moment before its request computes, before its answer has left, and in a call to an
-                            upstream; the share of these moments, and of calls up to race_us, in which it has it again
-                            before somebody else, and that in calls to upstreams (the same); the share of switches in
-                            which who asked for it is faster than who was woken; how late that is asked
+    costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {door_releases, request_releases,
+                            call_releases, kept_frac}; each 0. How often a thread gives the GIL away for a moment: the
+                            one that accepts, for a request; the request's own, before its first line and in a call to
+                            an upstream; and the share of these moments after which it has it again before others
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.

@@ -14,7 +14,7 @@ from typing import Final
 
 from greenlane.errors import PlanError
 
-__all__ = ["Slots", "Stuck", "slots", "stuck", "waits_frac"]
+__all__ = ["Slots", "bulkhead", "slots", "waits_frac"]
 
 #: An order may wait for a slot, in the mean, this share of the time that it holds one. Arbitrary: little beside what
 #: orders differ by themselves, and some tens of slots are then within a tenth of Little's law.
@@ -39,23 +39,6 @@ class Slots:
     processes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """What happens when one upstream hangs.
-
-    Args:
-        taken: slots that its orders hold after a while without a bulkhead.
-        full_after_s: until none is left for the others; inf: never.
-        bulkhead: a limit for each upstream that leaves the others theirs; 0 = there is only one.
-        said: all of it in words.
-    """
-
-    taken: int
-    full_after_s: float
-    bulkhead: int
-    said: str
-
-
 def slots(rate_per_s: float, stay_ms: float, cpu_ms: float = 0.0) -> Slots:
     """Slots for orders that come at random.
 
@@ -71,26 +54,18 @@ def slots(rate_per_s: float, stay_ms: float, cpu_ms: float = 0.0) -> Slots:
     return Slots(busy, _needed(rate_per_s, stay_ms) if busy else 1, processes)
 
 
-def stuck(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: str, timeout_ms: float) -> Stuck:
-    """What one hanging upstream does to the others' slots.
+def bulkhead(number: int, rates_per_s: Mapping[str, float], stay_ms: float, hang: str) -> int:
+    """A limit for each upstream that leaves the others their slots when one hangs, whose orders take every free one.
 
     Args:
         number: slots in all.
-        rates_per_s: of orders, by upstream.
+        rates_per_s: of orders, by upstream; two at least.
         stay_ms: that an order holds its slot when nothing hangs.
         hang: the upstream that does not answer.
-        timeout_ms: after which its orders give up.
     """
-    if hang not in rates_per_s:
-        raise PlanError("count slots", name="hang", value=hang, rule=f"one of {', '.join(sorted(rates_per_s))}")
     others_per_s = math.fsum(rates_per_s.values()) - rates_per_s[hang]
-    wanted = rates_per_s[hang] * timeout_ms / 1000
-    free = number - others_per_s * stay_ms / 1000
-    taken = min(number, math.ceil(wanted))
-    full_after_s = max(0.0, free) / rates_per_s[hang] if wanted > free and rates_per_s[hang] else math.inf
     left = number - _needed(others_per_s, stay_ms)
-    bulkhead = 0 if len(rates_per_s) < 2 else max(1, min(left, number // 2))
-    return Stuck(taken, full_after_s, bulkhead, _said(number, hang, taken, full_after_s, bulkhead, timeout_ms))
+    return max(1, min(left, number // 2))
 
 
 def waits_frac(offered: float, servers: int) -> float:
@@ -119,13 +94,3 @@ def _needed(rate_per_s: float, stay_ms: float) -> int:
 
 def _enough(busy: float, number: int) -> bool:
     return number > busy and waits_frac(busy, number) / (number - busy) <= WAIT_FRAC
-
-
-def _said(number: int, hang: str, taken: int, full_after_s: float, bulkhead: int, timeout_ms: float) -> str:
-    if math.isinf(full_after_s):
-        return f"If {hang} hangs its orders hold {taken} of {number} slots until they give up: the others go on."
-    text = (
-        f"If {hang} hangs, its orders hold every free slot after {full_after_s:.3g} s and keep them "
-        f"{timeout_ms / 1000:.3g} s each: all others stop. More slots only put that off."
-    )
-    return f"{text} A bulkhead of {bulkhead} for each upstream leaves the others theirs." if bulkhead else text

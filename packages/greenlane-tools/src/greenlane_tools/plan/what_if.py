@@ -2,11 +2,7 @@
 
     --cpu quote=0.5x         its CPU (also +3ms, 12ms); without a route: of all
     --rate 2x                how many come (also bikes=30/s)
-    --visits bikes=1         its I/O in so many waits: it yields less
     --split bikes            processes of its own (also bikes,scooters=2: two of them)
-    --move features=process  its longest stretch of CPU in a worker process; `thread`, `inline`: all its CPU there
-    --upstream pricing=+50ms every call of an upstream
-    --slots 200              requests in progress in a process, at most
 
 A route may be named by a word of it (`bikes` for `GET /v1/bikes/price`) where only one has it. Everything is pure: the
 profile and the set-up's table that come in stay as they are. What was measured does not describe a changed profile, so
@@ -22,23 +18,18 @@ from typing import Any, Final
 
 from greenlane.errors import PlanError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount, spelt
-from greenlane_tools.plan.costs import ARENA
+from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount
 from greenlane_tools.plan.profile import Mean, Profile, Route, told_dispersion, weighted
 from greenlane_tools.plan.route import Kind, Step, joined
 from greenlane_tools.plan.route import Sequence as Steps
 
-__all__ = ["PLACES", "Change", "Table", "applied", "asked", "route_named"]
+__all__ = ["Change", "Table", "applied", "asked"]
 
 #: A set-up as its JSON has it.
 Table = Mapping[str, Any]
-#: Where `--move` may put work.
-PLACES: Final = ("inline", "thread", "process")
 _COMPUTES: Final = frozenset({"cpu", "free"})
-_WAITS: Final = frozenset({"io", "held"})
 #: As the fields of a `Mean` stand.
 _ORDER: Final[tuple[Kind, ...]] = ("cpu", "free", "io", "held")
-_MOST_SLOTS: Final = 1_000_000
 _ATTEMPTED: Final = "read a what-if"
 
 
@@ -86,30 +77,16 @@ def asked(
     *,
     cpu: Sequence[str] = (),
     rate: Sequence[str] = (),
-    visits: Sequence[str] = (),
     split: Sequence[str] = (),
-    move: Sequence[str] = (),
-    upstream: Sequence[str] = (),
-    slots: str | None = None,
 ) -> tuple[Change, ...]:
     """What-ifs from the texts of their options, in this order.
 
     Raises: PlanError that names option, text, what is expected, and what may have been meant.
     """
     readers: tuple[tuple[Callable[[Profile, str], Change], Sequence[str]], ...] = (
-        (_cpu, cpu), (_rate, rate), (_visits, visits), (_upstream, upstream), (_move, move), (_split, split),
-        (_slots, () if slots is None else (slots,)),
+        (_cpu, cpu), (_rate, rate), (_split, split),
     )  # fmt: skip
     return tuple(read(profile, text) for read, texts in readers for text in texts)
-
-
-def route_named(profile: Profile, option: str, name: str, attempted: str = _ATTEMPTED) -> Route:
-    """The route of this name; else the only one that has it as a word.
-
-    Raises: PlanError that names option, name and what was attempted, with what may have been meant.
-    """
-    names = [route.route for route in profile.routes]
-    return profile.route(name if name in names else _by_word(option, name, name, names, "route", attempted))
 
 
 def _cpu(profile: Profile, text: str) -> Change:
@@ -147,80 +124,6 @@ def _rate(profile: Profile, text: str) -> Change:
     return Change(f"--rate {text}", words, change, _same)
 
 
-def _visits(profile: Profile, text: str) -> Change:
-    names, how = _named(profile, "--visits", text)
-    number = _whole("--visits", text, how, 1, 10_000)
-    most = max(
-        (
-            sum(step.kind in _WAITS for step in each.steps)
-            for route in _those(profile, names)
-            for each in route.sequences
-        ),
-        default=0,
-    )
-    if most <= number:
-        rule = f"fewer than {'its' if names else 'their'} requests wait now: below {most}"
-        hint = "nothing waits so often that it could be less" if most <= 1 else "yielding more is never faster"
-        raise _wrong("--visits", text, rule, hint)
-    times = "once" if number == 1 else f"{number} times"
-    words = f"{_whose(names)} requests wait {times} for the same I/O in all (calls at the same time would take less)"
-    return _of_routes(
-        f"--visits {text}", words, names, lambda route: _changed(route, lambda each: _fewer(each, number))
-    )
-
-
-def _upstream(profile: Profile, text: str) -> Change:
-    name, equals, how = text.rpartition("=")
-    known = [each.name for each in profile.upstreams]
-    if not equals:
-        raise _wrong("--upstream", text, "NAME=AMOUNT, such as pricing=+50ms")
-    found = name.strip() if name.strip() in known else _by_word("--upstream", text, name.strip(), known, "upstream")
-    by = amount("--upstream", how, MILLISECONDS)
-
-    def longer(route: Route) -> Route:
-        def change(steps: Steps) -> Steps:
-            calls = tuple(_call(route, step, found, by) for step in steps.steps)
-            return replace(steps, steps=calls)
-
-        return _changed(route, change) if found in route.upstreams else route
-
-    words = f"each call of {found} takes {by.said('ms')}"
-    return _of_routes(f"--upstream {text}", words, (), longer)
-
-
-def _move(profile: Profile, text: str) -> Change:
-    name, equals, where = text.rpartition("=")
-    if not equals or where.strip() not in PLACES:
-        hint = nearest(where.strip(), PLACES) if equals else ""
-        raise _wrong("--move", text, f"ROUTE=PLACE with a place of {', '.join(PLACES)}", hint)
-    route, place = _route(profile, "--move", text, name.strip()), where.strip()
-    if place != "process":
-        cpu_ms = weighted(route, lambda each: each.ms("cpu"))
-        work = f"all CPU of {route.route} ({spelt(cpu_ms, 'ms')} in the mean)"
-        runs = "runs on the native thread beside the loop" if place == "thread" else "runs where its caller is"
-
-        def placed(set_up: Table) -> Table:
-            return {**set_up, "placement": {**set_up.get("placement", {}), route.route: place}}
-
-        return Change(f"--move {text}", f"{work} {runs}", lambda profile: profile, placed)
-    longest_ms = weighted(route, lambda each: each.longest_ms())
-    stretch = f"the longest stretch of CPU of {route.route} ({spelt(longest_ms, 'ms')} in the mean)"
-    mb = (route.bytes_in or 0.0) / 1e6, (route.bytes_out or 0.0) / 1e6
-    before_ms, after_ms = ARENA.here_ms(*mb)
-    around = (ARENA.fixed_ms / 2 + before_ms, ARENA.fixed_ms / 2 + after_ms)
-    words = f"{stretch} runs in a worker process, for {spelt(sum(around), 'ms')} of CPU here to hand it over and back"
-    if route.bytes_in is None:
-        words += "; how many bytes go along is not known, and not counted"
-    more_ms = ARENA.there_ms(*mb)
-    # What ran without the GIL is in the longest stretch.
-    return _of_routes(
-        f"--move {text}",
-        words,
-        (route.route,),
-        lambda one: replace(_changed(one, lambda each: _away(each, around, more_ms)), unlocked_frac=None),
-    )
-
-
 def _split(profile: Profile, text: str) -> Change:
     given, equals, number = text.partition("=")
     processes = _whole("--split", text, number, 1, 10_000) if equals else 1
@@ -237,17 +140,6 @@ def _split(profile: Profile, text: str) -> Change:
     has = "have" if len(names) > 1 else "has"
     whose = "a process" if processes == 1 else f"{processes} processes"
     return Change(f"--split {text}", f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
-
-
-def _slots(profile: Profile, text: str) -> Change:
-    number = _whole("--slots", text, text, 1, _MOST_SLOTS)
-    words = f"a process has {number} requests in progress at most"
-
-    def limited(set_up: Table) -> Table:
-        # Behind the one queue its front gives a process no more; else its own connections or threads are the bound.
-        return {**set_up, "limit": number, "at_once": number if set_up.get("queue") == "central" else 0}
-
-    return Change(f"--slots {text}", words, lambda profile: profile, limited)
 
 
 def _same(set_up: Table) -> Table:
@@ -305,44 +197,6 @@ def _more(steps: tuple[Step, ...], ms: float) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _fewer(steps: Steps, number: int) -> Steps:
-    """Its waits in `number` of them: neighbours become one, what it computed between them follows."""
-    waits = [place for place, step in enumerate(steps.steps) if step.kind in _WAITS]
-    if len(waits) <= number:
-        return steps
-    ends = {waits[(group + 1) * len(waits) // number - 1] for group in range(number)}
-    found: list[Step] = []
-    together: list[Step] = []
-    between: list[Step] = []
-    for place, step in enumerate(steps.steps):
-        if step.kind not in _WAITS:
-            (between if together else found).append(step)
-            continue
-        together.append(step)
-        if place in ends:
-            longest = max(together, key=lambda each: each.ms)
-            found += [replace(longest, ms=sum(each.ms for each in together)), *between]
-            together, between = [], []
-    return _kept(steps, tuple(found))
-
-
-def _call(route: Route, step: Step, upstream: str, by: Amount) -> Step:
-    if step.kind not in _WAITS or step.upstream < 0 or route.upstreams[step.upstream] != upstream:
-        return step
-    return replace(step, ms=by.of(step.ms))
-
-
-def _away(steps: Steps, around: tuple[float, float], more_ms: float) -> Steps:
-    """Its longest stretch of CPU without the GIL, handed over before and taken back after it."""
-    computing = [place for place, step in enumerate(steps.steps) if step.kind == "cpu"]
-    if not computing:
-        return steps
-    place = max(computing, key=lambda each: steps.steps[each].ms)
-    before, after = around
-    gone = (Step("cpu", before), Step("free", steps.steps[place].ms + more_ms), Step("cpu", after))
-    return _kept(steps, (*steps.steps[:place], *gone, *steps.steps[place + 1 :]))
-
-
 def _kept(steps: Steps, found: tuple[Step, ...]) -> Steps:
     """A sequence is never empty: one without any work waits for no time."""
     return replace(steps, steps=joined(found) or (Step("io", 0.0),))
@@ -365,21 +219,17 @@ def _route(profile: Profile, option: str, text: str, name: str) -> Route:
     return profile.route(name if name in names else _by_word(option, text, name, names, "route"))
 
 
-def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str, attempted: str = _ATTEMPTED) -> str:
+def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str) -> str:
     found = [name for name in names if word and word.lower() in re.split(r"[^\w-]+", name.lower())]
     if len(found) == 1:
         return found[0]
     if found:
         rule = f"one {what}; {word} is in {_listed(found[:5])}"
-        raise _wrong(option, text, rule, "write the whole name", attempted)
+        raise _wrong(option, text, rule, "write the whole name")
     known = ", ".join(names[:8]) or "none"
     words = dict.fromkeys(part for name in names for part in re.split(r"[^\w-]+", name) if part)
     hint = nearest(word, (*names, *words)) if word else ""
-    raise _wrong(option, text, f"a {what} of the profile: {known}", hint, attempted)
-
-
-def _those(profile: Profile, names: tuple[str, ...]) -> tuple[Route, ...]:
-    return tuple(route for route in profile.routes if not names or route.route in names)
+    raise _wrong(option, text, f"a {what} of the profile: {known}", hint)
 
 
 def _whole(option: str, text: str, number: str, low: int, high: int) -> int:
@@ -397,5 +247,5 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _wrong(option: str, text: str, rule: str, hint: str = "", attempted: str = _ATTEMPTED) -> PlanError:
-    return PlanError(attempted, name=option, value=text, rule=rule, hint=hint)
+def _wrong(option: str, text: str, rule: str, hint: str = "") -> PlanError:
+    return PlanError(_ATTEMPTED, name=option, value=text, rule=rule, hint=hint)

@@ -1,31 +1,28 @@
-"""The advice in words: what to set, what comes of it, how sure that is, how far the cliff is, what else there is."""
+"""The advice in words: the verdict, what was recorded, what is predicted with its band, how far the cliff is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from greenlane_tools.page.quantities import amount, milliseconds
-from greenlane_tools.plan.advice import EDGE_TIMES, Advice, AdviceVerdict
+from greenlane_tools.plan.advice import Advice, AdviceVerdict
+from greenlane_tools.plan.band import Band
 from greenlane_tools.plan.cliff import full_load
-from greenlane_tools.plan.goal import level_said
+from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.options import GoalStanding, Judged, Option, Predicted
-from greenlane_tools.plan.sensitivity import HANG, Wrong
-from greenlane_tools.plan.simulation import Estimate
+from greenlane_tools.plan.options import GoalStanding, Judged, Option
+from greenlane_tools.plan.seen import per_cent
 
-__all__ = ["COLUMNS", "answers", "breaks_said", "per_cent", "rows_of", "table_of", "way_said"]
+__all__ = ["COLUMNS", "answers", "breaks_said", "rows_of", "table_of", "way_said"]
 
 Row = dict[str, object]
 
 #: Of the table for people.
-COLUMNS: Final = ("way", "cost", "goals", "worst", "breaks at", "what it is")
-#: One, and several.
-_UNITS: Final = {
-    "cores": ("core", "cores"), "memory": ("MB", "MB"), "processes": ("process", "processes"),
-    "changes": ("of effort", "of effort"),
-}  # fmt: skip
+COLUMNS: Final = ("way", "cores", "goals", "worst", "breaks at", "what it is")
+#: Rows of it, and goals with a sentence of their own, unless all are wanted.
+_SHOWN: Final = 5
 _CAUSES: Final = {
     "queue": "for a process", "cpu": "for the CPU (GIL, loop)", "permit": "for a permit",
     "upstream": "for a busy upstream", "placed": "for where its work is placed",
@@ -38,36 +35,39 @@ _STANDING: Final = {GoalStanding.MET: "met", GoalStanding.CLOSE: "at the edge", 
 
 
 def answers(advice: Advice) -> list[str]:
-    """The sentences, what matters most first."""
-    return [*_verdict(advice), *advice.notes]
+    """The sentences. What was recorded comes before the verdict where it is the whole answer, or contradicts it."""
+    verdict, *others = _verdict(advice)
+    recorded = [] if advice.what_if else [each.said() for each in advice.seen]
+    if len(recorded) > _SHOWN:
+        recorded = [*recorded[:_SHOWN], f"... and {len(recorded) - _SHOWN} goals more (--json has all)."]
+    first = advice.verdict in (AdviceVerdict.TOO_FEW, AdviceVerdict.UNEXPLAINED)
+    if first or any(each.missed and each.goal not in advice.judged for each in advice.seen):
+        return [*recorded, verdict, *others, *advice.notes]
+    return [verdict, *recorded, *others, *advice.notes]
 
 
-def table_of(advice: Advice) -> list[Row]:
-    """A row an option, for people."""
+def table_of(advice: Advice, *, everything: bool = False) -> list[Row]:
+    """A row an option, for people: present, recommended and the best of the others."""
     return [
         {
             "way": option.candidate.name + _mark(advice, option),
-            "cost": _cost(advice, option),
+            "cores": option.cost,
             "goals": _STANDING[option.at.standing],
             "worst": _short(option.at.worst) if option.at.settled else "never settles",
             "breaks at": breaks_said(advice, option),
             "what it is": way_said(advice, option),
         }
-        for option in advice.options
+        for option in (advice.options if everything else _best(advice))
     ]
 
 
 def rows_of(advice: Advice) -> list[Row]:
-    """For programs: the whole, each option with its goals, each route of the named ones, each way to be wrong."""
-    named = {
-        "present": advice.present, "recommended": advice.recommended, "runner_up": advice.runner_up,
-        "stock": advice.stock,
-    }  # fmt: skip
+    """For programs: the whole, what was recorded, each option with its goals, each route of the named ones."""
+    named = {"present": advice.present, "recommended": advice.recommended}
     whole: Row = {
         "view": "advice",
         "verdict": advice.verdict.value,
         "goals": [goal.said() for goal in advice.goals],
-        "cost": advice.cost,
         **{name: option.candidate.name if option else None for name, option in named.items()},
         "jobs": advice.jobs,
         "seed": advice.seed,
@@ -75,29 +75,24 @@ def rows_of(advice: Advice) -> list[Row]:
         "bounds": list(advice.bounds),
         "set_up": advice.recommended.set_up.to_json() if advice.recommended else None,
     }
-    rows = [whole]
-    rows += [row for option in advice.options for row in _option_rows(advice, option)]
-    shown = {option.candidate.name: option for option in named.values() if option}
-    rows += [row for option in shown.values() for row in _route_rows(option)]
-    rows += [row for option in advice.options for row in _curve_rows(option)]
-    rows += [
+    recorded: list[Row] = [
         {
-            "view": "wrong", "name": wrong.name, "said": wrong.said, "contender": name,
-            "standing": wrong.standing(name).value, "worst_ms": _finite(run.worst.latency_ms),
-            "endpoint": run.worst.goal.route, "within_frac": _finite(run.worst.within.at),
+            "view": "recorded", "endpoint": each.goal.route, "goal": each.goal.said(), "samples": each.samples,
+            "missed": each.missed, "latency_ms": each.latency_ms, "latency_low_ms": each.low_ms,
+            "latency_high_ms": each.high_ms, "within_deadline_frac": each.within.at,
+            "within_deadline_low_frac": each.within.low, "within_deadline_high_frac": each.within.high,
+            "enough": each.goal in advice.judged,
         }
-        for wrong in advice.wrong
-        for name, run in wrong.options.items()
+        for each in advice.seen
     ]  # fmt: skip
-    return rows
-
-
-def per_cent(share: float) -> str:
-    """A share near one as people tell nines apart: "99.95 %", "99.9 %", "100 %"."""
-    if not math.isfinite(share):
-        return "-"
-    places = 1 if share < 0.99 else 2 if share < 0.9995 else 3
-    return f"{share * 100:.{places}f} %" if share < 1 else "100 %"
+    shown = {option.candidate.name: option for option in named.values() if option}
+    return [
+        whole,
+        *recorded,
+        *(row for option in advice.options for row in _option_rows(advice, option)),
+        *(row for option in shown.values() for row in _route_rows(option)),
+        *(row for option in advice.options for row in _curve_rows(option)),
+    ]
 
 
 def way_said(advice: Advice, option: Option) -> str:
@@ -116,38 +111,49 @@ def breaks_said(advice: Advice, option: Option) -> str | None:
     return _where(advice, option, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
 
 
+def _best(advice: Advice) -> Sequence[Option]:
+    """Of the ways that reach the goals those of the least cost; if there are none, the nearest."""
+    kept = {option.candidate.name for option in (advice.present, advice.recommended) if option is not None}
+    others = [option for option in advice.options if option.candidate.name not in kept]
+    others.sort(key=lambda each: (not each.at.reached, each.cost if each.at.reached else 0, each.at.tail))
+    kept |= {option.candidate.name for option in others[: _SHOWN - len(kept)]}
+    return [option for option in advice.options if option.candidate.name in kept]
+
+
 def _verdict(advice: Advice) -> Iterator[str]:
-    goals = "; ".join(goal.said() for goal in advice.goals)
-    if advice.verdict is AdviceVerdict.UNSUPPORTED:
-        yield f"Nothing is recommended for {goals}: too little was seen."
+    goals = _goals_said(advice.judged or advice.goals)
+    now, best = advice.present, advice.recommended
+    if advice.verdict is AdviceVerdict.TOO_FEW:
+        yield f"Nothing is recommended for {goals}."
         return
     if advice.verdict is AdviceVerdict.IMPOSSIBLE:
         yield "No set-up meets this: the requests' own work is beyond it."
         yield from advice.bounds
         return
-    assert advice.present is not None and advice.recommended is not None
-    if advice.verdict is AdviceVerdict.NOTHING:
-        nothing, held = "Change nothing", "as it is served now"
-        if advice.what_if:
-            nothing, held = "Change nothing more", _now(advice)
-        yield f"{nothing}: {goals} is met {held}{_how_far(advice, advice.present)}."
-        yield _why_nothing(advice, advice.present)
+    assert now is not None and best is not None
+    held = "with the what-if alone" if advice.what_if else "as it is served now"
+    if advice.verdict is AdviceVerdict.UNEXPLAINED:
+        yield (
+            f"Nothing is recommended: the simulation of the same set-up meets {goals}, so what made the recorded "
+            "requests slow is not in the model (locks, pools, a neighbour on the machine: see `greenlane report`)."
+        )
+    elif advice.verdict is AdviceVerdict.NOTHING:
+        more = " more" if advice.what_if else ""
+        yield f"Change nothing{more}: {goals} is met {held}{_how_far(advice, now)}."
+        yield _why_nothing(now)
     elif advice.verdict is AdviceVerdict.OUT_OF_REACH:
-        yield f"Nothing that was tried meets {goals}. The nearest: {way_said(advice, advice.recommended)}."
-    elif advice.present.at.reached and advice.recommended.cost < advice.present.cost:
-        said = way_said(advice, advice.recommended)
-        yield f"Serve it with {said}: {goals} is met {_now(advice)} too, but this takes less."
+        yield f"Nothing that was tried meets {goals}. The nearest: {way_said(advice, best)}."
+    elif now.at.reached and best.cost < now.cost:
+        yield f"Serve it with {way_said(advice, best)}: {goals} is met {held} too, but this takes less."
     else:
-        yield f"Serve it with {way_said(advice, advice.recommended)}."
-    yield from _predictions(advice)
-    yield from _cliff(advice)
-    yield from _wrong(advice)
-    yield from _beside(advice)
+        yield f"Serve it with {way_said(advice, best)}."
+    yield from _predictions(advice, now, best)
+    yield from _cliff(advice, now, best)
 
 
-def _now(advice: Advice) -> str:
-    """What the present option is: a what-if's is served by nobody."""
-    return "with the what-if alone" if advice.what_if else "now"
+def _goals_said(goals: Sequence[Goal]) -> str:
+    said = "; ".join(goal.said() for goal in goals[:_SHOWN])
+    return said if len(goals) <= _SHOWN else f"{said} and {len(goals) - _SHOWN} more"
 
 
 def _load(advice: Advice, times: float) -> str:
@@ -158,11 +164,6 @@ def _load(advice: Advice, times: float) -> str:
 def _where(advice: Advice, option: Option, times: float) -> str:
     """A load near which the goal breaks, and whether that is known by short runs alone."""
     return f"{'' if option.sure else 'about '}{_load(advice, times)}"
-
-
-def _cost(advice: Advice, option: Option) -> str:
-    one, several = _UNITS[advice.cost]
-    return f"{amount(option.cost)} {one if option.cost == 1 else several}"
 
 
 def _how_far(advice: Advice, option: Option) -> str:
@@ -176,80 +177,86 @@ def _how_far(advice: Advice, option: Option) -> str:
     return f", up to {_where(advice, option, option.holds)}"
 
 
-def _why_nothing(advice: Advice, now: Option) -> str:
-    busy = now.at.run.cpu_frac
-    waits = _waits(now.at)
+def _why_nothing(now: Option) -> str:
+    busy = f"Its processes compute {per_cent(now.at.run.cpu_frac)} of the time"
+    waits = _waits(now)
     if not waits:
-        return (
-            f"Its processes compute {per_cent(busy)} of the time and requests hardly wait: no order, limit or lane can "
-            "win back what nobody waits for."
-        )
-    return f"Its processes compute {per_cent(busy)} of the time; {waits}. That is within the goal."
+        return f"{busy} and requests hardly wait: no order, limit or lane can win back what nobody waits for."
+    return f"{busy}; {waits}. That is within the goal."
 
 
-def _predictions(advice: Advice) -> Iterator[str]:
-    assert advice.present is not None and advice.recommended is not None
-    same = advice.recommended is advice.present or advice.recommended.candidate == advice.present.candidate
-    for judged in advice.recommended.at.goals:
-        line = f"{judged.goal.route}: {_predicted(advice, judged)}"
+def _predictions(advice: Advice, now: Option, best: Option) -> Iterator[str]:
+    held = "with the what-if alone" if advice.what_if else "now"
+    same = best.candidate == now.candidate
+    for number, judged in enumerate(best.at.goals):
+        if number == _SHOWN:
+            yield f"... and {len(best.at.goals) - _SHOWN} goals more (--json has all)."
+            break
+        line = f"{judged.goal.route}: {_predicted(advice, best, judged)}"
         if not same:
-            before = next(each for each in advice.present.at.goals if each.goal == judged.goal)
-            latency = "never settles" if not advice.present.at.settled else _latency(before)
-            line += f"; {_now(advice)}: {latency}, {per_cent(before.within.at)} in time"
+            before = next(each for each in now.at.goals if each.goal == judged.goal)
+            line += f"; {held}: {_predicted(advice, now, before)}"
         yield f"{line}."
     if not same:
-        yield from _price(advice)
+        yield from _price(advice, now, best)
 
 
-def _predicted(advice: Advice, judged: Judged) -> str:
-    low, high = max(0.0, judged.within.low), min(1.0, judged.within.high)
-    text = f"{_latency(judged)}, {per_cent(judged.within.at)} within {milliseconds(judged.goal.limit_ms)}"
-    if low < high:
-        text += f" (95 %: {per_cent(low)} to {per_cent(high)})"
-    return text
+def _predicted(advice: Advice, option: Option, judged: Judged) -> str:
+    """As a band of what a measurement of five minutes will be, nine times of ten."""
+    if not option.at.settled:
+        return "never settles"
+    band = advice.band(option, judged.goal)
+    limit, level = milliseconds(judged.goal.limit_ms), level_said(judged.goal.share)
+    if band is None:
+        return f"{_latency(judged)}, {per_cent(judged.within.at)} within {limit}"
+    return f"{level} {_from_to(band)}, {_share(band)} within {limit}"
+
+
+def _from_to(band: Band) -> str:
+    if not math.isfinite(band.high_ms):
+        return f"from {milliseconds(band.low_ms)} on" if math.isfinite(band.low_ms) else "without end"
+    return f"{milliseconds(band.low_ms)} to {milliseconds(band.high_ms)}"
+
+
+def _share(band: Band) -> str:
+    low, high = per_cent(band.low_within), per_cent(band.high_within)
+    return low if low == high else f"{low} to {high}"
 
 
 def _latency(judged: Judged) -> str:
-    if not math.isfinite(judged.latency_ms):
-        return f"{level_said(judged.goal.share)} without end"
-    return f"{level_said(judged.goal.share)} {milliseconds(judged.latency_ms)}"
+    level = level_said(judged.goal.share)
+    return f"{level} {milliseconds(judged.latency_ms)}" if math.isfinite(judged.latency_ms) else f"{level} without end"
 
 
-def _price(advice: Advice) -> Iterator[str]:
+def _price(advice: Advice, now: Option, best: Option) -> Iterator[str]:
     """What others pay."""
-    assert advice.present is not None and advice.recommended is not None
     wanted = {goal.route for goal in advice.goals}
     worse = []
-    for route in advice.recommended.at.run.routes:
-        before = advice.present.at.run.route(route.route)
-        if route.route in wanted or not route.done or not before.done:
+    for route in best.at.run.routes:
+        before = now.at.run.route(route.route)
+        if route.route in wanted or not route.done or not before.done or not now.at.settled:
             continue
         after_ms, before_ms = route.percentile_ms(0.99), before.percentile_ms(0.99)
-        if advice.present.at.settled and after_ms > 1.1 * before_ms:
+        if after_ms > 1.1 * before_ms:
             worse.append(f"{route.route} p99 {milliseconds(before_ms)} to {milliseconds(after_ms)}")
     if worse:
         pay = "Against the what-if alone the others pay" if advice.what_if else "The others pay"
-        yield f"{pay}: {'; '.join(worse[:5])}."
-    refused = sum(route.refused for route in advice.recommended.at.run.routes)
+        yield f"{pay}: {'; '.join(worse[:_SHOWN])}."
+    refused = sum(route.refused for route in best.at.run.routes)
     if refused:
-        ended = sum(route.ended for route in advice.recommended.at.run.routes)
+        ended = sum(route.ended for route in best.at.run.routes)
         share = per_cent(refused / ended) if refused / ended >= _SHOWN_FRAC else "Fewer than 0.1 %"
         yield f"{share} of the requests are refused at once, since they would have come too late."
 
 
-def _cliff(advice: Advice) -> Iterator[str]:
+def _cliff(advice: Advice, now: Option, best: Option) -> Iterator[str]:
     """On-call question 16."""
-    nearest = advice.verdict is AdviceVerdict.OUT_OF_REACH
-    shown = [("the nearest" if nearest else "recommended", advice.recommended)]
-    if advice.present is not advice.recommended:
-        shown.append((_now(advice), advice.present))
-    parts = [
-        f"{word}, {_breaks_at(advice, option)}"
-        for word, option in shown
-        if option is not None and option.breaks is not None
-    ]
+    shown = [("the nearest" if advice.verdict is AdviceVerdict.OUT_OF_REACH else "recommended", best)]
+    if now.candidate != best.candidate:
+        shown.append(("with the what-if alone" if advice.what_if else "now", now))
+    parts = [f"{word}, {_breaks_at(advice, option)}" for word, option in shown if option.breaks is not None]
     if parts:
-        first = "The goal breaks" if len(advice.goals) == 1 else "The first of the goals breaks"
+        first = "The goal breaks" if len(advice.judged) == 1 else "The first of the goals breaks"
         yield f"{first}: {'. And '.join(parts)}."
 
 
@@ -262,74 +269,16 @@ def _breaks_at(advice: Advice, option: Option) -> str:
     rate = amount(breaks * advice.profile.arrivals.rate_per_s)
     where = f"at {_where(advice, option, breaks)} ({rate} requests a second)"
     full = full_load(advice.profile, option.set_up)
-    whose = "the first of its processes is" if option.set_up.hard else _whose(option)
+    one = option.set_up.processes == 1
+    whose = "the first of its processes is" if option.set_up.hard else f"its process{' is' if one else 'es are'}"
     return f"{where}; {whose} full at {full:.2f}×" if math.isfinite(full) else where
 
 
-def _whose(option: Option) -> str:
-    return "its process is" if option.set_up.processes == 1 else "its processes are"
-
-
-def _wrong(advice: Advice) -> Iterator[str]:
-    chosen = advice.recommended
-    if chosen is None or not advice.wrong:
-        return
-    name = chosen.candidate.name
-    broken: list[str] = []
-    holds: list[str] = []
-    for wrong in advice.wrong:
-        text = f"{wrong.said}: {_came(wrong, name)}"
-        (holds if wrong.reached(name) else broken).append(text)
-    if holds:
-        yield f"It still holds if {'; if '.join(holds)}."
-    if broken:
-        yield f"It breaks if {'; if '.join(broken)}."
-
-
-def _came(wrong: Wrong, option: str) -> str:
-    run = wrong.options[option]
-    if wrong.name == HANG:
-        return f"the others' orders {'go on' if wrong.reached(option) else 'wait too'}, {_short(run.worst)}"
-    return _short(run.worst) if run.settled else "never settles"
-
-
-def _beside(advice: Advice) -> Iterator[str]:
-    follows, chosen = advice.runner_up, advice.recommended
-    if follows is not None and chosen is not None:
-        far = "" if follows.breaks is None else f", breaks at {breaks_said(advice, follows)}"
-        instead = " too" if follows.cost == chosen.cost else f" instead of {amount(chosen.cost)}"
-        yield (
-            f"Runner-up: {way_said(advice, follows)} "
-            f"({_STANDING[follows.at.standing]}: {_short(follows.at.worst)}{far}; "
-            f"{_cost(advice, follows)}{instead}).{_why_not(advice, follows, chosen)}"
-        )
-    stock = advice.stock
-    if stock is not None and chosen is not None and stock.candidate.name != chosen.candidate.name:
-        stands = f"{_STANDING[stock.at.standing]}: {_short(stock.at.worst)}"
-        yield f"If it is to stay on stock servers: {stock.candidate.said} ({stands})."
-
-
-def _why_not(advice: Advice, follows: Option, chosen: Option) -> str:
-    """Why what costs less is not recommended."""
-    if not follows.at.reached or follows.cost >= chosen.cost:
-        return ""
-    met = "the goal" if len(advice.goals) == 1 else "the goals"
-    name, best = follows.candidate.name, chosen.candidate.name
-    for wrong in advice.wrong:
-        both = wrong.name == HANG and {name, best} <= set(wrong.options)
-        if both and wrong.reached(best) and not wrong.reached(name):
-            return f" It takes less and meets {met}, but if {wrong.said}, the others' orders wait too."
-    if (follows.holds or 0.0) >= EDGE_TIMES or (chosen.holds or 0.0) < EDGE_TIMES:
-        return ""
-    must = f"what is recommended must hold at {_load(advice, EDGE_TIMES)} too"
-    return f" It takes less and meets {met}, but is at the edge: {must}."
-
-
-def _waits(run: Predicted) -> str:
+def _waits(option: Option) -> str:
     """What requests wait for, mean, what is most first; "" = hardly anything."""
     waits: dict[str, float] = {}
     total = jobs = 0.0
-    for route in run.run.routes:
+    for route in option.at.run.routes:
         jobs += route.ended
         total += route.mean_ms * route.done
         for cause, ms in route.waits_ms.items():
@@ -345,29 +294,28 @@ def _short(judged: Judged) -> str:
 
 
 def _mark(advice: Advice, option: Option) -> str:
-    names = {
-        "recommended": advice.recommended, "runner-up": advice.runner_up, "now": advice.present,
-    }  # fmt: skip
-    marks = [word for word, each in names.items() if each is not None and each.candidate.name == option.candidate.name]
-    marks = [word for word in marks if not (word == "now" and option.candidate.name == "present")]
-    return f" ({', '.join(marks)})" if marks else ""
+    best = advice.recommended
+    return " (recommended)" if best is not None and best.candidate.name == option.candidate.name else ""
 
 
 def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
     for judged in option.at.goals:
+        band = advice.band(option, judged.goal)
         yield {
             "view": "option",
             "contender": option.candidate.name,
             "said": way_said(advice, option),
             "stock": option.candidate.stock,
-            "cost": option.cost,
+            "cores": option.cost,
             "endpoint": judged.goal.route,
             "goal": judged.goal.said(),
             "standing": judged.standing.value if option.at.settled else GoalStanding.MISSED.value,
             "latency_ms": _finite(judged.latency_ms),
+            "latency_low_ms": _finite(band.low_ms) if band else None,
+            "latency_high_ms": _finite(band.high_ms) if band else None,
             "within_deadline_frac": _finite(judged.within.at),
-            "within_deadline_low_frac": _finite(judged.within.low),
-            "within_deadline_high_frac": _finite(judged.within.high),
+            "within_deadline_low_frac": band.low_within if band else None,
+            "within_deadline_high_frac": band.high_within if band else None,
             "holds_at_load": _finite(option.holds),
             "breaks_at_load": _finite(option.breaks),
             "breaks_at_length": option.sure,
@@ -378,7 +326,8 @@ def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
 
 def _route_rows(option: Option) -> Iterator[Row]:
     for route in option.at.run.routes:
-        found: Row = {
+        percentiles = {name: share for name, share in LEVELS.items() if carried(share, route.done)}
+        yield {
             "view": "route",
             "contender": option.candidate.name,
             "endpoint": route.route,
@@ -386,13 +335,8 @@ def _route_rows(option: Option) -> Iterator[Row]:
             "refused": route.refused,
             "mean_ms": _finite(route.mean_ms),
             "waits_ms": dict(route.waits_ms),
+            **{name: _finite(route.percentile_ms(share)) for name, share in percentiles.items()},
         }
-        for name, share in LEVELS.items():
-            if carried(share, route.done):
-                estimate = route.percentile(share)
-                found[name] = _finite(estimate.at)
-                found[name.replace("_ms", "_low_ms")], found[name.replace("_ms", "_high_ms")] = _interval(estimate)
-        yield found
 
 
 def _curve_rows(option: Option) -> Iterator[Row]:
@@ -406,10 +350,6 @@ def _curve_rows(option: Option) -> Iterator[Row]:
             "within_deadline_frac": _finite(run.worst.within.at),
             "settled": run.settled,
         }
-
-
-def _interval(estimate: Estimate) -> tuple[float | None, float | None]:
-    return _finite(estimate.low), _finite(estimate.high)
 
 
 def _finite(value: float | None) -> float | None:

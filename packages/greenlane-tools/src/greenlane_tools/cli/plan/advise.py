@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
-from greenlane.cli.output import Output, environment
+from greenlane.cli.output import Output
 from greenlane.cli.progress import bar
 from greenlane.errors import PlanError
 from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from greenlane_tools.plan.advice import Advice
     from greenlane_tools.plan.goal import Goal
     from greenlane_tools.plan.profile import Profile
-    from greenlane_tools.plan.sensitivity import WhatIfEffect
     from greenlane_tools.plan.set_up import SetUp
     from greenlane_tools.plan.verify.compared import Compared
 
 __all__ = ["COMMAND"]
 
-_COSTS: Final = ("cores", "memory", "processes", "changes")
 _LEAST_JOBS: Final = 10_000
 _MOST_JOBS: Final = 100_000_000
 _MOST_CORES: Final = 1024
 _WIDTH: Final = 118
-_WHAT_IFS: Final = ("cpu", "rate", "visits", "split", "move", "upstream")
+#: Of the profile, that are shown.
+_MOST_NOTES: Final = 5
+_WHAT_IFS: Final = ("cpu", "rate", "split")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -40,21 +40,16 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add(
         "--goal", action="append", default=[], metavar="GOAL", help='such as "bikes p99.9 <= 500ms"; may be given again'
     )
-    add("--cost", choices=_COSTS, default="cores", help="what to spare (cores)")
     add("--cores", type=_whole(1, _MOST_CORES), default=0, metavar="N", help="that may be used (as many as it has)")
     what_if = parser.add_argument_group("what if")
     for name, metavar, said in (
         ("cpu", "[ROUTE=]0.5x", "its CPU were half as much; also +3ms, 12ms"),
         ("rate", "[ROUTE=]2x", "twice as many came; also 30/s"),
-        ("visits", "[ROUTE=]N", "it waited in N times for the same I/O: it yields less"),
         ("split", "ROUTE[,…][=N]", "it had processes of its own, beside those there are"),
-        ("move", "ROUTE=process", "its longest CPU ran in a worker process; `thread`, `inline`: all its CPU there"),
-        ("upstream", "NAME=+50ms", "every call of an upstream took so much longer"),
     ):
         what_if.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=said)
-    what_if.add_argument("--slots", metavar="N", help="a process had so many requests in progress at most")
+    add("--all", action="store_true", help="show every way that was tried, not five")
     add("--write", type=Path, metavar="FILE", help="write the recommended settings: greenlane.toml")
-    add("--page", type=Path, metavar="FILE", help="write the plan as one HTML file")
     add(
         "--verify", nargs="?", const="", metavar="SCENARIO",
         help="serve the present and the recommended set-up in the lab: the profile's twin, or a scenario of the lab",
@@ -89,38 +84,32 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is planned for: the profile and its set-up, with what-ifs, and what it would be without them."""
+    """What is planned for: the profile and its set-up, with what-ifs; and what was assumed, each a sentence."""
 
     profile: Profile
     base: SetUp
     goals: tuple[Goal, ...]
-    #: What was assumed, each a sentence.
     notes: tuple[str, ...]
-    before: tuple[Profile, SetUp] | None
+    what_if: bool
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane_tools.plan.advice import advised
     from greenlane_tools.plan.options import JOBS
-    from greenlane_tools.plan.sensitivity import effects
 
-    jobs = arguments.jobs or JOBS
     asked = _asked(arguments)
-    found: list[WhatIfEffect] = []
     with bar(output, "planning") as told:
-        if asked.before is not None:
-            after = (asked.profile, asked.base)
-            found = effects(asked.before, after, asked.goals, jobs=jobs, seed=arguments.seed, told=told)
         advice = advised(
-            asked.profile, asked.goals, cost=arguments.cost, base=asked.base, cores=arguments.cores, jobs=jobs,
+            asked.profile, asked.goals, base=asked.base, cores=arguments.cores, jobs=arguments.jobs or JOBS,
             seed=arguments.seed, told=told,
         )  # fmt: skip
-    advice = replace(advice, notes=(*asked.notes, *advice.notes), what_if=asked.before is not None)
+    advice = replace(advice, notes=(*advice.notes, *asked.notes), what_if=asked.what_if)
     proof, notes = _proof(advice, arguments, output)
-    _show(advice, found, proof, arguments, output)
+    _show(advice, proof, arguments, output)
     for sentence in notes:
         output.say(f"note: {_plain(sentence)}")
-    _write(advice, proof, arguments, output)
+    if arguments.write is not None:
+        _write(advice, arguments.write, output)
     return 0
 
 
@@ -132,19 +121,20 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
     profile, notes = open_loop(keyed(opened(arguments.source, skip_s=arguments.skip)))
     base = present(profile)
-    options = {name: getattr(arguments, name) for name in _WHAT_IFS}
-    changes = what_if.asked(profile, **options, slots=arguments.slots)
+    notes += profile.notes[:_MOST_NOTES]
+    changes = what_if.asked(profile, **{name: getattr(arguments, name) for name in _WHAT_IFS})
     notes += [f"What if: {change.said}." for change in changes]
-    goals, said = goal.goals(arguments.goal, profile), ""
+    goals = goal.goals(arguments.goal, profile)
     if not goals:
         goals, said = goal.usual_goals(profile)
+        notes.append(said)
     if not changes:
-        return _Asked(profile, base, goals, tuple(filter(None, [*notes, said])), None)
+        return _Asked(profile, base, goals, tuple(notes), what_if=False)
     changed, table = what_if.applied(changes, profile, base.to_json())
     # Processes of its own stand beside those that there are.
     own = sum(lane["processes"] for lane in table["lanes"] if lane["kind"] == "hard")
     table = {**table, "processes": table["processes"] + own, "cores": max(table["cores"], table["processes"] + own)}
-    return _Asked(changed, SetUp.from_json(table), goals, tuple(filter(None, [*notes, said])), (profile, base))
+    return _Asked(changed, SetUp.from_json(table), goals, tuple(notes), what_if=True)
 
 
 def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tuple[Sequence[Compared], Sequence[str]]:
@@ -165,87 +155,51 @@ def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tup
     return found.rows, found.notes
 
 
-def _show(
-    advice: Advice,
-    found: Sequence[WhatIfEffect],
-    proof: Sequence[Compared],
-    arguments: argparse.Namespace,
-    output: Output,
-) -> None:
-    from greenlane_tools.plan import sensitivity, settings, words
+def _show(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespace, output: Output) -> None:
+    from greenlane_tools.plan import settings, words
     from greenlane_tools.plan.verify import compared
 
-    option, staying = settings.writable(advice), settings.stock_of(advice)
+    option = settings.writable(advice)
+    toml = settings.settings_of(advice, option) if option is not None else ""
     if arguments.json:
-        rows = [*words.rows_of(advice), *map(sensitivity.effect_row, found), *map(compared.row_of, proof)]
+        rows = [*words.rows_of(advice), *map(compared.row_of, proof)]
         if option is not None:
-            command = settings.command_of(option.set_up)
-            rows.append({"view": "settings", "contender": option.candidate.name,
-                         "toml": settings.settings_of(advice, option),
-                         "command": command})  # fmt: skip
-        if staying is not None:
-            rows.append({"view": "stock", "contender": staying.option.candidate.name,
-                         "commands": list(staying.commands),
-                         "warnings": list(staying.warnings)})  # fmt: skip
+            rows.append({"view": "settings", "contender": option.candidate.name, "toml": toml,
+                         "command": settings.command_of(option)})  # fmt: skip
         output.document("plan", rows)
         return
     for number, sentence in enumerate(words.answers(advice)):
         for line in textwrap.wrap(_plain(sentence), _WIDTH, break_long_words=False, break_on_hyphens=False):
             output.line(output.styled(line, "bold") if number == 0 else line)
-    if found:
-        output.line("\nas it is served now")
-        output.table(sensitivity.effects_table(found), sensitivity.EFFECT_COLUMNS)
+    if option is not None:
+        output.line("\ngreenlane.toml (--write FILE writes it)" if toml else "\nset")
+        output.line(toml.rstrip() or f"    {_plain(settings.command_of(option))}")
     if advice.options:
         output.line()
-        output.table(words.table_of(advice), words.COLUMNS)
-    _show_settings(advice, arguments, output)
+        rows = words.table_of(advice, everything=arguments.all)
+        output.table(rows, words.COLUMNS)
+        if left := len(advice.options) - len(rows):
+            output.line(f"{left} more ways were tried (--all shows them)")
     if proof:
         output.line("\npredicted and measured")
         output.table(compared.table_of(proof), compared.COLUMNS)
 
 
-def _show_settings(advice: Advice, arguments: argparse.Namespace, output: Output) -> None:
+def _write(advice: Advice, path: Path, output: Output) -> None:
     from greenlane_tools.plan import settings
-    from greenlane_tools.plan.advice import AdviceVerdict
-
-    option, staying = settings.writable(advice), settings.stock_of(advice)
-    if option is not None and advice.verdict is not AdviceVerdict.NOTHING and arguments.write is None:
-        output.line("\ngreenlane.toml (--write FILE writes it)")
-        output.line(settings.settings_of(advice, option).rstrip())
-    if staying is not None and advice.verdict is not AdviceVerdict.NOTHING:
-        output.line("\nstaying on stock servers")
-        for command in staying.commands:
-            output.line(f"    {_plain(command)}")
-        for text in staying.warnings:
-            for line in textwrap.wrap(f"- {_plain(text)}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
-                output.line(line)
-
-
-def _write(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespace, output: Output) -> None:
-    from greenlane_tools.plan import settings
-    from greenlane_tools.plan.page import page
 
     option = settings.writable(advice)
     text = settings.settings_of(advice, option) if option is not None else ""
-    # First what can always be written.
-    if arguments.page is not None:
-        html = page(advice, environment(), settings=text, stock=settings.stock_of(advice), proof=proof)
-        _written(arguments.page, html, "--page", output)
-    if arguments.write is not None:
-        if not text:
-            rule = "a plan that recommends a set-up of Greenlane's"
-            raise PlanError("write the settings", name="--write", value=str(arguments.write), rule=rule,
-                            hint="leave it out: nothing is to be set")  # fmt: skip
-        _written(arguments.write, text, "--write", output)
-
-
-def _written(path: Path, text: str, option: str, output: Output) -> None:
+    if not text:
+        rule = "a plan that recommends a set-up of Greenlane's"
+        raise PlanError("write the settings", name="--write", value=str(path), rule=rule,
+                        hint="leave it out: nothing is to be set")  # fmt: skip
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         rule = f"a file that can be written ({error.strerror})"
-        raise PlanError("write the plan", name=option, value=str(path), rule=rule, hint="name another") from None
-    output.say(f"{option.lstrip('-')}: {path}")
+        raise PlanError("write the plan", name="--write", value=str(path), rule=rule, hint="name another") from None
+    output.say(f"write: {path}")
 
 
 def _plain(text: str) -> str:

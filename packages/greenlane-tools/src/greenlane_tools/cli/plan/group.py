@@ -6,7 +6,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.subcommands import group
-from greenlane_tools.cli.plan import advise, decide, diff, profile, selftest, show
+from greenlane_tools.cli.plan import advise, diff, profile
 
 __all__ = ["COMMAND"]
 
@@ -15,11 +15,8 @@ COMMAND: Final[Command] = group(
     "what a recording says of limits, processes and the cliff",
     (
         advise.COMMAND,
-        show.COMMAND,
         diff.COMMAND,
         profile.COMMAND,
-        selftest.COMMAND,
-        decide.COMMAND,
     ),
     implied="advise",  # `greenlane plan SOURCE`
 )

@@ -27,7 +27,6 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.plan.showing import missing
     from greenlane_tools.plan.sources import opened
 
     found = opened(arguments.source, skip_s=arguments.skip)
@@ -36,8 +35,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.name is not None:
         found = replace(found, name=arguments.name)
     _write(arguments.output, found.to_json(), output)
-    for sentence in missing(found):
-        output.say(f"missing: {sentence}")
+    for sentence in found.notes:
+        output.say(f"note: {sentence}")
     return 0
 
 

@@ -3,7 +3,5 @@
 proof      both set-ups as contenders of the lab, served and measured
 scenarios  what is asked: the profile's twin, or a scenario of the lab with the profile's rates
 played     the twin's application, which does what a profile says: a program of its own, served like any other
-replay     a prediction for the very requests that were sent
 compared   a prediction beside a measurement
-reasons    why a prediction missed
 """

@@ -1,52 +1,37 @@
-"""Runs the present and the recommended set-up in the lab, and lays what came of it beside what was predicted.
-
-Predicted is, for the requests that were sent: see `replay`. What a set-up does in the long run the advice says.
-"""
+"""Runs the present and the recommended set-up in the lab, and lays what came of it beside the band of each goal."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from greenlane.errors import PlanError
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.rows import ALL, CLIENT, Row
 from greenlane_tools.lab.run.runner import Result, run_scenario, stored
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.parts import Contender
-from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.plan.advice import Advice
+from greenlane_tools.plan.band import bands
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
 from greenlane_tools.plan.options import Option
-from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp
 from greenlane_tools.plan.settings import settings_of
-from greenlane_tools.plan.verify.compared import P50_FRAC, P99_FRAC, Compared
-from greenlane_tools.plan.verify.reasons import UNEXPLAINED, Miss, around, reasons
-from greenlane_tools.plan.verify.replay import SentRequest, by_work, came_of, replayed
-from greenlane_tools.plan.verify.scenarios import (
-    APPLICATION,
-    application_of,
-    asked_of,
-    classes_of,
-    matched,
-    named,
-    twin,
-)
+from greenlane_tools.plan.verify.compared import Compared
+from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, classes_of, matched, named, twin
 
-__all__ = ["SECONDS", "Proof", "contender_of", "proven"]
+__all__ = ["GREENLANE", "SECONDS", "Proof", "contender_of", "proven"]
 
 SECONDS: Final = 60.0
 _REPETITIONS: Final = 2
-_GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
+GREENLANE: Final = ("{python}", "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
 #: Of the twin: see `played`.
 SWITCHING: Final = "PLAYED_SWITCH_INTERVAL_MS"
 _WORKERS: Final = {"gevent": "gevent", "threads": "gthread", "permits": "greenlane.hosts.gunicorn.Worker"}
@@ -74,7 +59,6 @@ def proven(
     """
     options = _options(advice)
     asked, classes, application = _asked(advice, folder, scenario, seconds)
-    files: list[Path] = []
     contenders: list[Contender] = []
     for name, option in options.items():
         settings = None
@@ -83,20 +67,15 @@ def proven(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(settings_of(advice, option) if name != "present" else "", encoding="utf-8")
             settings = path.resolve()
-            files.append(settings)
         contenders.append(contender_of(name, option.set_up, classes, application, settings))
     whole = replace(asked, contenders=tuple(contenders))
     result = run_scenario(whole, [one.name for one in contenders], stored(whole, folder / "runs"), talk, fresh=fresh)
-    asked_for = asked_of(advice.profile) if not scenario else by_work(advice.profile, _by_route(asked, classes))
-    rows: list[Compared] = []
-    for name, option in options.items():
-        runs = [run for run in result.runs if run.turn.contender == name]
-        talk.progress(f"predicting what {name} made of these requests")
-        came = came_of([run.samples for run in runs], {class_: route for route, class_ in classes.items()}, asked_for)
-        if came:
-            one = _Compared(advice.profile, advice.goals, name, option.set_up, runs, came)
-            rows += [one.of(route, _row(result, name, class_)) for route, class_ in classes.items()]
-    talk.progress("")
+    rows = [
+        _compared(advice, goal, name, option, result, classes[goal.route])
+        for name, option in options.items()
+        for goal in advice.judged
+        if goal.route in classes
+    ]
     return Proof(tuple(rows), tuple(_notes(advice, options, result)), result)
 
 
@@ -120,73 +99,21 @@ def _asked(advice: Advice, folder: Path, name: str, seconds: float) -> tuple[Sce
     return found, matched(found, advice.profile), application_of(found)
 
 
-def _row(result: Result, contender: str, endpoint: str) -> Row | None:
-    return next(
-        (
-            row
-            for row in result.rows
-            if (row.contender, row.endpoint, row.phase, row.stage) == (contender, endpoint, ALL, CLIENT)
-        ),
-        None,
+def _compared(advice: Advice, goal: Goal, name: str, option: Option, result: Result, class_: str) -> Compared:
+    """Of the requests that were answered in all repetitions; what was not answered counts as late."""
+    runs = [run for run in result.runs if run.turn.contender == name]
+    found = Samples.joined([run.samples for run in runs]).of(class_)
+    latencies_ms = np.sort(found.answered())
+    count, asked = len(latencies_ms), max(1, len(found.status))
+    seconds = sum(run.seconds for run in runs)
+    band = bands(advice.profile, option.set_up, [goal], seed=advice.seed, window_s=seconds)[goal.route, goal.limit_ms]
+    return Compared(
+        name,
+        band,
+        quantile(latencies_ms, goal.share) if carried(goal.share, count) else None,
+        float((latencies_ms <= goal.limit_ms).sum()) / asked if count else None,
+        count,
     )
-
-
-class _Compared:
-    """One contender's requests, as they were predicted and as they went."""
-
-    def __init__(
-        self, profile: Profile, goals: Sequence[Goal], name: str, set_up: SetUp, runs: Sequence[Run],
-        came: Sequence[SentRequest],
-    ) -> None:  # fmt: skip
-        self._profile, self._goals, self._name, self._set_up = profile, goals, name, set_up
-        self._came, self._runs = came, runs
-        self._samples = Samples.joined([run.samples for run in runs])
-        self._around = around(runs)
-        self._at = {1.0: replayed(profile, set_up, came)}
-
-    def of(self, route: str, row: Row | None) -> Compared:
-        """One route's. Percentiles that so few requests do not carry are no measurement."""
-        limit_ms = next((goal.limit_ms for goal in self._goals if goal.route == route), None)
-        samples = row.samples if row is not None else 0
-        sure = {share: row is not None and carried(share, samples) for share in (0.5, 0.99)}
-        at = self._at[1.0]
-        found = Compared(
-            contender=self._name,
-            route=route,
-            limit_ms=limit_ms,
-            predicted_within=at.within(route, limit_ms).at if limit_ms else None,
-            measured_within=row.within_deadline_frac if row is not None and limit_ms else None,
-            measured_low=row.within_deadline_low_frac if row is not None else None,
-            measured_high=row.within_deadline_high_frac if row is not None else None,
-            predicted_p50_ms=_finite(at.percentile(route, 0.5).at),
-            measured_p50_ms=row.p50_ms if row is not None and sure[0.5] else None,
-            predicted_p99_ms=_finite(at.percentile(route, 0.99).at),
-            measured_p99_ms=row.p99_ms if row is not None and sure[0.99] else None,
-            samples=samples,
-        )
-        return replace(found, reasons=self._reasons(found, row.endpoint)) if found.misses and row is not None else found
-
-    def _reasons(self, found: Compared, endpoint: str) -> tuple[str, ...]:
-        latencies_ms = self._samples.of(endpoint).answered()
-        said: list[str] = []
-        for share, predicted, measured, most in (
-            (0.5, found.predicted_p50_ms, found.measured_p50_ms, P50_FRAC),
-            (0.99, found.predicted_p99_ms, found.measured_p99_ms, P99_FRAC),
-        ):
-            if predicted is None or not measured or abs(predicted / measured - 1) <= most:
-                continue
-            miss = Miss(share, predicted, measured, most, latencies_ms, partial(self._again_ms, found.route, share))
-            said += reasons(miss, self._around, self._at[1.0].cpu_ms)
-        return tuple(dict.fromkeys(said or [UNEXPLAINED]))
-
-    def _again_ms(self, route: str, share: float, cpu: float) -> float:
-        if cpu not in self._at:
-            self._at[cpu] = replayed(self._profile, self._set_up, self._came, cpu=cpu)
-        return self._at[cpu].percentile(route, share).at
-
-
-def _by_route(scenario: Scenario, classes: Mapping[str, str]) -> dict[str, RequestClass]:
-    return {route: scenario.request_class(name) for route, name in classes.items()}
 
 
 def _notes(advice: Advice, options: dict[str, Option], result: Result) -> Sequence[str]:
@@ -199,10 +126,6 @@ def _notes(advice: Advice, options: dict[str, Option], result: Result) -> Sequen
                 "measured latencies are longer than they would be on a machine of its own."
             )
     return notes
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def contender_of(
@@ -224,7 +147,7 @@ def contender_of(
     env = {"GREENLANE_CONFIG": str(settings) if settings else "", **_switching(set_up)}
     if set_up.queue == "central":
         command = (
-            *_GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
+            *GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
             *(("--config", str(settings)) if settings else ()),
         )  # fmt: skip
         return Contender(name=name, command=command, env=env)
@@ -241,11 +164,11 @@ def _arguments(set_up: SetUp, processes: int) -> Sequence[str]:
     found = ["--worker-class", _WORKERS[set_up.host], "--workers", str(processes)]
     if set_up.host == "gevent":
         found += ["--worker-connections", str(set_up.limit or CONNECTIONS)]
-        # A connection that waits for its next request would hold a place: the simulation has none, the advice says so.
+        # A connection that waits for its next request would hold a place: the simulation has none.
         found += ["--keep-alive", "0"] if 0 < set_up.limit < CONNECTIONS else []
     else:
         found += ["--threads", str(set_up.limit or THREADS)]
-    return [*found, "--reuse-port"] if set_up.queue == "reuse-port" else found
+    return found
 
 
 def _switching(set_up: SetUp) -> dict[str, str]:

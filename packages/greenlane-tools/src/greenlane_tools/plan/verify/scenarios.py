@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,9 +17,8 @@ from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Route, simulated_route
-from greenlane_tools.plan.verify.played import Played
 
-__all__ = ["APPLICATION", "application_of", "asked_of", "classes_of", "matched", "named", "twin"]
+__all__ = ["APPLICATION", "application_of", "classes_of", "matched", "named", "twin"]
 
 APPLICATION: Final = "played:app"
 _PROGRAM: Final = "played.py"
@@ -81,13 +79,6 @@ def twin(profile: Profile, limits_ms: dict[str, float], folder: Path, *, seconds
         seconds=seconds, repetitions=repetitions, work=f"{_PROGRAM}:burn", warm_s=_WARM_S, services=(service,),
         classes=classes, folder=folder,
     )  # fmt: skip
-
-
-def asked_of(profile: Profile) -> Callable[[str, float], int]:
-    """Which sequence a request of a route does when it brings this number: as the twin itself decides."""
-    numbers = {route.route: number for number, route in enumerate(profile.routes)}
-    played = Played([_played(route) for route in _exact(profile)], 1.0)
-    return lambda route, word: played.number(numbers[route], f"{word}")
 
 
 def _headers(route: Route) -> dict[str, str]:

@@ -1,0 +1,107 @@
+"""Bands: between what and what a measurement of a set-up will be, nine times of ten.
+
+A prediction errs for three reasons, and each widens the band. The requests that were seen are a sample: each draw
+takes them anew, with repetition. The cores of a machine change their speed from minute to minute: each draw has one.
+And a measurement is short: each draw simulates as many requests as come in `WINDOW_S`. Of 19 draws, what comes next is
+between the lowest and the highest nine times of ten, whatever its law. What the model itself gets wrong is a factor
+beyond both ends; `python -m bench.plan_calibration` says which factor it takes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from greenlane_tools.plan.goal import Goal
+from greenlane_tools.plan.options import Judged, cell_of, predicted
+from greenlane_tools.plan.profile import Mean, Profile, Route
+from greenlane_tools.plan.route import Kind, Step
+from greenlane_tools.plan.set_up import SetUp
+from greenlane_tools.plan.simulation import simulate_cells
+
+__all__ = ["SPEED", "WINDOW_S", "Band", "bands"]
+
+#: Of 19 draws and a measurement alike, the latter is lowest or highest once in ten times.
+DRAWS: Final = 19
+#: Length of a measurement, s: as dashboards have it.
+WINDOW_S: Final = 300.0
+#: Spread of the cores' speed, as the standard deviation of its logarithm, where nobody has measured it. A quiet machine
+#: has 0.02; a shared one whose cores run at two speeds 0.3. Arbitrary in between.
+SPEED: Final = 0.08
+#: The model's own error: a factor of latencies, and of the share that is late.
+MODEL: Final = 1.1
+#: Requests of a draw: fewer give no percentile, more take time and stray no less.
+_LEAST, _MOST = 2_000, 60_000
+#: As the fields of a `Mean` stand.
+_ORDER: Final[tuple[Kind, ...]] = ("cpu", "free", "io", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What a measurement of one goal will be between. A latency without end is inf."""
+
+    goal: Goal
+    low_ms: float
+    high_ms: float
+    low_within: float
+    high_within: float
+
+
+def bands(
+    profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, seed: int, load: float = 1.0, window_s: float = WINDOW_S
+) -> Mapping[tuple[str, float], Band]:
+    """The band of each goal, by its route and limit.
+
+    Cost: 19 runs of a few ten thousand requests: a second.
+    """
+    chance = random.Random(seed)
+    jobs = round(min(_MOST, max(_LEAST, window_s * load * profile.arrivals.rate_per_s)))
+    drawn = [_drawn(profile, chance) for _ in range(DRAWS)]
+    cells = [cell_of(one, set_up, goals, jobs=jobs, seed=seed + draw, load=load) for draw, one in enumerate(drawn)]
+    runs = [predicted(run, one, set_up, goals, load) for run, one in zip(simulate_cells(cells), drawn, strict=True)]
+    found = {}
+    for number, goal in enumerate(goals):
+        found[goal.route, goal.limit_ms] = _band(goal, [run.goals[number] for run in runs])
+    return found
+
+
+def _band(goal: Goal, draws: Sequence[Judged]) -> Band:
+    latencies = [math.inf if math.isnan(each.latency_ms) else each.latency_ms for each in draws]
+    shares = [0.0 if math.isnan(each.within.at) else each.within.at for each in draws]
+    return Band(
+        goal,
+        min(latencies) / MODEL,
+        max(latencies) * MODEL,
+        max(0.0, 1 - (1 - min(shares)) * MODEL),
+        1 - (1 - max(shares)) / MODEL,
+    )
+
+
+def _drawn(profile: Profile, chance: random.Random) -> Profile:
+    slower = math.exp(chance.gauss(0.0, SPEED))
+    exact = profile.source == "model"
+    routes = tuple(_again(route, slower, None if exact else chance) for route in profile.routes)
+    return replace(profile, routes=routes, overhead_ms=profile.overhead_ms * slower)
+
+
+def _again(route: Route, slower: float, chance: random.Random | None) -> Route:
+    """A route of which these requests had been seen, on cores that are so many times slower."""
+    if chance is None:
+        drawn, mean = route.sequences, route.demand
+    else:
+        drawn = tuple(chance.choices(route.sequences, k=len(route.sequences)))
+        was, now, exact = (replace(route, mean=None).demand, replace(route, mean=None, sequences=drawn).demand,
+                           route.demand)  # fmt: skip
+        mean = Mean(*(exact.of(kind) * now.of(kind) / was.of(kind) if was.of(kind) else 0.0 for kind in _ORDER))
+    return replace(
+        route,
+        sequences=tuple(replace(each, steps=tuple(_slower(step, slower) for step in each.steps)) for each in drawn),
+        mean=replace(mean, cpu_ms=mean.cpu_ms * slower, free_ms=mean.free_ms * slower),
+    )
+
+
+def _slower(step: Step, slower: float) -> Step:
+    return replace(step, ms=step.ms * slower) if step.kind in ("cpu", "free") else step

@@ -1,0 +1,56 @@
+"""Bands: measurements of the very service that was profiled fall in them, and they are wider where less is known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.plan.models import pricing
+from tests.plan.profiles import sampled
+
+from greenlane_tools.plan.band import MODEL, Band, bands
+from greenlane_tools.plan.goal import Goal
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.route import Step
+from greenlane_tools.plan.set_up import present
+from greenlane_tools.plan.simulation import simulate
+
+GOAL = Goal("GET /x", 0.99, 200)
+
+
+def _service(requests: int, seed: int) -> Profile:
+    def law(chance: random.Random) -> tuple[Step, ...]:
+        return Step("cpu", chance.expovariate(1 / 6)), Step("io", 50.0, 0)
+
+    return sampled(law, requests, seed=seed, seconds=requests / 100)
+
+
+def _band(profile: Profile, goal: Goal = GOAL, **more: float) -> Band:
+    return bands(profile, present(profile), [goal], seed=1, **more)[goal.route, goal.limit_ms]  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_nine_of_ten_measurements_of_the_service_itself_are_in() -> None:
+    profile = _service(3000, seed=1)
+    band = _band(profile, window_s=60)
+    truth = _service(60_000, seed=2)
+    runs = (simulate(truth.simulated().to_json(), present(truth).to_json(), jobs=6000, seed=s) for s in range(40))
+    inside = sum(band.low_ms <= run.routes[0].percentile_ms(0.99) <= band.high_ms for run in runs)
+    assert inside >= 36
+
+
+def test_a_short_measurement_strays_further_than_a_long_one_and_few_requests_tell_less() -> None:
+    def width(band: Band) -> float:
+        return band.high_ms / band.low_ms
+
+    many = _service(5000, seed=1)
+    assert width(_band(many, window_s=600)) < width(_band(many, window_s=20))
+    assert width(_band(many)) >= MODEL**2
+    assert width(_band(_service(100, seed=3))) > width(_band(many))
+
+
+def test_a_model_by_hand_is_not_drawn_again() -> None:
+    goal = Goal("GET /bikes", 0.99, 500)
+    band = _band(pricing(times=0.2), goal)
+    assert 303 < band.low_ms < band.high_ms < 500
+    assert 0.99 < band.low_within <= band.high_within <= 1
