@@ -44,6 +44,10 @@ def expected_s(quick: bool) -> float:
     return runs + 2 * (seconds + _AROUND_S) + (14 if quick else _ADVICE_S + _SPEED_S)
 
 
+def installed() -> None:
+    """Nothing else is needed."""
+
+
 def sources() -> str:
     """Of all that its result depends on beside the package, sixteen digits."""
     return digest(

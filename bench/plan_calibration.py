@@ -9,7 +9,7 @@ stock gevent worker? Expected: 9 of 10, and bands no wider than times or by 1.5 
 
 A synthetic service is a mix of routes drawn from the seed (default: of this minute, so that no fit has seen it), played
 by real gunicorn workers. `--recorded` asks a real one: a scenario of the lab, by name or file, with a recording of it.
-Each service is recorded once (the synthetic ones here), then served by each contender at so many times the recorded rates.
+Each service is recorded once (synthetic ones here), then served by each contender at so many times the recorded rates.
 The last line says by which factor latencies would have to be wider for 9 of 10: `greenlane_tools.plan.band.MODEL`.
 
 What it does not show: services that wait for locks or pools, several processes, machines with other neighbours.

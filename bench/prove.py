@@ -44,7 +44,7 @@ _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
 _SYSTEMS = {
     "offers": ("bike and scooter offers of phones that poll, against the stock server and a twin in Go", offers),
     "pos": ("orders to ten merchants, one of them slow, against stock Celery", pos),
-    "plan": ("predictions against theory, the lab and pos; advice from one recording", plan),
+    "plan": ("how fast it simulates, whether its bands are right, what its advice is worth", plan),
 }
 _NAMES = ("overhead", *(block.name for block in BLOCKS), "placement", *_SYSTEMS)
 _PACKAGES = ("greenlane", "gunicorn", "gevent", "flask", "django", "numpy")

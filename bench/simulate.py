@@ -72,7 +72,7 @@ def cells(count: int, jobs: int) -> list[SimulationCell]:
     hosts: list[dict[str, Any]] = [{"host": "gevent"}, {"host": "threads"}, {"host": "permits"}]
     spread: list[dict[str, Any]] = [
         {"processes": 1},
-        {"processes": 2, "queue": "shortest"},
+        {"processes": 2, "queue": "accept"},
         {"processes": 4, "queue": "central"},
     ]
     found = []

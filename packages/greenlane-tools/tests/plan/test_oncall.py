@@ -58,6 +58,11 @@ def test_7_what_helps_stands_in_the_first_sentence(ask: Ask) -> None:
     assert not any(" limit " in row["contender"] for row in _view(rows, "option"))
 
 
+def test_8_a_recommendation_never_limits_connections(ask: Ask) -> None:
+    (settings,) = _view(ask(PRICING, *_BIKES), "settings")
+    assert "connections" not in settings["command"] + settings["toml"]
+
+
 def test_10_processes_of_their_own_help_and_it_is_said_how_much(ask: Ask) -> None:
     p99_ms = {
         split: next(
@@ -116,6 +121,20 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     many = slots.slots(6000 / 3600, 28_000)
     assert many.busy == pytest.approx(46.7, rel=0.01)
     assert many.needed <= 1.10 * many.busy
+
+
+def test_21_heavy_work_beside_a_loop_is_placed(ask: Ask, tmp_path: Path) -> None:
+    text = Path(PRICING).read_text("utf-8").replace('host = "gevent"', 'host = "asyncio"')
+    (tmp_path / "loop.toml").write_text(text, "utf-8")
+    rows = ask(str(tmp_path / "loop.toml"), *_BIKES)
+    assert rows[0]["recommended"].startswith("placed-")
+    assert rows[0]["set_up"]["placement"] == {"GET /quote": rows[0]["recommended"].split("-")[1].rstrip("0123456789 x")}
+
+
+def test_23_a_split_is_planned_with_processes_of_its_own(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES, "--split", "bikes")
+    present = next(row for row in _view(rows, "option") if row["contender"] == "present")
+    assert present["cores"] == 2 and present["standing"] == "met"
 
 
 def test_28_overloaded_it_says_what_these_cores_can_do(ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""A command that is a group of others: `greenlane lab run`, `greenlane plan show`."""
+"""A command that is a group of others: `greenlane lab run`, `greenlane plan diff`."""
 
 from __future__ import annotations
 
