@@ -1,6 +1,7 @@
 //! The seam of what a service loads: gives the crates' classes to Python and lets the crates know of each other. Few
 //! classes, integer nanoseconds; `_native.pyi` is the manual. Importing it changes nothing in the process.
 
+mod blocking;
 mod chooser;
 mod gil_looks;
 mod now;
@@ -16,6 +17,10 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::blocking::{
+        blocking_of_everybody, blocking_put_back, blocking_see, blocking_within,
+    };
     #[pymodule_export]
     use super::chooser::Chooser;
     #[pymodule_export]
@@ -48,8 +53,6 @@ mod _native {
     use greenlane_arena::segment::{Block, Segment};
     #[pymodule_export]
     use greenlane_interpreter::endings::guard_endings;
-    #[pymodule_export]
-    use greenlane_permits::locks::{Lock, RLock};
     #[pymodule_export]
     use greenlane_permits::permits::{locks_held, Paused, Permits};
     #[pymodule_export]

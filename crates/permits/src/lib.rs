@@ -3,7 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`permits`] | the face to Python |
-//! | [`locks`] | tracked locks: a wait for one ends the phase |
+//! | [`locks`] | which locks are held by threads that run a job |
 //! | [`job`], [`running`] | one job and its phases; the job that runs on this thread |
 //! | [`shared`] | what all jobs of a process share: rules, routes, gate, counters, mode |
 //! | [`gate`], [`forked_gate`] | where phases wait for a permit; one for each process |

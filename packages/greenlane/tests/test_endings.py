@@ -75,15 +75,15 @@ def test_without_threads_the_end_is_guarded_all_the_same(run_python: Callable[..
     )
 
 
-def test_importing_registers_nothing_and_the_first_lock_does(run_python: Callable[..., object]) -> None:
+def test_importing_registers_nothing_and_the_first_probe_does(run_python: Callable[..., object]) -> None:
     program = """
 import atexit
 before = atexit._ncallbacks()
-from greenlane import _native
+from greenlane import _native, probes
 imported = atexit._ncallbacks()
-_native.Lock()
+probes.install()
 used = atexit._ncallbacks()
-_native.RLock()
+probes.install()
 print(imported - before, used - before, atexit._ncallbacks() - before)
 """
     assert run_python(program).stdout.split() == ["0", "1", "1"]  # type: ignore[attr-defined]

@@ -96,6 +96,9 @@ enter: Callable[[], None] = _nothing
 name: Callable[[str], None] = _nothing
 pin: Callable[[str, str], None] = _nothing
 
+#: Called after the subscribers have changed. Set by the probes of native calls, which ask who they are.
+changed: Callable[[], None] = _nothing
+
 #: Asked by probes and hosts. Rebound by `offer`.
 active: Callable[[], bool] = _no
 remaining_ms: Callable[[], int | None] = _none
@@ -108,7 +111,8 @@ _jobs: list[Jobs] = []
 def subscribe(observer: Any, *, first: bool = False) -> None:
     """Send every later event that it has a method for (see `Observer`) to `observer`: after the others, or `first`.
 
-    Called by the wiring of a process only, and by workers of `greenlane serve`.
+    Called by the wiring of a process only, and by workers of `greenlane serve`. An observer whose `jobs_only` is true
+    is told of native calls of threads that run a job of the permits, and may be told of others.
     """
     if not any(known is observer for known in _observers):
         _observers.insert(0 if first else len(_observers), observer)
@@ -154,6 +158,7 @@ def _bind() -> None:
     for event in _EVENTS:
         heard = [getattr(observer, event) for observer in _observers if hasattr(observer, event)]
         bindings[event] = heard[0] if len(heard) == 1 else _all(heard) if heard else _nothing
+    changed()
 
 
 def _all(heard: list[Callable[..., None]]) -> Callable[..., None]:

@@ -7,11 +7,12 @@ import hashlib
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from tests.lanes.burners import burn, permits, teach, together, until
 
-from greenlane import _native
+from greenlane import _native, probes
 from greenlane.errors import DeadlineExceeded
 from greenlane.lanes.permits import Permits
 
@@ -135,13 +136,24 @@ def test_a_paused_job_goes_on_on_another_thread(heavy: Permits) -> None:
     assert not paused.resume(), "it has been resumed already"
 
 
-def test_a_thread_that_holds_a_tracked_lock_never_queues(heavy: Permits) -> None:
-    lock = _native.Lock()
+@pytest.fixture
+def locks_seen() -> Iterator[None]:
+    """Who holds a lock is known."""
+    probes.install()
+    yield
+    probes.uninstall()
+
+
+@pytest.mark.usefixtures("locks_seen")
+def test_a_thread_that_holds_a_lock_never_queues(heavy: Permits) -> None:
+    lock = threading.Lock()
     heavy.open(NOW(), 0, "GET /heavy")
 
     def other() -> None:
+        heavy.open(NOW(), 0, None)
         with lock:
-            heavy_job(heavy)
+            heavy.name("GET /heavy")
+            heavy.close()
 
     together([other])
     assert heavy.counters()["skipped_lock"] == 1
@@ -149,10 +161,12 @@ def test_a_thread_that_holds_a_tracked_lock_never_queues(heavy: Permits) -> None
     heavy.close()
 
 
+@pytest.mark.usefixtures("locks_seen")
 def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None:
-    lock, taken = _native.Lock(), _native.Lock()
+    lock, taken = threading.Lock(), threading.Lock()
     heavy.open(NOW(), 0, "GET /heavy")
     taken.acquire()
+    assert _native.locks_held() == 1
     phases = heavy.counters()["phases"]
     assert lock.acquire(False) and not taken.acquire(blocking=False)
     assert not threading.Condition(lock).notify()  # asks by acquire(False) whether its lock is held

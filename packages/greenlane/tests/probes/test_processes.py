@@ -30,9 +30,11 @@ def test_a_child_is_awaited_in_one_phase_end(seen: Observer) -> None:
         assert seen.during(child.wait) == []
 
 
-def test_communicate_and_run_are_one_phase_end(seen: Observer) -> None:
+def test_communicate_and_run_wait_for_a_process_wherever_they_wait(seen: Observer) -> None:
     with subprocess.Popen(UNTIL_CLOSED, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert seen.during(child.communicate, b"input") == [Kind.PROCESS]
+        # Its selects until both pipes have ended, and the wait for the child.
+        assert {*seen.during(child.communicate, b"input")} == {Kind.PROCESS}
+    assert seen.ends
     done = subprocess.run(UNTIL_CLOSED, input="text", capture_output=True, text=True, check=True)
     assert done.stdout == ""
 
@@ -75,11 +77,15 @@ def test_a_pipe_of_multiprocessing(seen: Observer) -> None:
         theirs.send({"a": 1})
         assert seen.during(ours.poll) == []
         assert seen.during(ours.poll, 5) == [Kind.SELECT]
+        assert seen.during(ours.recv) == [], "it was there"
+        seen.meanwhile = lambda: theirs.send("late")
         assert seen.during(ours.recv) == [Kind.PROCESS]
         assert seen.during(ours.send, "text") == [Kind.PROCESS]
+        seen.meanwhile = lambda: ours.send("late")
+        assert theirs.recv() == "text"
         assert seen.during(theirs.recv) == [Kind.PROCESS]
         assert seen.during(ours.send_bytes, b"abcd") == [Kind.PROCESS]
-        assert seen.during(theirs.recv_bytes_into, bytearray(4)) == [Kind.PROCESS]
+        assert seen.during(theirs.recv_bytes_into, bytearray(4)) == []
         assert seen.during(ours.poll, 0.001) == [Kind.SELECT]
     with pytest.raises(OSError, match="closed"):
         seen.during(ours.recv)

@@ -62,10 +62,10 @@ def test_dontwait_ends_none(name: str, pair: Pair, seen: Observer) -> None:
     assert seen.during(getattr(pair[0], name), *arguments, socket.MSG_DONTWAIT) == []
 
 
-def test_sendfile_is_one_phase_end_however_it_is_done(pair: Pair, seen: Observer, tmp_path: Path) -> None:
+def test_sendfile_ends_a_phase_for_each_piece(pair: Pair, seen: Observer, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 1000)
     with open(tmp_path / "file", "rb") as file:
-        assert seen.during(pair[0].sendfile, file) == [Kind.SOCKET]
+        assert {*seen.during(pair[0].sendfile, file)} == {Kind.SOCKET}
     assert len(pair[1].recv(2000)) == 1000
 
 

@@ -2,27 +2,70 @@
 
 from __future__ import annotations
 
+import _thread
 import concurrent.futures
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from tests.lanes.burners import permits
 from tests.probes.observer import Observer
 
 from greenlane import _native, probes
 from greenlane.phase import Kind
 
 
-def test_locks_made_from_now_on_are_tracked(seen: Observer) -> None:
-    assert type(threading.Lock()) is _native.Lock
-    assert type(threading.RLock()) is _native.RLock
-    assert seen.during(lambda: threading.Lock().acquire()) == []
-    with (condition := threading.Condition()):
-        assert type(condition._lock) is _native.RLock
-        assert _native.locks_held() == 1
+def test_locks_of_a_job_are_counted_by_whomever_and_whenever_they_were_made(seen: Observer) -> None:
+    probes.uninstall()
+    early, acquire = threading.Lock(), threading.Lock().acquire
+    probes.install()
+    given = permits()
+    given.open(time.monotonic_ns(), 0, "GET /locks")
+    assert seen.during(early.acquire) == [] and _native.locks_held() == 1
+    assert acquire() and _native.locks_held() == 2
+    with (condition := threading.Condition()), condition:
+        assert type(condition._lock) is _thread.RLock
+        assert _native.locks_held() == 3
+    early.release()
+    assert _native.locks_held() == 1
+    del acquire  # the last reference to a lock that is held
     assert _native.locks_held() == 0
+    given.close()
+
+
+def test_a_lock_that_is_taken_is_waited_for_in_one_phase_end(seen: Observer) -> None:
+    for lock in (threading.Lock(), threading.RLock()):
+        holder = Holder(lock)
+        assert seen.during(lock.acquire, timeout=0.001) == [Kind.LOCK]
+        assert seen.during(lock.acquire, False) == []
+        assert seen.during(lock.acquire, timeout=0) == []
+        seen.meanwhile = holder.give
+        assert seen.during(lock.__enter__) == [Kind.LOCK]
+        assert seen.during(lock.release) == []
+
+
+class Holder:
+    """A thread that holds a lock until it is told to give it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._go, self._has = lock, threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._hold)
+        self._thread.start()
+        self._has.wait()
+
+    def _hold(self) -> None:
+        with self._lock:
+            self._has.set()
+            self._go.wait()
+
+    def give(self) -> None:
+        """Return when the lock is free."""
+        self._go.set()
+        self._thread.join()
 
 
 @pytest.mark.parametrize("lock", [None, threading.Lock, threading.RLock])
@@ -106,19 +149,6 @@ def test_a_queue(kind: type[queue.Queue[int]], seen: Observer) -> None:
     assert seen.during(waiting.join) == []
     with pytest.raises(ValueError, match="non-negative"):
         seen.during(waiting.get, True, -1)
-
-
-def test_a_simple_queue() -> None:
-    earlier = queue.SimpleQueue[int]()
-    c_type = queue.SimpleQueue
-    probes.install()
-    try:
-        assert isinstance(earlier, queue.SimpleQueue)
-        assert issubclass(queue.SimpleQueue, c_type)
-        assert not isinstance(object(), queue.SimpleQueue)
-    finally:
-        probes.uninstall()
-    assert queue.SimpleQueue is c_type
 
 
 def test_a_simple_queue_waits_in_one_phase_end(seen: Observer) -> None:

@@ -103,6 +103,10 @@ class Patches:
         """Names that the plan asked for and that the imported versions do not have, such as `grpc._channel.Gone`."""
         return tuple(self._absent)
 
+    def miss(self, what: str) -> None:
+        """List `what` as absent."""
+        self._absent.append(what)
+
     def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
         """Put `make(original, self.silent)` in the place of `owner.name`; `owner` is a module or a class.
 

@@ -1,7 +1,4 @@
-"""How a blocking call becomes the end of a phase: the wrappers that every probe is made from.
-
-The shape is always the same; hot calls write it out with their exact parameters (`sockets.py`), because
-`*args, **kwargs` costs more than everything else in it:
+"""How a driver's blocking call becomes the end of a phase: the wrappers of Python functions. The shape:
 
     if silent or not <can it block>:
         return original(...)
@@ -16,8 +13,7 @@ The shape is always the same; hot calls write it out with their exact parameters
 (`patching.Patches.silent`). The outermost pair counts, so a wrapper may call another one.
 
 Cost, beyond the original call and the subscriber's two (CPython 3.11-3.13, `python -m tests.probes.cost`, least of
-many runs): exact parameters 0.05-0.1 us, a module's C function 0.25-0.3, `always` 0.2-0.3; a call that ends no phase
-0.07-0.2.
+many runs): `always` 0.2-0.3 us; a call that ends no phase 0.07-0.2.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 else:
     _Static = staticmethod
 
-__all__ = ["Make", "always", "dress", "timed", "when"]
+__all__ = ["Make", "always", "dress", "when"]
 
 #: Makes the replacement of an original: gets the original and the ledger's `silent` switch.
 Make: TypeAlias = Callable[[Any, list[bool]], Any]
@@ -85,30 +81,6 @@ def when(kind: Kind, blocks: Callable[..., object]) -> Make:
                 phase.enter()
 
         return wrapper
-
-    return make
-
-
-def timed(kind: Kind, done: Callable[[Any], object] | None = None) -> Make:
-    """Make a wrapper for a method of one parameter, `timeout`, that waits unless it is 0 or negative.
-
-    Args:
-        kind: what it waits on.
-        done: `done(self)` says that there is nothing to wait for any more; None = it always waits.
-    """
-    number = int(kind)
-
-    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-        def wait(self: Any, timeout: float | None = None) -> Any:
-            if silent or (timeout is not None and timeout <= 0) or (done is not None and done(self)):
-                return original(self, timeout)
-            try:
-                phase.leave(number)
-                return original(self, timeout)
-            finally:
-                phase.enter()
-
-        return wait
 
     return make
 

@@ -280,6 +280,9 @@ class Running:
 class _Observer:
     """Phase events to the permits; what lanes say of a route is applied when it is first named."""
 
+    #: See `phase.subscribe`.
+    jobs_only = True
+
     def __init__(self, permits: Permits, rules: LaneRules, most_routes: int) -> None:
         self.leave = permits.leave
         self.enter = permits.enter

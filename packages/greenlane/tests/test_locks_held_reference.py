@@ -1,17 +1,22 @@
-"""Tracked locks answer every call as the interpreter's own locks do, and count what each thread holds."""
+"""Locks whose holders are counted answer every call as others do, and count for the thread that holds them."""
 
 import _thread
 import contextlib
 import gc
 import queue
+import select
+import socket
 import threading
+import time
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenlane import _native
+from greenlane.probes import native
 from tests.examples import examples
+from tests.lanes.burners import permits
 
 THREADS = 3
 WHO = st.integers(0, THREADS - 1)
@@ -20,7 +25,8 @@ WHO = st.integers(0, THREADS - 1)
 class Puppet:
     """A thread that does one call at a time and tells what came of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, job: bool) -> None:
+        self._job = job
         self._calls: queue.SimpleQueue = queue.SimpleQueue()
         self._answers: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=self._obey, daemon=True).start()
@@ -31,6 +37,8 @@ class Puppet:
         return self._answers.get(timeout=10)
 
     def _obey(self) -> None:
+        if self._job:
+            jobs.open(time.monotonic_ns(), 0, None)
         while True:
             call, arguments, named = self._calls.get()
             try:
@@ -42,7 +50,18 @@ class Puppet:
             del answer
 
 
-puppets = [Puppet() for _ in range(THREADS)]
+jobs = permits()
+# Only what a job holds is counted: the calls of the others go straight through.
+puppets = [Puppet(job=True) for _ in range(THREADS)]
+plain = [Puppet(job=False) for _ in range(THREADS)]
+
+
+@pytest.fixture(autouse=True)
+def seen():
+    """The calls of locks are seen."""
+    native.install()
+    yield
+    native.uninstall()
 
 ACQUIRES = st.sampled_from(
     [
@@ -65,22 +84,22 @@ ACQUIRES = st.sampled_from(
 
 
 class Locks(RuleBasedStateMachine):
-    """Drives a tracked lock and the original side by side."""
+    """Drives a lock of threads with jobs, and one of threads without, side by side."""
 
-    tracked_type: type
-    original_type: type
+    make: staticmethod
 
     def __init__(self) -> None:
         super().__init__()
-        self.tracked = self.tracked_type()
-        self.original = self.original_type()
+        native.install()
+        self.tracked = self.make()
+        self.original = self.make()
         self.owner: int | None = None
         self.depth = 0
         self.before = [puppet.do(_native.locks_held)[1] for puppet in puppets]
 
     def both(self, who: int, method: str, *arguments, **named):
         ours = puppets[who].do(getattr(self.tracked, method), *arguments, **named)
-        theirs = puppets[who].do(getattr(self.original, method), *arguments, **named)
+        theirs = plain[who].do(getattr(self.original, method), *arguments, **named)
         assert ours[:2] == theirs[:2], (method, arguments, named, ours, theirs)
         return theirs
 
@@ -122,13 +141,11 @@ class Locks(RuleBasedStateMachine):
 
 
 class PlainLocks(Locks):
-    tracked_type = _native.Lock
-    original_type = staticmethod(_thread.allocate_lock)
+    make = staticmethod(_thread.allocate_lock)
 
 
 class RecursiveLocks(Locks):
-    tracked_type = _native.RLock
-    original_type = staticmethod(_thread.RLock)
+    make = staticmethod(_thread.RLock)
 
     @rule(who=WHO)
     def is_owned(self, who):
@@ -145,13 +162,13 @@ class RecursiveLocks(Locks):
         if self.owner not in (None, who):
             return
         ours = puppets[who].do(self.tracked._release_save)
-        theirs = puppets[who].do(self.original._release_save)
+        theirs = plain[who].do(self.original._release_save)
         assert ours[0] == theirs[0]
         if ours[0] == "gave":
             assert puppets[who].do(_native.locks_held)[1] == self.before[who]
             assert ours[1][0] == theirs[1][0] == self.depth
             assert puppets[who].do(self.tracked._acquire_restore, ours[1]) == ("gave", None)
-            assert puppets[who].do(self.original._acquire_restore, theirs[1]) == ("gave", None)
+            assert plain[who].do(self.original._acquire_restore, theirs[1]) == ("gave", None)
 
 
 TestPlainLocks = PlainLocks.TestCase
@@ -159,8 +176,19 @@ TestRecursiveLocks = RecursiveLocks.TestCase
 TestPlainLocks.settings = TestRecursiveLocks.settings = examples(40, stateful_step_count=30)
 
 
-@pytest.mark.parametrize("make", [_native.Lock, _native.RLock])
-def test_a_lock_reinitialized_after_fork_is_free_and_counts_for_nobody(make):
+each = pytest.mark.parametrize("make", [_thread.allocate_lock, _thread.RLock])
+
+
+@pytest.fixture
+def job():
+    """This thread runs one."""
+    jobs.open(time.monotonic_ns(), 0, None)
+    yield
+    jobs.close()
+
+
+@each
+def test_a_lock_reinitialized_after_fork_is_free_and_counts_for_nobody(make, job):
     before = _native.locks_held()
     lock = make()
     lock.acquire()
@@ -172,25 +200,36 @@ def test_a_lock_reinitialized_after_fork_is_free_and_counts_for_nobody(make):
     assert _native.locks_held() == before
 
 
-@pytest.mark.parametrize("make", [_native.Lock, _native.RLock])
-def test_an_error_inside_the_block_releases(make):
+@each
+def test_an_error_inside_the_block_releases(make, job):
     lock = make()
     with contextlib.suppress(KeyError), lock:
+        assert _native.locks_held() == 1
         raise KeyError
-    assert lock.acquire(blocking=False)
-    lock.release()
+    assert _native.locks_held() == 0
 
 
-@pytest.mark.parametrize("make", [_native.Lock, _native.RLock])
-def test_a_condition_over_a_tracked_lock_wakes_its_waiters(make):
+@each
+def test_a_lock_that_dies_held_counts_no_longer_and_its_memory_is_another_locks(make, job):
+    for _ in range(100):
+        assert make().acquire()
+        assert _native.locks_held() == 0
+
+
+@each
+def test_a_condition_wakes_its_waiters_and_nothing_stays_held(make):
     condition = threading.Condition(make())
     items: list[int] = []
     seen: list[int] = []
+    held: list[int] = []
 
     def take() -> None:
+        jobs.open(time.monotonic_ns(), 0, None)
         with condition:
             assert condition.wait_for(lambda: items, timeout=10)
             seen.append(items.pop())
+        held.append(_native.locks_held())
+        jobs.close()
 
     threads = [threading.Thread(target=take, daemon=True) for _ in range(4)]
     for thread in threads:
@@ -202,15 +241,56 @@ def test_a_condition_over_a_tracked_lock_wakes_its_waiters(make):
     for thread in threads:
         thread.join(10)
     assert sorted(seen) == [0, 1, 2, 3]
-    assert _native.locks_held() == 0
+    assert held == [0, 0, 0, 0]
 
 
-def test_an_rlock_can_be_subclassed_with_arguments():
-    class Named(_native.RLock):
-        def __init__(self, name: str) -> None:
-            self.name = name
+def test_switching_a_thousand_times_under_load_loses_no_count_and_no_call():
+    """Threads with jobs hammer locks, queues and sockets while the method tables lead to us and back."""
+    stop = threading.Event()
+    errors: list[BaseException] = []
+    held: list[int] = []
+    locks = [threading.Lock(), threading.RLock(), threading.Lock()]
+    shared: queue.Queue[int] = queue.Queue(2)
+    quick: queue.SimpleQueue[int] = queue.SimpleQueue()
+    near, far = socket.socketpair()
+    done = [0] * 6
 
-    lock = Named("x")
-    with lock, lock:
-        assert lock.name == "x"
-    assert not lock._is_owned()
+    def work(number: int) -> None:
+        try:
+            jobs.open(time.monotonic_ns(), 0, None)
+            while not stop.is_set():
+                with locks[number % 3], locks[1], threading.Lock():
+                    threading.Lock().acquire()
+                with contextlib.suppress(queue.Full, queue.Empty):
+                    shared.put(1, timeout=0.001) if number % 2 else shared.get(timeout=0.001)
+                quick.put(number)
+                quick.get()
+                near.send(b"x") if number % 2 else select.select([far], [], [], 0.001)
+                if not number:
+                    far.recv(4096)
+                done[number] += 1
+            native.uninstall()  # what is left is nobody's
+            held.append(_native.locks_held())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            jobs.close()
+
+    near.settimeout(1)
+    far.settimeout(0.01)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(1_000):
+        native.uninstall()
+        native.install()
+        time.sleep(0.0005)
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+    errors = [error for error in errors if not isinstance(error, TimeoutError)]
+    assert not errors and not any(thread.is_alive() for thread in threads)
+    assert all(done)
+    assert {*held} <= {0}
+    near.close()
+    far.close()

@@ -1,0 +1,56 @@
+//! What a wait is for, by the Python functions that wait in it: a lock's wait may be a queue's, or a future's.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use std::sync::{Mutex, PoisonError};
+
+/// The standard library waits no deeper below the function that was called.
+const MOST_FRAMES: usize = 8;
+
+/// (code object, kind); the code is never freed.
+static KNOWN: Mutex<Vec<(usize, u8)>> = Mutex::new(Vec::new());
+
+/// Waits inside of `code` are of `kind` from now on.
+pub fn know(code: &Bound<'_, PyCode>, kind: u8) {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = code.as_ptr() as usize;
+    if known.iter().all(|&(each, _)| each != address) {
+        known.push((code.clone().into_ptr() as usize, kind));
+    }
+}
+
+/// The kind of the outermost known caller; `otherwise` without one.
+pub fn kind_or(otherwise: u8) -> u8 {
+    within(MOST_FRAMES).unwrap_or(otherwise)
+}
+
+/// The kind of the function that made this call, if it is known.
+pub fn direct() -> Option<u8> {
+    within(1)
+}
+
+fn within(most: usize) -> Option<u8> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = None;
+    // SAFETY: the thread is attached: this is within a call. Frames and codes are held while they are looked at; the
+    // last reference to a code is its function's, which runs.
+    unsafe {
+        let mut frame = ffi::PyEval_GetFrame();
+        ffi::Py_XINCREF(frame.cast());
+        for _ in 0..most {
+            if frame.is_null() {
+                break;
+            }
+            let code = ffi::PyFrame_GetCode(frame);
+            let kind = known.iter().find(|each| each.0 == code as usize);
+            found = kind.map(|each| each.1).or(found);
+            ffi::Py_DECREF(code.cast());
+            let back = ffi::PyFrame_GetBack(frame);
+            ffi::Py_DECREF(frame.cast());
+            frame = back;
+        }
+        ffi::Py_XDECREF(frame.cast());
+    }
+    found
+}

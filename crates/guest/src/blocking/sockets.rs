@@ -1,0 +1,157 @@
+//! Rules of sockets and TLS: a call can block unless the socket, or a flag of the call, says not to.
+
+use super::waits::{has_bits, is_true};
+use super::{callers, phase};
+use crate::now::send_at_once;
+use greenlane_methods::call::{Call, Function};
+use greenlane_methods::table::Rule;
+use pyo3::ffi::{self, PyObject, PyTypeObject};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::ptr;
+
+enum Does {
+    /// Flags may stand at this place, if it is not 0.
+    Receives(usize),
+    Sends,
+    SendsAll,
+    /// On OpenSSL's object, whose socket is asked.
+    Tls,
+    /// Likewise; what has been decrypted already is handed out at once.
+    TlsReads,
+}
+
+struct SocketRule {
+    kind: u8,
+    does: Does,
+    getblocking: Function,
+    pending: Option<Function>,
+}
+
+/// The rule called `rule`; `asks` are the socket's `getblocking`, and of a TLS read `pending`.
+pub fn named(
+    rule: &str,
+    _method: &Bound<'_, PyAny>,
+    kind: u8,
+    at: usize,
+    asks: &[Function],
+) -> Option<Box<dyn Rule>> {
+    let does = match rule {
+        "socket" => Does::Receives(at),
+        "sends" => Does::Sends,
+        "sends_all" => Does::SendsAll,
+        "tls" => Does::Tls,
+        "tls_reads" => Does::TlsReads,
+        _ => return None,
+    };
+    Some(Box::new(SocketRule {
+        kind,
+        does,
+        getblocking: *asks.first()?,
+        pending: asks.get(1).copied(),
+    }))
+}
+
+impl Rule for SocketRule {
+    fn wants(&self) -> bool {
+        phase::is_heard()
+    }
+
+    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+        // SAFETY: within the call.
+        unsafe {
+            if !self.can_block(call) {
+                return call.pass();
+            }
+            if let Does::Sends | Does::SendsAll = self.does {
+                if let Some(result) = self.at_once(call) {
+                    return result;
+                }
+            }
+            phase::around(callers::kind_or(self.kind), || call.pass(), |_| ())
+        }
+    }
+}
+
+impl SocketRule {
+    unsafe fn can_block(&self, call: &Call<'_>) -> bool {
+        let flags_at = match self.does {
+            Does::Receives(at) => at,
+            Does::Sends | Does::SendsAll => 1,
+            Does::Tls | Does::TlsReads => 0,
+        };
+        let flags = (flags_at != 0)
+            .then(|| call.argument(flags_at, Some(c"flags")))
+            .flatten();
+        // SAFETY: within the call; references are given back.
+        unsafe {
+            if let Does::Tls | Does::TlsReads = self.does {
+                return self.tls_can_block(call.this);
+            }
+            let dontwait = flags.is_some_and(|flags| has_bits(flags, libc::MSG_DONTWAIT.into()));
+            !dontwait && is_true(self.getblocking.call(call.this, &[])) == Some(true)
+        }
+    }
+
+    unsafe fn tls_can_block(&self, this: *mut PyObject) -> bool {
+        // SAFETY: within the call; references are given back.
+        unsafe {
+            if let (Does::TlsReads, Some(pending)) = (&self.does, &self.pending) {
+                if is_true(pending.call(this, &[])) == Some(true) {
+                    return false;
+                }
+            }
+            let owner = ffi::PyObject_GetAttrString(this, c"owner".as_ptr());
+            if owner.is_null() {
+                ffi::PyErr_Clear();
+                return false;
+            }
+            // Memory BIOs (`ssl.SSLObject`) have an owner that is no socket, and never block.
+            let is_socket = is_a(owner, self.getblocking.class);
+            let blocks = is_socket && is_true(self.getblocking.call(owner, &[])) == Some(true);
+            ffi::Py_DECREF(owner);
+            blocks
+        }
+    }
+
+    /// What a send gives that needed no wait: all of it went within the phase. None: the socket's own call is to be made.
+    unsafe fn at_once(&self, call: &Call<'_>) -> Option<*mut PyObject> {
+        // SAFETY: within the call, so the thread is attached and the arguments live.
+        unsafe {
+            let py = Python::assume_attached();
+            let data = call.argument(0, None)?;
+            if call.placed() != 1 || call.named() != 0 || ffi::PyBytes_CheckExact(data) == 0 {
+                return None;
+            }
+            let data = Bound::from_borrowed_ptr(py, data);
+            let bytes = data.cast::<PyBytes>().ok()?.as_bytes();
+            let socket = Bound::from_borrowed_ptr(py, call.this);
+            let sent = match send_at_once(&socket, bytes) {
+                Ok(0) => return None,
+                Ok(sent) => sent,
+                Err(error) => {
+                    error.restore(py);
+                    return Some(ptr::null_mut());
+                }
+            };
+            if let Does::Sends = self.does {
+                return Some(ffi::PyLong_FromSize_t(sent));
+            }
+            if sent == bytes.len() {
+                ffi::Py_INCREF(ffi::Py_None());
+                return Some(ffi::Py_None());
+            }
+            let rest = PyBytes::new(py, &bytes[sent..]);
+            Some(phase::around(
+                callers::kind_or(self.kind),
+                || call.function.call(call.this, &[rest.as_ptr()]),
+                |_| (),
+            ))
+        }
+    }
+}
+
+unsafe fn is_a(object: *mut PyObject, class: *mut PyTypeObject) -> bool {
+    // SAFETY: an object, and a class or null.
+    unsafe { !class.is_null() && ffi::PyObject_TypeCheck(object, class) != 0 }
+}

@@ -1,0 +1,119 @@
+"""Nothing that a program can compare, print, subclass or pickle changes, with permits or a recording on."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Looks at everything before greenlane is imported, and again with it on: what differs, by name.
+PROGRAM = """
+import _thread, concurrent.futures, concurrent.futures.thread, concurrent.futures._base, fcntl, importlib.machinery
+import json, multiprocessing, multiprocessing.connection, multiprocessing.synchronize, os, pickle, queue, select
+import selectors, signal, socket, ssl, subprocess, sys, threading, time, _socket, _ssl, _signal, _queue, posix
+from threading import Lock, RLock
+from time import sleep
+
+MODULES = [
+    _thread, concurrent.futures, concurrent.futures.thread, concurrent.futures._base, fcntl, multiprocessing,
+    multiprocessing.connection, multiprocessing.synchronize, os, queue, select, selectors, signal, socket, ssl,
+    subprocess, threading, time, _socket, _ssl, _signal, _queue, posix, importlib.machinery,
+]
+# What the interpreter itself makes, or our own start changes in any program that has a thread or a fork hook.
+LIVE = {"threading._active", "threading._dangling", "threading._limbo", "threading._shutdown_locks"}
+
+
+def everything():
+    found = {}
+    for module in MODULES:
+        for name, value in list(vars(module).items()):
+            if f"{module.__name__}.{name}" in LIVE:
+                continue
+            found[f"{module.__name__}.{name}"] = value
+            if isinstance(value, type):
+                for inner, attribute in list(vars(value).items()):
+                    if inner not in ("__weakref__", "__doc__", "__abstractmethods__", "_abc_impl"):
+                        found[f"{module.__name__}.{name}.{inner}"] = attribute
+    return found
+
+
+def printed():
+    return [repr(each) for each in (Lock, RLock, sleep, select.epoll, select.poll, queue.SimpleQueue, socket.socket.recv)]
+
+
+before, said = everything(), printed()
+pickled = [pickle.dumps(each) for each in (Lock, RLock, sleep, select.epoll, queue.SimpleQueue, os.waitpid)]
+%s
+after = everything()
+changed = sorted(name for name in {*before, *after} if after.get(name, None) is not before.get(name, None))
+lock = threading.Lock()
+assert lock.__class__.__module__ == "_thread" and type(lock) is _thread.LockType
+assert threading.Lock is _thread.allocate_lock and threading.Lock is Lock and time.sleep is sleep
+assert pickled == [pickle.dumps(each) for each in (Lock, RLock, sleep, select.epoll, queue.SimpleQueue, os.waitpid)]
+assert printed() == said
+print(json.dumps(changed))
+%s
+"""
+
+PERMITS = (
+    "from greenlane.settings import load\n"
+    "from greenlane.wiring import process\n"
+    'running = process.start(load({"mode": "on"}, environ={}), host="test")\n'
+    "from greenlane import probes; assert probes.absent() == (), probes.absent()",
+    "running.stop()\nassert everything() == before",
+)
+
+
+def test_permits_change_nothing(run_python: Callable[..., Any]) -> None:
+    assert json.loads(run_python(PROGRAM % PERMITS).stdout) == []
+
+
+#: Of a recording: what is still replaced, see docs/design/0023.
+REPLACED_BY_A_RECORDING = {
+    "concurrent.futures.thread.ThreadPoolExecutor.submit",
+    "threading.Thread._bootstrap_inner",
+    "threading.Thread.start",
+}
+
+
+def test_a_recording_replaces_what_is_listed_and_gives_it_back(run_python: Callable[..., Any], tmp_path: Path) -> None:
+    start = (
+        "from greenlane.settings import load\n"
+        "from greenlane.wiring.recording import start_recording\n"
+        f'recorded = start_recording(load({{"record_folder": {str(tmp_path)!r}}}, environ={{}}))'
+    )
+    end = "recorded.end()\nassert everything() == before"
+    found = set(json.loads(run_python(PROGRAM % (start, end)).stdout))
+    inner = {name for name in found if name.endswith("ThreadPoolExecutor.submit")}
+    machinery = {"importlib.machinery.ExtensionFileLoader.create_module"}
+    assert found - inner - machinery <= REPLACED_BY_A_RECORDING
+
+
+@pytest.mark.parametrize("start", ["", PERMITS[0]], ids=["without", "with permits"])
+def test_trio_runs(start: str, run_python: Callable[..., Any]) -> None:
+    pytest.importorskip("trio")
+    program = f"""
+{start}
+import trio
+
+async def main():
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 0.01)
+            nursery.start_soon(trio.to_thread.run_sync, sum, [1, 2])
+    return "done"
+
+print(trio.run(main))
+"""
+    assert run_python(program).stdout.split() == ["done"]
+
+
+def test_a_lock_factory_pickled_with_us_is_loaded_without_us(run_python: Callable[..., Any]) -> None:
+    import _thread
+
+    program = PERMITS[0] + "\nimport pickle, threading\nprint(pickle.dumps([threading.Lock, threading.RLock], 4).hex())"
+    assert pickle.loads(bytes.fromhex(run_python(program).stdout)) == [_thread.allocate_lock, _thread.RLock]
