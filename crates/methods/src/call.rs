@@ -6,8 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 
 pub type Pair = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
-pub type Named =
-    unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
+pub type Named = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
 pub type Fast =
     unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, Py_ssize_t) -> *mut PyObject;
 pub type FastNamed = unsafe extern "C" fn(
@@ -183,9 +182,7 @@ impl Call<'_> {
         unsafe {
             match self.given {
                 Given::Tuple(_, names) if !names.is_null() => ffi::PyDict_Size(names) as usize,
-                Given::Vector(_, _, names) if !names.is_null() => {
-                    ffi::PyTuple_Size(names) as usize
-                }
+                Given::Vector(_, _, names) if !names.is_null() => ffi::PyTuple_Size(names) as usize,
                 _ => 0,
             }
         }
@@ -210,14 +207,12 @@ impl Call<'_> {
                     let found = ffi::PyDict_GetItemString(names, name.as_ptr());
                     (!found.is_null()).then_some(found)
                 }
-                Given::Vector(all, _, names) if !names.is_null() => {
-                    (0..ffi::PyTuple_Size(names))
-                        .find(|&at| {
-                            let each = ffi::PyTuple_GetItem(names, at);
-                            ffi::PyUnicode_CompareWithASCIIString(each, name.as_ptr()) == 0
-                        })
-                        .map(|at| *all.add(count + at as usize))
-                }
+                Given::Vector(all, _, names) if !names.is_null() => (0..ffi::PyTuple_Size(names))
+                    .find(|&at| {
+                        let each = ffi::PyTuple_GetItem(names, at);
+                        ffi::PyUnicode_CompareWithASCIIString(each, name.as_ptr()) == 0
+                    })
+                    .map(|at| *all.add(count + at as usize)),
                 _ => None,
             }
         }

@@ -40,8 +40,7 @@ static USED: Mutex<usize> = Mutex::new(0);
 pub fn see(callable: &Bound<'_, PyAny>, rule: Box<dyn Rule>) -> Result<(), &'static str> {
     let (entry, function) = looked_up(callable)?;
     let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = seen().take(*used).find(|seen| seen.entry == entry);
-    let seen = match known {
+    let seen = match known(entry) {
         Some(seen) => seen,
         None if *used == MOST => return Err("too many functions are seen"),
         None => {
@@ -73,8 +72,8 @@ pub fn see(callable: &Bound<'_, PyAny>, rule: Box<dyn Rule>) -> Result<(), &'sta
 
 /// Puts every word back that still leads to us. Calls under way end as they began.
 pub fn put_back() {
-    let used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    for seen in seen().take(*used) {
+    let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
+    for seen in seen() {
         // SAFETY: the word was writable when it was changed, and modules of C are never unloaded.
         let word = unsafe { word_of(seen.entry) };
         // What is no longer ours stays.
@@ -89,10 +88,7 @@ pub fn put_back() {
 
 /// The C function of `callable`, whether its calls are seen or not: to be called without being seen.
 pub fn unseen(callable: &Bound<'_, PyAny>) -> Result<Function, &'static str> {
-    let (entry, function) = looked_up(callable)?;
-    let used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = seen().take(*used).find(|seen| seen.entry == entry);
-    Ok(known.map_or(function, |seen| seen.function))
+    looked_up(callable).map(|(_, function)| function)
 }
 
 fn seen() -> impl Iterator<Item = &'static Seen> {
@@ -102,6 +98,22 @@ fn seen() -> impl Iterator<Item = &'static Seen> {
     })
 }
 
+fn known(entry: *const PyMethodDef) -> Option<&'static Seen> {
+    seen().find(|seen| ptr::eq(seen.entry, entry))
+}
+
+/// Whether the page at `address` may be written; None if it is not mapped. The map is read again for what it lacks.
+fn writable(address: usize) -> Option<bool> {
+    static PAGES: Mutex<Option<Pages>> = Mutex::new(None);
+    let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = pages.as_mut().and_then(|pages| pages.writable(address));
+    if found.is_some() {
+        return found;
+    }
+    pages.insert(Pages::with_room()).writable(address)
+}
+
+/// The entry of `callable`, and what it said before it led to us.
 fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function), &'static str> {
     let object = callable.as_ptr();
     // SAFETY: the types say what the objects are; both are public structures of CPython.
@@ -116,21 +128,27 @@ fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function)
             return Err("it is no function of C");
         }
     };
-    let mut pages = Pages::with_room();
-    if pages.writable(entry as usize) != Some(true) {
+    if let Some(seen) = known(entry) {
+        return Ok((entry, seen.function));
+    }
+    if writable(entry as usize) != Some(true) {
         return Err("its method table cannot be written");
     }
     // SAFETY: mapped.
     let (name, flags, address) = unsafe {
         let entry = &*entry;
-        (entry.ml_name, entry.ml_flags, word_of(entry).load(Ordering::Acquire))
+        (
+            entry.ml_name,
+            entry.ml_flags,
+            word_of(entry).load(Ordering::Acquire),
+        )
     };
     let said: String = callable
         .getattr("__name__")
         .and_then(|name| name.extract())
         .map_err(|_| "it has no name")?;
     // SAFETY: the table's own string, of a module that is never unloaded.
-    let written = unsafe { pages.writable(name as usize).map(|_| std::ffi::CStr::from_ptr(name)) };
+    let written = unsafe { writable(name as usize).map(|_| std::ffi::CStr::from_ptr(name)) };
     if written.is_none_or(|written| written.to_bytes() != said.as_bytes()) {
         return Err("its method table has another name");
     }

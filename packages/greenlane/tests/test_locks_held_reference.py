@@ -12,11 +12,11 @@ import time
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.lanes.burners import permits
 
 from greenlane import _native
 from greenlane.probes import native
 from tests.examples import examples
-from tests.lanes.burners import permits
 
 THREADS = 3
 WHO = st.integers(0, THREADS - 1)
@@ -62,6 +62,7 @@ def seen():
     native.install()
     yield
     native.uninstall()
+
 
 ACQUIRES = st.sampled_from(
     [
@@ -269,7 +270,6 @@ def test_switching_a_thousand_times_under_load_loses_no_count_and_no_call():
                 if not number:
                     far.recv(4096)
                 done[number] += 1
-            native.uninstall()  # what is left is nobody's
             held.append(_native.locks_held())
         except BaseException as error:
             errors.append(error)

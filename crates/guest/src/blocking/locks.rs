@@ -240,7 +240,10 @@ fn see_endings(class: *mut PyTypeObject, recursive: bool) {
     };
     // SAFETY: a class of the interpreter's, with the GIL; its word is read at each object's end.
     unsafe {
-        if let Some(now) = (*class).tp_dealloc.filter(|&now| now as usize != ours as usize) {
+        if let Some(now) = (*class)
+            .tp_dealloc
+            .filter(|&now| now as usize != ours as usize)
+        {
             of.before.store(now as usize, Ordering::Release);
             of.class.store(class, Ordering::Release);
             (*class).tp_dealloc = Some(ours);
@@ -257,9 +260,13 @@ pub fn put_back(_py: Python<'_>) {
         // SAFETY: null, or the class that `see_endings` was given; with the GIL.
         unsafe {
             if let Some(class) = of.class.load(Ordering::Acquire).as_mut() {
-                if class.tp_dealloc.is_some_and(|now| now as usize == ours as usize) {
-                    class.tp_dealloc =
-                        Some(transmute::<usize, ffi::destructor>(of.before.load(Ordering::Acquire)));
+                if class
+                    .tp_dealloc
+                    .is_some_and(|now| now as usize == ours as usize)
+                {
+                    class.tp_dealloc = Some(transmute::<usize, ffi::destructor>(
+                        of.before.load(Ordering::Acquire),
+                    ));
                 }
             }
         }

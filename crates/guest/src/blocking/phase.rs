@@ -19,8 +19,14 @@ static EVERYBODY: AtomicBool = AtomicBool::new(false);
 pub fn find(py: Python<'_>) -> PyResult<()> {
     if NAMES.load(Ordering::Acquire).is_null() {
         let names = PyModule::import(py, "greenlane.phase")?.dict();
-        LEAVE.store(pyo3::types::PyString::intern(py, "leave").into_ptr(), Ordering::Release);
-        ENTER.store(pyo3::types::PyString::intern(py, "enter").into_ptr(), Ordering::Release);
+        LEAVE.store(
+            pyo3::types::PyString::intern(py, "leave").into_ptr(),
+            Ordering::Release,
+        );
+        ENTER.store(
+            pyo3::types::PyString::intern(py, "enter").into_ptr(),
+            Ordering::Release,
+        );
         NAMES.store(names.into_ptr(), Ordering::Release);
     }
     Ok(())

@@ -80,7 +80,9 @@ impl Rule for Wait {
             let argument = call.argument(self.at, self.name.as_deref());
             let kind = match self.when {
                 When::Always => callers::kind_or(self.kind),
-                When::NotZero if argument.is_some_and(|given| is_zero(given)) => return call.pass(),
+                When::NotZero if argument.is_some_and(|given| is_zero(given)) => {
+                    return call.pass()
+                }
                 When::Positive if argument.is_none_or(|given| !is_positive(given)) => {
                     return call.pass()
                 }
@@ -88,9 +90,7 @@ impl Rule for Wait {
                     return call.pass()
                 }
                 When::Says(_) | When::Tried if never_waits(call, self.at) => return call.pass(),
-                When::Says(waits)
-                    if is_true(self.asks[0].call(call.this, &[])) != Some(waits) =>
-                {
+                When::Says(waits) if is_true(self.asks[0].call(call.this, &[])) != Some(waits) => {
                     return call.pass()
                 }
                 When::Tried => {

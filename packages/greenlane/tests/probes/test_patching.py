@@ -16,6 +16,7 @@ from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 from greenlane.probes.wrapping import always
 
+
 def test_the_supported_pythons_have_every_name_that_is_asked_for(seen: Observer) -> None:
     import multiprocessing.connection
     import multiprocessing.synchronize

@@ -2,8 +2,8 @@
 
 For permits and for the recording:
 
-- `install`, `uninstall` — the standard library (`threads`: `sockets`, `polling`, `waits`), C drivers (`drivers`) and
-  the frameworks' route names (`routes`) at once
+- `install`, `uninstall` — the interpreter's C functions (`native`), C drivers (`drivers`) and the frameworks' route
+  names (`routes`) at once
 - `install_routes` — the route names alone
 - `absent` — names that the installed versions of libraries do not have although the probes ask for them
 - `explain_gevent` — why a monkey-patched process is refused, and what to do
@@ -11,7 +11,7 @@ For permits and for the recording:
 
 For the recording alone: `gevent`, `asyncio`, `children` (what runs in threads for a job), `calls` (of upstreams).
 
-`patching` holds the rules by which something is replaced and given back, `wrapping` the wrappers themselves.
+`patching` holds the rules by which something is replaced and given back, `wrapping` the wrappers of drivers.
 """
 
 from greenlane.probes.cooperative import explain_gevent

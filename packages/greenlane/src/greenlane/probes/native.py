@@ -115,9 +115,7 @@ _SEEN: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "posix.waitid": {**_WAIT_OPTIONS, "at": 2},
     },
     "signal": {
-        **{
-            f"_signal.{name}": {"rule": "always", "kind": Kind.PROCESS} for name in ("pause", "sigwait", "sigwaitinfo")
-        },
+        **{f"_signal.{name}": {"rule": "always", "kind": Kind.PROCESS} for name in ("pause", "sigwait", "sigwaitinfo")},
         "_signal.sigtimedwait": {"rule": "positive", "kind": Kind.PROCESS, "at": 1},
     },
     "fcntl": {"fcntl.flock": _FILE_LOCK, "fcntl.lockf": _FILE_LOCK},
