@@ -42,8 +42,8 @@ def test_a_thread_in_a_greenlet_hangs_and_others_end_as_ever(run_python: Callabl
         LOOKS
         + """
 import greenlet
-from greenlane._native import Lock
-Lock()
+from greenlane import probes
+probes.install()
 inside = [started(lambda: greenlet.greenlet(turns).switch()) for _ in range(3)]
 Looks([started(turns)], inside)
 time.sleep(0.05)
@@ -52,13 +52,18 @@ time.sleep(0.05)
     assert run_python(program).stdout == "[False] [True, True, True]"  # type: ignore[attr-defined]
 
 
-def test_a_thread_that_waits_for_a_tracked_lock_does_not_abort_the_process(run_python: Callable[..., object]) -> None:
+def test_a_thread_that_waits_for_a_lock_of_a_job_does_not_abort_the_process(run_python: Callable[..., object]) -> None:
     program = (
         LOOKS
         + """
-from greenlane._native import Lock
+from greenlane import phase, probes
+class Listens:
+    def leave(self, kind): pass
+    def enter(self): pass
+probes.install()
+phase.subscribe(Listens())
 def waits():
-    held = Lock()
+    held = threading.Lock()
     held.acquire()
     while True:
         held.acquire(timeout=0.001)
@@ -79,11 +84,12 @@ def test_importing_registers_nothing_and_the_first_probe_does(run_python: Callab
     program = """
 import atexit
 before = atexit._ncallbacks()
-from greenlane import _native, probes
+from greenlane import _native
 imported = atexit._ncallbacks()
-probes.install()
+import time
+_native.blocking_see(time.sleep, "always", 4)
 used = atexit._ncallbacks()
-probes.install()
+_native.blocking_see(time.sleep, "always", 4)
 print(imported - before, used - before, atexit._ncallbacks() - before)
 """
     assert run_python(program).stdout.split() == ["0", "1", "1"]  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from tests.lanes.burners import burn
 from greenlane import phase
 from greenlane.errors import GreenlaneError, LearnedFileError
 from greenlane.lanes import learned
+from greenlane.probes import native
 from greenlane.settings import Settings
 from greenlane.wiring import process
 
@@ -37,8 +38,10 @@ def test_starting_twice_gives_the_same() -> None:
 def test_stopping_gives_everything_back() -> None:
     before = (socket.socket.recv, time.sleep, phase.leave)
     running = process.start(Settings(), host="test")
-    assert socket.socket.recv is not before[0] and phase.leave is not before[2]
+    assert (socket.socket.recv, time.sleep) == before[:2] and phase.leave is not before[2]
+    assert "time.sleep" in native.seen()
     running.stop()
+    assert native.seen() == ()
     assert (socket.socket.recv, time.sleep, phase.leave) == before
     assert process.running() is None
 

@@ -18,7 +18,7 @@ Rules, by row:
   request would lose its turn three times (send, wait, receive).
 - `tls`, `tls_reads`: what OpenSSL has decrypted already is handed out without an end of the phase; memory BIOs
   (`ssl.SSLObject`, asyncio) never block.
-- `acquires`, `releases` ...: a lock that is free ends no phase. Which locks a job's thread holds is counted: a phase that
+- `acquires`, `releases` ...: a lock that is free ends no phase. Which locks a job holds is counted: a phase that
   begins while it holds one never queues for a permit.
 - `by_reader`, `by_writer`: `os.read` and its like only for pipes of `multiprocessing` and `socket.sendfile`. Nothing
   cheap tells other pipes from files in the page cache; the permits' stand-still fallback covers them.
@@ -39,7 +39,7 @@ from greenlane import _native, phase
 from greenlane.phase import Kind
 from greenlane.probes.patching import Patches
 
-__all__ = ["absent", "install", "uninstall"]
+__all__ = ["absent", "install", "seen", "uninstall"]
 
 _SOCKET: Final = "_socket.socket"
 _GETBLOCKING: Final = f"{_SOCKET}.getblocking"
@@ -156,12 +156,18 @@ def uninstall() -> None:
     """Put the method tables back. Idempotent; calls under way end as they began."""
     _patches.uninstall()
     _native.blocking_put_back()
+    _placed.clear()
     phase.changed = phase._nothing
 
 
 def absent() -> tuple[str, ...]:
     """Functions that the imported versions do not have, or have in another shape, each with the reason."""
     return _patches.absent()
+
+
+def seen() -> tuple[str, ...]:
+    """Functions whose method tables lead to us now."""
+    return tuple(sorted(_placed))
 
 
 def _look_who_listens() -> None:
@@ -176,6 +182,7 @@ def _place(name: str, patches: Patches, module: ModuleType) -> None:
         try:
             asks = [_found(each) for each in row.get("asks", ())]
             _native.blocking_see(_found(path.lstrip("?")), **{**row, "asks": asks})
+            _placed.add(path.lstrip("?"))
         except (ImportError, AttributeError, ValueError) as error:
             if not (path.startswith("?") and isinstance(error, AttributeError)):
                 patches.miss(f"{path.lstrip('?')}: {error}")
@@ -198,4 +205,5 @@ def _found(path: str) -> Any:
     return found
 
 
+_placed: Final[set[str]] = set()
 _patches: Final = Patches({name: partial(_place, name) for name in {**_SEEN, **_WITHIN}})

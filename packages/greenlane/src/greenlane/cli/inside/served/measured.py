@@ -69,7 +69,7 @@ def native():
 
 
 def patches():
-    """Names of other people's modules and classes that are ours now, each where it is defined."""
+    """Names of other people's that are ours now, each where it is defined, and C functions whose tables lead to us."""
     where = folders()
     found: set[str] = set()
     seen: set[int] = set()
@@ -87,7 +87,8 @@ def patches():
                 home = str(getattr(value, "__module__", ""))
                 if home in (name, "_" + name, "", "None", "builtins") or home.partition(".")[0] in OURS:
                     found.add(f"{name}.{attribute}")
-    return sorted(found)
+    native = sys.modules.get("greenlane.probes.native")
+    return sorted(found.union(native.seen() if native else ()))
 
 
 def threads():
