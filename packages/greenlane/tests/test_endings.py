@@ -42,8 +42,9 @@ def test_a_thread_in_a_greenlet_hangs_and_others_end_as_ever(run_python: Callabl
         LOOKS
         + """
 import greenlet
-from greenlane import probes
-probes.install()
+import select
+from greenlane import _native
+_native.blocking_see(select.select, "not_zero", 3, 3)
 inside = [started(lambda: greenlet.greenlet(turns).switch()) for _ in range(3)]
 Looks([started(turns)], inside)
 time.sleep(0.05)
@@ -56,12 +57,11 @@ def test_a_thread_that_waits_for_a_lock_of_a_job_does_not_abort_the_process(run_
     program = (
         LOOKS
         + """
-from greenlane import phase, probes
-class Listens:
-    def leave(self, kind): pass
-    def enter(self): pass
-probes.install()
-phase.subscribe(Listens())
+import _thread
+from greenlane import _native
+acquire = _thread.LockType.acquire
+_native.blocking_see(acquire, "acquires", 5, asks=[acquire])
+_native.blocking_of_everybody(True)
 def waits():
     held = threading.Lock()
     held.acquire()

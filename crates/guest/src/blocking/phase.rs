@@ -47,6 +47,7 @@ pub fn is_heard() -> bool {
 ///
 /// # Safety
 /// The thread is attached to the main interpreter, no error is set.
+#[allow(deprecated)] // The successors of PyErr_Fetch are of 3.12.
 pub unsafe fn around(
     kind: u8,
     call: impl FnOnce() -> *mut PyObject,
@@ -85,6 +86,9 @@ unsafe fn tell(event: &AtomicPtr<PyObject>, argument: *mut PyObject) -> bool {
         let heard = ffi::PyDict_GetItemWithError(names, event.load(Ordering::Acquire));
         if heard.is_null() {
             return ffi::PyErr_Occurred().is_null();
+        }
+        if heard == ffi::Py_None() {
+            return true; // The interpreter ends, and has emptied its modules.
         }
         ffi::Py_INCREF(heard);
         let said = if argument.is_null() {
