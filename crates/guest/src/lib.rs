@@ -2,6 +2,7 @@
 //! classes, integer nanoseconds; `_native.pyi` is the manual. Importing it changes nothing in the process.
 
 mod chooser;
+mod descriptors;
 mod gil_looks;
 mod now;
 mod permit_queue;
@@ -18,6 +19,8 @@ mod _native {
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
     use super::chooser::Chooser;
+    #[pymodule_export]
+    use super::descriptors::Descriptor;
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]

@@ -1,8 +1,8 @@
 //! What the threads that record, the sampler and the writer share: the rings, and how far the writer is.
 
 use crate::live::Live;
-use crate::names;
 use crate::ring::Ring;
+use crate::writer;
 use greenlane_process::forks;
 use greenlane_recording_format::event::Text;
 use std::collections::HashMap;
@@ -88,6 +88,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A ring to be drained from now on, until it is over.
 pub fn register(ring: &Arc<Ring>) {
     locked(&desk().rings).push(Arc::clone(ring));
+    writer::begin();
 }
 
 /// All rings, of threads that run and that have just ended.
@@ -105,9 +106,4 @@ pub fn wake() {
             }
         }
     }
-}
-
-/// Describes the process anew: something of it has changed.
-pub fn describe(about: &str) {
-    desk().about.store(names::text(about), Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
-use crate::desk::{self, desk, locked};
+use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
 use crate::{live, names, strand, switch, writer};
@@ -46,7 +46,7 @@ impl Recorder {
     }
 
     fn on(&self) {
-        if locked(&desk().state).running {
+        if writer::is_pending() || locked(&desk().state).running {
             if !on() {
                 let first = NEXT_JOB.load(Ordering::Relaxed);
                 FIRST_JOB.store(first, Ordering::Relaxed);
@@ -109,6 +109,7 @@ impl Recorder {
         host: &str,
         parent_job: u64,
     ) -> PyResult<u64> {
+        writer::begin(); // Switched off, too: it can be switched on then.
         if !on() {
             return Ok(NO_JOB);
         }
@@ -264,14 +265,15 @@ impl Recorder {
     }
 
     fn describe(&self, about: &str) {
-        desk::describe(about);
+        writer::describe(about);
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = locked(&desk().state).clone();
         let stats = PyDict::new(py);
         stats.set_item("on", on())?;
-        stats.set_item("running", state.running)?;
+        stats.set_item("running", state.running || writer::is_pending())?;
+        stats.set_item("started_ns", writer::started_ns())?;
         stats.set_item("events", state.events)?;
         stats.set_item("lost", state.lost)?;
         stats.set_item("written_bytes", state.written_bytes)?;
@@ -316,8 +318,9 @@ impl Recorder {
     }
 }
 
+/// Nothing before the first event: a forked child that leaves at once has nothing to say.
 fn mark(what: &str) {
-    if on() {
+    if on() && !writer::is_pending() {
         strand::emit(Event::Mark {
             at_ns: clock::monotonic_ns(),
             what: names::text(what),
