@@ -59,6 +59,9 @@ class _Awaited:
 
 
 def _start(folder: str) -> None:
+    if not _is_main_interpreter():
+        _say_skipped(folder, "subinterpreters are left alone, the main interpreter is recorded")
+        return
     try:
         _load_wrapt(folder)
         from greenlane.hosts.observed import program
@@ -68,6 +71,16 @@ def _start(folder: str) -> None:
         why = f"{type(error).__name__}: {error}"
     if why:
         _say_skipped(folder, why)
+
+
+def _is_main_interpreter() -> bool:
+    import _thread
+
+    if hasattr(_thread, "_is_main_interpreter"):  # CPython 3.12
+        return bool(_thread._is_main_interpreter())
+    import _xxsubinterpreters
+
+    return bool(_xxsubinterpreters.get_current() == _xxsubinterpreters.get_main())
 
 
 def _load_wrapt(folder: str) -> None:
