@@ -344,19 +344,24 @@ fn name_thread(py: Python<'_>) {
 
 /// (number in the system, name) of each thread that `threading` knows and did not make up.
 ///
+/// No bytecode runs for it: there a signal's handler might raise what is the program's, and it would be lost here.
+///
 /// With gevent's monkey patch greenlets are threads to it: the first with a number is the thread, the others run in it.
 fn names_of_threads(py: Python<'_>) -> PyResult<Vec<(u32, String)>> {
-    let threading = py.import("threading")?;
+    let modules = py.import("sys")?.getattr("modules")?;
+    let threading = modules.cast::<PyDict>()?.get_item("threading")?;
+    let Some(threading) = threading else {
+        return Ok(Vec::new());
+    };
     let made_up = threading.getattr("_DummyThread")?;
     let mut names: Vec<(u32, String)> = Vec::new();
-    for thread in threading.call_method0("enumerate")?.try_iter()? {
-        let thread = thread?;
-        let number: Option<u32> = thread.getattr("native_id")?.extract()?;
+    for thread in threading.getattr("_active")?.cast::<PyDict>()?.values() {
+        let number: Option<u32> = thread.getattr("_native_id")?.extract()?;
         let Some(number) = number.filter(|_| !thread.is_instance(&made_up).unwrap_or(false)) else {
             continue;
         };
         if names.iter().all(|(of, _)| *of != number) {
-            names.push((number, thread.getattr("name")?.extract()?));
+            names.push((number, thread.getattr("_name")?.extract()?));
         }
     }
     Ok(names)

@@ -7,7 +7,7 @@ thread, through frames of C++ (greenlet's) whose stack the hub has meanwhile use
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found] # `signal`, without its enums
 import _thread
 import contextlib
 import os

@@ -47,7 +47,7 @@ class _Awaited:
         return None
 
     def _follow(self, loader: Any) -> None:
-        execute = getattr(loader, "exec_module", None)
+        execute: Any = getattr(loader, "exec_module", None)
 
         def exec_module(module: Any) -> None:
             del loader.exec_module
@@ -78,7 +78,7 @@ def _is_main_interpreter() -> bool:
 
     if hasattr(_thread, "_is_main_interpreter"):  # CPython 3.12
         return bool(_thread._is_main_interpreter())
-    import _xxsubinterpreters
+    import _xxsubinterpreters  # type: ignore[import-not-found]
 
     return bool(_xxsubinterpreters.get_current() == _xxsubinterpreters.get_main())
 
