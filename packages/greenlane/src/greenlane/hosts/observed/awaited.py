@@ -1,7 +1,8 @@
 """Starts the recording of an unchanged program when it may have something to record: with its first socket, or job.
 
 A program that imports neither `socket` nor `greenlane.record` serves nobody and has no jobs. It loads no more of us
-than this file. Nothing is replaced: the one finder in `sys.meta_path` goes when it has seen one of the two names.
+than this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of the two names is there, and the
+import that brought it is through: what is to be observed is whole then.
 """
 
 from __future__ import annotations
@@ -20,42 +21,57 @@ _NAMES: Final = ("socket", "greenlane.record")
 
 
 def start_when_needed(folder: str) -> None:
-    """Record into `folder`, once the program imports what a service needs."""
-    if any(name in sys.modules for name in _NAMES):
+    """Record into `folder`, once the program has imported what a service needs."""
+    if _is_needed():
         _start(folder)
     else:
         sys.meta_path.insert(0, _Awaited(folder))
 
 
+def _is_needed() -> bool:
+    return any(name in sys.modules for name in _NAMES)
+
+
 class _Awaited:
-    """Sees a name being imported, and starts the recording when that is through."""
+    """Sees each import that is not part of another one, and looks when it is through."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._inside = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Let the others find it; see `importlib.abc.MetaPathFinder`."""
-        if name not in _NAMES:
+        if self._inside:
             return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        for finder in list(sys.meta_path):
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                self._follow(spec.loader)
-                return spec
-        return None
+        self._inside = True
+        try:
+            found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if finder is not self)
+            spec = next((spec for spec in found if spec is not None), None)
+        finally:
+            self._inside = False
+        if spec is not None and not isinstance(spec.loader, type):  # not what is built in
+            self._follow(spec.loader)
+        return spec
 
     def _follow(self, loader: Any) -> None:
         execute: Any = getattr(loader, "exec_module", None)
 
         def exec_module(module: Any) -> None:
             del loader.exec_module
-            execute(module)
-            _start(self._folder)
+            self._inside = True
+            try:
+                execute(module)
+            finally:
+                self._inside = False
+                self._look()
 
         if execute is not None:
             loader.exec_module = exec_module
+
+    def _look(self) -> None:
+        if self in sys.meta_path and _is_needed():
+            sys.meta_path.remove(self)
+            _start(self._folder)
 
 
 def _start(folder: str) -> None:
