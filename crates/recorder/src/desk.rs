@@ -1,8 +1,8 @@
 //! What the threads that record, the sampler and the writer share: the rings, and how far the writer is.
 
 use crate::live::Live;
+use crate::pending;
 use crate::ring::Ring;
-use crate::writer;
 use greenlane_process::forks;
 use greenlane_recording_format::event::Text;
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A ring to be drained from now on, until it is over.
 pub fn register(ring: &Arc<Ring>) {
     locked(&desk().rings).push(Arc::clone(ring));
-    writer::begin();
+    pending::begin();
 }
 
 /// All rings, of threads that run and that have just ended.

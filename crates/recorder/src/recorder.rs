@@ -3,7 +3,7 @@
 use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
-use crate::{live, names, strand, switch, writer};
+use crate::{live, names, pending, strand, switch, writer};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, NO_JOB};
@@ -46,7 +46,7 @@ impl Recorder {
     }
 
     fn on(&self) {
-        if writer::is_pending() || locked(&desk().state).running {
+        if pending::is_pending() || locked(&desk().state).running {
             if !on() {
                 let first = NEXT_JOB.load(Ordering::Relaxed);
                 FIRST_JOB.store(first, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Recorder {
         host: &str,
         parent_job: u64,
     ) -> PyResult<u64> {
-        writer::begin(); // Switched off, too: it can be switched on then.
+        pending::begin(); // Switched off, too: it can be switched on then.
         if !on() {
             return Ok(NO_JOB);
         }
@@ -272,7 +272,7 @@ impl Recorder {
         let state = locked(&desk().state).clone();
         let stats = PyDict::new(py);
         stats.set_item("on", on())?;
-        stats.set_item("running", state.running || writer::is_pending())?;
+        stats.set_item("running", state.running || pending::is_pending())?;
         stats.set_item("started_ns", writer::started_ns())?;
         stats.set_item("events", state.events)?;
         stats.set_item("lost", state.lost)?;
@@ -320,7 +320,7 @@ impl Recorder {
 
 /// Nothing before the first event: a forked child that leaves at once has nothing to say.
 fn mark(what: &str) {
-    if on() && !writer::is_pending() {
+    if on() && !pending::is_pending() {
         strand::emit(Event::Mark {
             at_ns: clock::monotonic_ns(),
             what: names::text(what),

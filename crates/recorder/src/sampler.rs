@@ -24,9 +24,9 @@ use crate::desk::{self, desk};
 use crate::frames::frames_of;
 use crate::gil_waits::{somebody_waits, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
 use crate::names;
+use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::on;
-use crate::writer;
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_process::{clock, forks, signals};
@@ -100,7 +100,7 @@ pub fn sampler_start(py: Python<'_>, stacks: bool, began: Option<Py<PyAny>>) -> 
         py.import("atexit")?.call_method1("register", (stop,))?;
     }
     WANTED.store(wanted, Ordering::Relaxed);
-    if !writer::is_pending() {
+    if !pending::is_pending() {
         begin();
     }
     Ok(())

@@ -4,19 +4,19 @@
 //! process that is killed loses no more than that. It has a table of descriptors of its own.
 //!
 //! [`start`] only makes a plan. Threads and files come with the first event, or the first poll, of each process, see
-//! [`begin`]: a child that only executes another program, or a daemon on its way to the background, has none of ours.
+//! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none of ours.
 
 use crate::calls::installation;
 use crate::desk::{desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
-use crate::{cost, names, sampler, switch};
+use crate::{cost, names, pending, sampler, switch};
 use greenlane_process::{clock, descriptors, forks, signals};
 use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Once, PoisonError};
 use std::time::Duration;
 use std::{fs, io, mem, ptr};
@@ -71,8 +71,6 @@ impl Plan {
 
 /// Never freed: a forked child may find it in use. Null: nothing is to be recorded.
 static PLAN: AtomicPtr<Plan> = AtomicPtr::new(ptr::null_mut());
-/// This process has a plan, and has not begun.
-static PENDING: AtomicBool = AtomicBool::new(false);
 static STARTED_NS: AtomicU64 = AtomicU64::new(0);
 static STARTED_UNIX_NS: AtomicU64 = AtomicU64::new(0);
 static WATCHED: Once = Once::new();
@@ -87,12 +85,7 @@ fn replace_plan(plan: Plan) {
 }
 
 extern "C" fn in_child() {
-    PENDING.store(plan().is_some(), Ordering::Relaxed);
-}
-
-/// Whether this process is to record, and has not begun.
-pub fn is_pending() -> bool {
-    PENDING.load(Ordering::Relaxed)
+    pending::set(plan().is_some());
 }
 
 /// When this process has begun; 0 = it has not.
@@ -127,7 +120,8 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
         about: about.to_owned(),
     });
     note_start();
-    PENDING.store(true, Ordering::Relaxed);
+    pending::act_is(begin_now);
+    pending::set(true);
     switch::set(true);
     Ok(())
 }
@@ -158,24 +152,16 @@ pub fn describe(about: &str) {
             max_bytes: plan.max_bytes,
             about: about.to_owned(),
         });
-        if let (false, Some(plan)) = (is_pending(), self::plan()) {
+        if let (false, Some(plan)) = (pending::is_pending(), self::plan()) {
             desk().about.store(plan.about(), Ordering::Relaxed);
         }
-    }
-}
-
-/// Starts writer and sampler of this process if it is to record and has not begun. Needs no GIL; keeps no `errno`.
-#[inline]
-pub fn begin() {
-    if is_pending() {
-        begin_now();
     }
 }
 
 #[cold]
 fn begin_now() {
     // The child of a `vfork` has our memory, and executes another program.
-    if !forks::is_own_process() || !PENDING.swap(false, Ordering::Relaxed) {
+    if !forks::is_own_process() || !pending::take() {
         return;
     }
     let Some(plan) = plan() else { return };
@@ -224,9 +210,9 @@ fn spawn(plan: &'static Plan) -> io::Result<()> {
 /// Writes what there is and ends the writer; waits for it, at most some seconds. Call without the GIL.
 pub fn stop() {
     if plan().is_some_and(|plan| plan.pid == std::process::id()) {
-        begin(); // Without an event, too, a process is in its recording.
+        pending::begin(); // Without an event, too, a process is in its recording.
     }
-    PENDING.store(false, Ordering::Relaxed);
+    pending::set(false);
     PLAN.store(ptr::null_mut(), Ordering::Release);
     switch::set(false);
     let desk = desk();

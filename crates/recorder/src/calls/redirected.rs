@@ -10,9 +10,9 @@ use super::errno::Errno;
 use super::originals::real;
 use super::{sockets, symbols};
 use crate::known_threads;
+use crate::pending;
 use crate::strand;
 use crate::switch::on;
-use crate::writer;
 use greenlane_process::clock;
 use libc::{
     addrinfo, c_char, c_int, c_uint, c_void, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec,
@@ -214,7 +214,7 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
 #[inline]
 fn begin_at(seen: Seen) {
     if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) {
-        writer::begin();
+        pending::begin();
     }
 }
 
@@ -494,7 +494,7 @@ macro_rules! accepting {
             // SAFETY: the caller's call, as it is.
             unsafe {
                 let real: unsafe extern "C-unwind" fn(c_int $(, $type)*) -> c_int = transmute(real(symbols::$index));
-                writer::begin();
+                pending::begin();
                 if !on() {
                     return real($fd $(, $argument)*);
                 }
