@@ -3,6 +3,7 @@
 
 mod blocking;
 mod chooser;
+mod descriptors;
 mod gil_looks;
 mod now;
 mod permit_queue;
@@ -23,6 +24,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::chooser::Chooser;
+    #[pymodule_export]
+    use super::descriptors::Descriptor;
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`clock`] | clocks, as integer nanoseconds |
 //! | [`cpu`] | the CPU time of a thread's work |
+//! | [`descriptors`] | descriptors of ours among the program's |
 //! | [`forks`] | whether this process is another one than a moment ago |
 //! | [`signals`] | threads that get none |
 //! | [`objects`] | the loaded objects and the slots through which they call each other |
@@ -11,6 +12,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod descriptors;
 pub mod forks;
 pub mod objects;
 pub mod pages;

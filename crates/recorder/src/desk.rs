@@ -1,7 +1,7 @@
 //! What the threads that record, the sampler and the writer share: the rings, and how far the writer is.
 
 use crate::live::Live;
-use crate::names;
+use crate::pending;
 use crate::ring::Ring;
 use greenlane_process::forks;
 use greenlane_recording_format::event::Text;
@@ -88,6 +88,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A ring to be drained from now on, until it is over.
 pub fn register(ring: &Arc<Ring>) {
     locked(&desk().rings).push(Arc::clone(ring));
+    pending::begin();
 }
 
 /// All rings, of threads that run and that have just ended.
@@ -105,9 +106,4 @@ pub fn wake() {
             }
         }
     }
-}
-
-/// Describes the process anew: something of it has changed.
-pub fn describe(about: &str) {
-    desk().about.store(names::text(about), Ordering::Relaxed);
 }

@@ -13,7 +13,7 @@
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
 //! | [`cost`] | what all this costs |
-//! | [`switch`], [`known_threads`] | whether anything is recorded; on which threads |
+//! | [`switch`], [`pending`], [`known_threads`] | whether anything is recorded; from when on; on which threads |
 //!
 //! Cost when off: one relaxed load a call. On the path there is no lock and no system call but the clocks; a full ring
 //! loses events and counts them.
@@ -29,6 +29,7 @@ mod gil_waits;
 mod known_threads;
 mod live;
 mod names;
+mod pending;
 pub mod recorder;
 mod ring;
 pub mod sampler;

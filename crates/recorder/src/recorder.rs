@@ -1,9 +1,9 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
-use crate::desk::{self, desk, locked};
+use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
-use crate::{live, names, strand, switch, writer};
+use crate::{live, names, pending, strand, switch, writer};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, NO_JOB};
@@ -46,7 +46,7 @@ impl Recorder {
     }
 
     fn on(&self) {
-        if locked(&desk().state).running {
+        if pending::is_pending() || locked(&desk().state).running {
             if !on() {
                 let first = NEXT_JOB.load(Ordering::Relaxed);
                 FIRST_JOB.store(first, Ordering::Relaxed);
@@ -109,6 +109,7 @@ impl Recorder {
         host: &str,
         parent_job: u64,
     ) -> PyResult<u64> {
+        pending::begin(); // Switched off, too: it can be switched on then.
         if !on() {
             return Ok(NO_JOB);
         }
@@ -264,14 +265,15 @@ impl Recorder {
     }
 
     fn describe(&self, about: &str) {
-        desk::describe(about);
+        writer::describe(about);
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = locked(&desk().state).clone();
         let stats = PyDict::new(py);
         stats.set_item("on", on())?;
-        stats.set_item("running", state.running)?;
+        stats.set_item("running", state.running || pending::is_pending())?;
+        stats.set_item("started_ns", writer::started_ns())?;
         stats.set_item("events", state.events)?;
         stats.set_item("lost", state.lost)?;
         stats.set_item("written_bytes", state.written_bytes)?;
@@ -316,8 +318,9 @@ impl Recorder {
     }
 }
 
+/// Nothing before the first event: a forked child that leaves at once has nothing to say.
 fn mark(what: &str) {
-    if on() {
+    if on() && !pending::is_pending() {
         strand::emit(Event::Mark {
             at_ns: clock::monotonic_ns(),
             what: names::text(what),
@@ -341,19 +344,24 @@ fn name_thread(py: Python<'_>) {
 
 /// (number in the system, name) of each thread that `threading` knows and did not make up.
 ///
+/// No bytecode runs for it: there a signal's handler might raise what is the program's, and it would be lost here.
+///
 /// With gevent's monkey patch greenlets are threads to it: the first with a number is the thread, the others run in it.
 fn names_of_threads(py: Python<'_>) -> PyResult<Vec<(u32, String)>> {
-    let threading = py.import("threading")?;
+    let modules = py.import("sys")?.getattr("modules")?;
+    let threading = modules.cast::<PyDict>()?.get_item("threading")?;
+    let Some(threading) = threading else {
+        return Ok(Vec::new());
+    };
     let made_up = threading.getattr("_DummyThread")?;
     let mut names: Vec<(u32, String)> = Vec::new();
-    for thread in threading.call_method0("enumerate")?.try_iter()? {
-        let thread = thread?;
-        let number: Option<u32> = thread.getattr("native_id")?.extract()?;
+    for thread in threading.getattr("_active")?.cast::<PyDict>()?.values() {
+        let number: Option<u32> = thread.getattr("_native_id")?.extract()?;
         let Some(number) = number.filter(|_| !thread.is_instance(&made_up).unwrap_or(false)) else {
             continue;
         };
         if names.iter().all(|(of, _)| *of != number) {
-            names.push((number, thread.getattr("name")?.extract()?));
+            names.push((number, thread.getattr("_name")?.extract()?));
         }
     }
     Ok(names)

@@ -16,7 +16,7 @@
 //! runs and has it not computes without it ([`Sampler::looks`]). A recording of a loop shows that in no other way.
 //!
 //! It must be gone when the interpreter finalises (a thread that asks for the GIL then is ended, which Rust cannot
-//! bear): [`stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
+//! bear): [`sampler_stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
 
 use crate::alarm::{self, ASLEEP, LIGHTLY, TO_ITS_TIME};
 use crate::calls::gil;
@@ -24,14 +24,15 @@ use crate::desk::{self, desk};
 use crate::frames::frames_of;
 use crate::gil_waits::{somebody_waits, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
 use crate::names;
+use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::on;
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_process::{clock, forks, signals};
 use greenlane_recording_format::event::{Event, Text, NO_JOB};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::wrap_pyfunction;
 use std::collections::HashMap;
 use std::fs::File;
@@ -76,26 +77,45 @@ pub static LATE: AtomicU64 = AtomicU64::new(0);
 /// CPU that it has used.
 pub static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Starts the sampler of this process, if it does not run. Raises RuntimeError if no thread can be made.
-///
-/// Nothing on a free-threaded build: nobody waits for the GIL there, and a stack cannot be looked at.
+/// Whether stacks are wanted, and the thread at all.
+static STACKS: AtomicBool = AtomicBool::new(false);
+static WANTED: AtomicBool = AtomicBool::new(false);
+/// Called by the thread before it looks at anything, once a process.
+static BEGAN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// See `_native.pyi`.
 #[pyfunction]
-pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
-    let own = forks::generation() + 1;
-    if RUNS.load(Ordering::Relaxed) == own || !gil_enabled(py)? {
-        return Ok(());
-    }
+#[pyo3(signature = (*, stacks=true, began=None))]
+pub fn sampler_start(py: Python<'_>, stacks: bool, began: Option<Py<PyAny>>) -> PyResult<()> {
     guard_at_exit(py)?;
     forks::watch();
+    // Nobody waits for the GIL on a free-threaded build, and a stack cannot be looked at.
+    STACKS.store(stacks && gil_enabled(py)?, Ordering::Relaxed);
+    let wanted = STACKS.load(Ordering::Relaxed) || began.is_some();
+    if let Some(began) = began {
+        let _ = BEGAN.set(py, began);
+    }
     let stop = wrap_pyfunction!(sampler_stop, py)?;
     if !AT_EXIT.swap(true, Ordering::Relaxed) {
         py.import("atexit")?.call_method1("register", (stop,))?;
     }
-    // Python ran above: another thread may have been at the same.
+    WANTED.store(wanted, Ordering::Relaxed);
+    if !pending::is_pending() {
+        begin();
+    }
+    Ok(())
+}
+
+/// Starts the thread of this process, if it is wanted and does not run. Needs no GIL.
+pub fn begin() {
+    let own = forks::generation() + 1;
     let before = RUNS.load(Ordering::Relaxed);
+    if before == own || !WANTED.load(Ordering::Relaxed) {
+        return;
+    }
     let is_first = RUNS.compare_exchange(before, own, Ordering::Relaxed, Ordering::Relaxed);
-    if before == own || is_first.is_err() {
-        return Ok(());
+    if is_first.is_err() {
+        return;
     }
     STOP.store(false, Ordering::Relaxed);
     WAITING.store(0, Ordering::Relaxed);
@@ -105,18 +125,15 @@ pub fn sampler_start(py: Python<'_>) -> PyResult<()> {
             .name("greenlane-sampler".to_owned())
             .spawn(run)
     });
-    if let Err(error) = started {
+    if started.is_err() {
         RUNS.store(0, Ordering::Relaxed);
-        return Err(PyRuntimeError::new_err(format!(
-            "start the sampler: {error}"
-        )));
     }
-    Ok(())
 }
 
 /// Ends the sampler and waits until it has let go of the interpreter. Runs by itself at exit.
 #[pyfunction]
 pub fn sampler_stop(py: Python<'_>) {
+    WANTED.store(false, Ordering::Relaxed);
     let own = forks::generation() + 1;
     if RUNS.load(Ordering::Relaxed) != own {
         return;
@@ -134,15 +151,21 @@ fn run() {
     gil::is_sampler();
     let own = RUNS.load(Ordering::Relaxed);
     let looked = std::panic::catch_unwind(|| {
-        Python::attach(|py| {
-            let mut sampler = Sampler::new();
-            while let Some(wanted) = py.detach(|| sampler.wait()) {
-                let before_ns = clock::thread_cpu_ns();
-                sampler.look(py, &wanted);
-                let cost_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
-                sampler.rest_ns = (cost_ns * RESTS).clamp(PERIOD_NS, MOST_REST_NS);
+        // From CPython 3.15 on `site`, and what it starts, runs before the interpreter may be attached to.
+        // SAFETY: asks for a flag; needs no GIL.
+        while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {
+            if STOP.load(Ordering::Relaxed) {
+                return;
             }
-            sampler.ring.end();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Python::try_attach(|py| {
+            if let Some(began) = BEGAN.get(py) {
+                let _ = began.call0(py);
+            }
+            if STACKS.load(Ordering::Relaxed) {
+                Sampler::new().look_until_stopped(py);
+            }
         });
     });
     // A panic is a defect of ours; sampling ends, the program goes on.
@@ -168,6 +191,8 @@ struct Sampler {
     /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
     ring: Arc<Ring>,
     looked_ns: u64,
+    /// CPU of its thread before it was made.
+    cpu_from_ns: u64,
     /// Until the next look, at least.
     rest_ns: u64,
     alone_ns: u64,
@@ -187,6 +212,7 @@ impl Sampler {
         Self {
             ring,
             looked_ns: 0,
+            cpu_from_ns: clock::thread_cpu_ns(),
             rest_ns: PERIOD_NS,
             alone_ns: 0,
             turn: 0,
@@ -196,11 +222,21 @@ impl Sampler {
         }
     }
 
+    fn look_until_stopped(mut self, py: Python<'_>) {
+        while let Some(wanted) = py.detach(|| self.wait()) {
+            let before_ns = clock::thread_cpu_ns();
+            self.look(py, &wanted);
+            let cost_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
+            self.rest_ns = (cost_ns * RESTS).clamp(PERIOD_NS, MOST_REST_NS);
+        }
+        self.ring.end();
+    }
+
     /// Waits, without the GIL, until somebody waits; None: the sampler is to end.
     fn wait(&mut self) -> Option<Wanted> {
         let mut slept_ns = 0;
         loop {
-            CPU_NS.store(clock::thread_cpu_ns(), Ordering::Relaxed);
+            CPU_NS.store(clock::thread_cpu_ns() - self.cpu_from_ns, Ordering::Relaxed);
             ASLEEP.store(LIGHTLY, Ordering::SeqCst);
             let (mut pause_ns, mut how) = (ASLEEP_NS, LIGHTLY);
             if on() {

@@ -1,10 +1,12 @@
 //! The files of one process: `<folder>/<pid>-<process>-<nnnn>.glr`, a new one now and then so that the oldest of all
 //! processes can be deleted when together they are too large.
 
+use greenlane_process::descriptors::{high, Identity};
 use greenlane_recording_format::chunk::{frame, Header};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Files end in this.
@@ -18,7 +20,7 @@ pub struct Segments {
     folder: PathBuf,
     process: u64,
     max_bytes: u64,
-    file: Option<(File, PathBuf)>,
+    file: Option<(File, Identity)>,
     /// Bytes in the present file.
     length: u64,
     number: u32,
@@ -52,21 +54,25 @@ impl Segments {
     /// Opens the first file, so that a folder that cannot be written is known at the start.
     pub fn open(&mut self) -> io::Result<()> {
         if self.file.is_none() {
-            let name = format!(
-                "{}-{:016x}-{:04}.{SUFFIX}",
-                std::process::id(),
-                self.process,
-                self.number
-            );
-            let path = self.folder.join(name);
-            let file = OpenOptions::new()
-                .append(true)
-                .create_new(true)
-                .open(&path)?;
-            self.file = Some((file, path));
+            let options = OpenOptions::new().append(true).create_new(true).to_owned();
+            self.file = Some(self.opened(options)?);
             self.length = 0;
         }
         Ok(())
+    }
+
+    fn opened(&self, mut options: OpenOptions) -> io::Result<(File, Identity)> {
+        let name = format!(
+            "{}-{:016x}-{:04}.{SUFFIX}",
+            std::process::id(),
+            self.process,
+            self.number
+        );
+        let file = options
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.folder.join(name))?;
+        let identity = Identity::of(&file.metadata()?);
+        Ok((high(file), identity))
     }
 
     /// Whether the next chunk begins a file: then it should say again what is true since long.
@@ -107,10 +113,7 @@ impl Segments {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_deleted() {
-            self.file = None; // Another process found it the oldest.
-            self.number += 1;
-        }
+        self.find_again();
         self.open()?;
         match &mut self.file {
             Some((file, _)) => file.write_all(bytes),
@@ -118,12 +121,25 @@ impl Segments {
         }
     }
 
-    fn is_deleted(&self) -> bool {
-        let about = self
-            .file
-            .as_ref()
-            .and_then(|(file, _)| file.metadata().ok());
-        about.is_some_and(|about| about.nlink() == 0)
+    /// Makes sure that the descriptor is still our file's, and that the file still has a name; else the next begins.
+    fn find_again(&mut self) {
+        let Some((file, identity)) = self.file.take() else {
+            return;
+        };
+        let about = file.metadata().ok();
+        let ours = about.filter(|about| Identity::of(about) == identity);
+        let there = match ours {
+            Some(about) => (about.nlink() > 0).then_some((file, identity)),
+            None => {
+                let _ = file.into_raw_fd(); // The program has closed it; the number is not ours to close.
+                let reopened = self.opened(OpenOptions::new().append(true).to_owned());
+                reopened.ok().filter(|(_, again)| *again == identity)
+            }
+        };
+        if there.is_none() {
+            self.number += 1;
+        }
+        self.file = there;
     }
 
     fn turn_over(&mut self) {

@@ -1,22 +1,25 @@
 //! The native thread that drains the rings into the files. It never takes the GIL and blocks no signal of the process.
 //!
 //! It wakes every 200 ms, or when a ring is a quarter full; what it has found is written as one chunk at once, so that a
-//! process that is killed loses no more than that.
+//! process that is killed loses no more than that. It has a table of descriptors of its own.
+//!
+//! [`start`] only makes a plan. Threads and files come with the first event, or the first poll, of each process, see
+//! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none of ours.
 
 use crate::calls::installation;
 use crate::desk::{desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
-use crate::{cost, names, switch};
-use greenlane_process::{clock, signals};
+use crate::{cost, names, pending, sampler, switch};
+use greenlane_process::{clock, descriptors, forks, signals};
 use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Once, PoisonError};
 use std::time::Duration;
-use std::{fs, io, mem};
+use std::{fs, io, mem, ptr};
 
 const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
@@ -31,12 +34,72 @@ const LONG_NS: u64 = 1_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
 
-/// Starts the writer. `about` is the JSON that begins each file.
+/// In the folder: its recording is over.
+const ENDED: &str = "ended";
+/// What the name of a folder ends in that goes when its recording is over.
+const PARTS: &str = "parts";
+
+/// What is to be recorded, here and in forked children.
+struct Plan {
+    pid: u32,
+    folder: PathBuf,
+    max_bytes: u64,
+    about: String,
+}
+
+impl Plan {
+    fn is_over(&self) -> bool {
+        let parts = self
+            .folder
+            .extension()
+            .is_some_and(|suffix| suffix == PARTS);
+        self.folder.join(ENDED).exists() || parts && !self.folder.exists()
+    }
+
+    /// The JSON that begins each file of this process.
+    fn about(&self) -> Text {
+        let fields = self.about.trim_end().trim_end_matches('}');
+        let comma = if fields.ends_with('{') { "" } else { ", " };
+        // SAFETY: no arguments, no failure.
+        let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
+        let (ns, unix_ns) = (started_ns(), STARTED_UNIX_NS.load(Ordering::Relaxed));
+        names::text(&format!(
+            "{fields}{comma}\"pid\": {pid}, \"parent_pid\": {parent}, \"started_ns\": {ns}, \"started_unix_ns\": {unix_ns}}}"
+        ))
+    }
+}
+
+/// Never freed: a forked child may find it in use. Null: nothing is to be recorded.
+static PLAN: AtomicPtr<Plan> = AtomicPtr::new(ptr::null_mut());
+static STARTED_NS: AtomicU64 = AtomicU64::new(0);
+static STARTED_UNIX_NS: AtomicU64 = AtomicU64::new(0);
+static WATCHED: Once = Once::new();
+
+fn plan() -> Option<&'static Plan> {
+    // SAFETY: null, or from a Box that is never freed.
+    unsafe { PLAN.load(Ordering::Acquire).as_ref() }
+}
+
+fn replace_plan(plan: Plan) {
+    PLAN.store(Box::into_raw(Box::new(plan)), Ordering::Release);
+}
+
+extern "C" fn in_child() {
+    pending::set(plan().is_some());
+}
+
+/// When this process has begun; 0 = it has not.
+pub fn started_ns() -> u64 {
+    STARTED_NS.load(Ordering::Relaxed)
+}
+
+/// Plans to record this process and its forked children. `about` is the JSON that describes them, but for what
+/// [`Plan::about`] adds.
 ///
-/// Fails if the folder's first file cannot be made; nothing is started then. Running already: nothing happens.
+/// Fails if the folder cannot be written to. Running already: nothing happens.
 pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
     let desk = desk();
-    let mut thread = locked(&desk.thread);
+    let thread = locked(&desk.thread);
     if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
         if desk.stop.load(Ordering::Relaxed) {
             // Rings have one reader.
@@ -44,14 +107,78 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
         }
         return Ok(());
     }
-    // A child has no writer before it starts its own: nobody would empty its rings.
+    writable(folder)?;
+    forks::watch();
     WATCHED.call_once(|| {
         // SAFETY: the handler only writes an atomic.
-        unsafe { libc::pthread_atfork(None, None, Some(off_in_child)) };
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
+    replace_plan(Plan {
+        pid: std::process::id(),
+        folder: folder.to_owned(),
+        max_bytes,
+        about: about.to_owned(),
+    });
+    note_start();
+    pending::act_is(begin_now);
+    pending::set(true);
+    switch::set(true);
+    Ok(())
+}
+
+fn writable(folder: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
+    // SAFETY: a string that ends in 0.
+    match unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 if folder.is_dir() => Ok(()),
+        0 => Err(io::Error::from_raw_os_error(libc::ENOTDIR)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn note_start() {
+    STARTED_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
+    let unix_ns = clock::read(libc::CLOCK_REALTIME).unwrap_or(0);
+    STARTED_UNIX_NS.store(unix_ns, Ordering::Relaxed);
+}
+
+/// Describes the process anew: something of it has changed.
+pub fn describe(about: &str) {
+    if let Some(plan) = plan() {
+        replace_plan(Plan {
+            pid: plan.pid,
+            folder: plan.folder.clone(),
+            max_bytes: plan.max_bytes,
+            about: about.to_owned(),
+        });
+        if let (false, Some(plan)) = (pending::is_pending(), self::plan()) {
+            desk().about.store(plan.about(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cold]
+fn begin_now() {
+    // The child of a `vfork` has our memory, and executes another program.
+    if !forks::is_own_process() || !pending::take() {
+        return;
+    }
+    let Some(plan) = plan() else { return };
+    if plan.pid != std::process::id() {
+        note_start();
+    }
+    if plan.is_over() || spawn(plan).is_err() {
+        switch::set(false);
+        return;
+    }
+    sampler::begin();
+}
+
+fn spawn(plan: &'static Plan) -> io::Result<()> {
+    let desk = desk();
+    let mut thread = locked(&desk.thread);
     let process = process_number();
-    let mut segments = Segments::new(folder, process, max_bytes);
-    segments.open()?;
     desk.stop.store(false, Ordering::Relaxed);
     desk.over.store(false, Ordering::Release);
     *locked(&desk.state) = State {
@@ -59,7 +186,8 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
         process,
         ..State::default()
     };
-    desk.about.store(names::text(about), Ordering::Relaxed);
+    desk.about.store(plan.about(), Ordering::Relaxed);
+    let segments = Segments::new(&plan.folder, process, plan.max_bytes);
     let writer = Writer::new(desk, segments, cost::thousand_ns());
     let started = signals::with_all_blocked(|| {
         std::thread::Builder::new()
@@ -69,7 +197,6 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
     match started {
         Ok(started) => {
             *thread = Some(started);
-            switch::set(true);
             Ok(())
         }
         Err(error) => {
@@ -80,14 +207,13 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
     }
 }
 
-static WATCHED: Once = Once::new();
-
-extern "C" fn off_in_child() {
-    switch::set(false);
-}
-
 /// Writes what there is and ends the writer; waits for it, at most some seconds. Call without the GIL.
 pub fn stop() {
+    if plan().is_some_and(|plan| plan.pid == std::process::id()) {
+        pending::begin(); // Without an event, too, a process is in its recording.
+    }
+    pending::set(false);
+    PLAN.store(ptr::null_mut(), Ordering::Release);
     switch::set(false);
     let desk = desk();
     if locked(&desk.thread).is_none() {
@@ -186,6 +312,14 @@ impl Writer {
 
     fn run(mut self) {
         let _over = Over(self.desk);
+        descriptors::take_own_table();
+        if let Err(error) = self.segments.open() {
+            switch::set(false);
+            let mut state = locked(&self.desk.state);
+            state.running = false;
+            state.error = Some(error.to_string());
+            return;
+        }
         loop {
             std::thread::park_timeout(PERIOD);
             WAKE.store(false, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use super::errno::Errno;
 use super::originals::real;
 use super::{sockets, symbols};
 use crate::known_threads;
+use crate::pending;
 use crate::strand;
 use crate::switch::on;
 use greenlane_process::clock;
@@ -209,6 +210,14 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
     errno.put_back();
 }
 
+/// A process that waits for something to do is no child on its way to another program: its recording begins.
+#[inline]
+fn begin_at(seen: Seen) {
+    if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) {
+        pending::begin();
+    }
+}
+
 /// Whether the calling thread's calls are recorded.
 #[inline]
 fn wanted() -> bool {
@@ -264,11 +273,12 @@ macro_rules! redirected {
             unsafe {
                 let real: unsafe extern "C-unwind" fn($($type),*) -> $result =
                     transmute(real(symbols::$index));
+                // Before the call: `select` writes into its timeout.
+                let seen = $seen;
+                begin_at(seen);
                 if !wanted() {
                     return real($($argument),*);
                 }
-                // Before the call: `select` writes into its timeout.
-                let seen = $seen;
                 let from_ns = called_for(symbols::$index);
                 let result = real($($argument),*);
                 returned(symbols::$index, seen, from_ns, result as i64);
@@ -484,6 +494,7 @@ macro_rules! accepting {
             // SAFETY: the caller's call, as it is.
             unsafe {
                 let real: unsafe extern "C-unwind" fn(c_int $(, $type)*) -> c_int = transmute(real(symbols::$index));
+                pending::begin();
                 if !on() {
                     return real($fd $(, $argument)*);
                 }

@@ -3,7 +3,7 @@
 use super::unit::{blank, Unit, NEXT_UNIT};
 use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::on;
-use crate::{desk, known_threads, names};
+use crate::{desk, known_threads, names, pending};
 use greenlane_process::cpu::CpuMeter;
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, UnitKind, NO_JOB};
@@ -231,6 +231,7 @@ pub(super) fn wanted() -> bool {
 /// Puts an event into this thread's ring.
 pub fn emit(event: Event) {
     if wanted() {
+        pending::begin(); // The thread may be known from an earlier recording.
         if let Some(mut strand) = mine() {
             strand.push(event);
         }

@@ -1,7 +1,7 @@
 //! Time in which the running unit could have run and did not: waits for the GIL and others, and the collector's.
 
 use super::slices::{BLOCKED_NS, WAITED_NS};
-use super::state::{mine, wanted};
+use super::state::{known, mine, wanted};
 use greenlane_process::clock;
 use greenlane_recording_format::event::{Event, WaitKind, NO_JOB};
 
@@ -63,7 +63,7 @@ pub fn collected(ends: bool, generation: u8) {
     if !wanted() {
         return;
     }
-    let Some(mut strand) = mine() else { return };
+    let Some(mut strand) = known() else { return };
     let now_ns = clock::monotonic_ns();
     if !ends {
         strand.gc_from_ns = now_ns;

@@ -21,6 +21,7 @@ __all__ = [
     "Channel",
     "Chooser",
     "Commons",
+    "Descriptor",
     "GilLooks",
     "Inbox",
     "KeyLook",
@@ -259,16 +260,37 @@ def calls_state() -> dict[str, Any]:
     reads ancillary bytes itself. `samples` of culprits' stacks, and `samples_late`: the culprit had stopped by then.
     """
 
-def sampler_start() -> None:
-    """Start the native thread that looks at culprits' stacks while somebody waits. Idempotent; anew in a forked child.
+def sampler_start(*, stacks: bool = True, began: Callable[[], object] | None = None) -> None:
+    """Let a native thread look at culprits' stacks while somebody waits: with the recording's first event, or now.
 
     It takes the GIL every 20 ms while a job's thread has waited for it, or for a lock, for 5 ms, or a loop's slice that
-    keeps others lasts for 10 ms. Stops by itself at exit. Does nothing on a free-threaded build. Raises RuntimeError if
-    no thread can be started.
+    keeps others lasts for 10 ms. Stops by itself at exit. A forked child's starts with its first event.
+
+    `stacks` False, or a free-threaded build: it looks at none, and ends after `began`. `began`: called by the thread
+    before anything else, once a process; what it raises is dropped. The first one that is given counts.
     """
 
 def sampler_stop() -> None:
     """End it, and wait (without the GIL) until it is gone. Idempotent."""
+
+@final
+class Descriptor:
+    """A descriptor of ours under a high number, closed by `exec` and in forked children.
+
+    The program may close it without asking, and use the number again. Forgetting the object closes nothing.
+    """
+
+    def __new__(cls, fd: int) -> Descriptor:
+        """Take a descriptor over."""
+
+    def fileno(self) -> int:
+        """Give its number now."""
+
+    def is_ours(self) -> bool:
+        """Whether it is still what it was. Cost: 0.4 us."""
+
+    def close(self) -> None:
+        """Close it, unless the program has done so. Idempotent."""
 
 @final
 class Recorder:
@@ -281,11 +303,13 @@ class Recorder:
 
     def __new__(cls) -> Recorder: ...
     def start(self, folder: str | PathLike[str], *, max_bytes: int, about: str) -> None:
-        """Record into `folder` from now on: opens the first file, starts the native writer. Running already: nothing.
+        """Record into `folder` from now on, here and in forked children. Running already: nothing.
 
-        `max_bytes`: of all files in the folder; the oldest are deleted. `about`: JSON that describes the process.
+        Each process opens its file and starts its native writer with its first event or poll; a child that executes
+        another program has neither. `max_bytes`: of all files in the folder; the oldest are deleted. `about`: JSON that
+        describes the process, but for "pid", "parent_pid", "started_ns" and "started_unix_ns".
 
-        Raises: OSError if the first file cannot be made. Releases the GIL.
+        Raises: OSError if the folder cannot be written to.
         """
 
     def stop(self) -> None:

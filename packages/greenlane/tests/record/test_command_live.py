@@ -49,6 +49,7 @@ def status(folder: Path, target: str = "r.glr") -> list[dict[str, object]]:
 
 def a_few_jobs(folder: Path) -> int:
     """Waits for jobs that are in the file; gives the process."""
+    until(lambda: status_or_none(folder))
     until(lambda: int(str(status(folder)[0]["jobs"])) >= 5)
     return int(str(status(folder)[0]["pid"]))
 
@@ -224,7 +225,7 @@ def test_a_disk_without_room_keeps_what_was_recorded(tmp_path: Path, start_proce
 
 def test_it_is_switched_off_and_on_and_shown_live(tmp_path: Path, start_process: StartProcess) -> None:
     running = start(start_process, tmp_path, BUSY, "--off")
-    until(lambda: status(tmp_path))
+    until(lambda: status_or_none(tmp_path))
     pid = status(tmp_path)[0]["pid"]
     assert [(row["record"], row["jobs"]) for row in status(tmp_path)] == [("off", 0)]
     assert greenlane("record", "--on", "r.glr", cwd=tmp_path).code == 0

@@ -19,19 +19,23 @@ def start():
     recorder.start(sys.argv[1], max_bytes=1 << 24, about="{}")
 def threads():
     return len(os.listdir("/proc/self/task"))
+def work():
+    recorder.close(recorder.open(host="test"))
 start()
+assert threads() == 1
 """
 
 AGAIN = """
+work()
 before = threads()
 slowest_s = 0.0
 for _ in range(50):
-    recorder.close(recorder.open(host="test"))
     began_s = time.monotonic()
     recorder.stop()
     slowest_s = max(slowest_s, time.monotonic() - began_s)
     assert threads() == before - 1, threads()
     start()
+    work()
     assert threads() == before
 recorder.stop()
 assert slowest_s < 2, slowest_s
@@ -73,12 +77,14 @@ print("fine")
 """
 
 CHILD = """
-pid = os.fork()
-if pid == 0:
-    recorder.close(recorder.open(host="test"))
-    os._exit(int(recorder.recording()))
-assert os.waitpid(pid, 0)[1] == 0
-assert recorder.recording()
+work()
+for act, found in ((lambda: None, 1), (work, 2)):
+    pid = os.fork()
+    if pid == 0:
+        act()
+        os._exit(threads())
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == found
+assert recorder.recording() and len(os.listdir(sys.argv[1])) == 2
 print("fine")
 """
 

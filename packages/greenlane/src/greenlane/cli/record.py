@@ -20,7 +20,7 @@ from typing import Final
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals, descendants
+from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control.client import ask, processes
 from greenlane.control.protocol import check_directory
@@ -43,7 +43,8 @@ _COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
 _NOT_RECORDED: Final = (
     "the command must run Python {version} with its environment and site: not `python -S`, `-I` or `-E`, "
-    "no other interpreter, no `env -i`, and no service that runs already"
+    "no other interpreter, no `env -i`, and no service that runs already. "
+    "A program that imports neither `socket` nor `greenlane.record` has no jobs"
 )
 
 
@@ -199,8 +200,12 @@ def _control_dir(parts: Parts, settings: Settings, cleanup: contextlib.ExitStack
 
 def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: argparse.Namespace) -> dict[str, str]:
     path = os.environ.get("PYTHONPATH", "")
+    inherited = dict(os.environ)
+    with contextlib.suppress(OSError):
+        if b"\0LC_CTYPE=" not in b"\0" + Path("/proc/self/environ").read_bytes():
+            inherited.pop("LC_CTYPE", None)  # Python's own, in the C locale (PEP 538).
     return {
-        **os.environ,
+        **inherited,
         "PYTHONPATH": f"{SITE}{os.pathsep}{path}" if path else SITE,
         "GREENLANE_RECORD_FOLDER": str(parts.folder),
         "GREENLANE_RECORD_ON": "false" if arguments.off else "true",
@@ -250,13 +255,18 @@ class _Run:
     def _let_forks_appear(self) -> None:
         """What the command has forked just before it ended writes its first segment a moment later."""
         until_s = time.monotonic() + _APPEARS_S
-        while set(descendants()) - self._parts.pids() and time.monotonic() < until_s:
+        while (
+            self._command.left() - {*self._parts.written(), *self._command.recorders()} and time.monotonic() < until_s
+        ):
             self._command.wait(0.02)  # and reap what ends
+
+    def _recording(self) -> list[int]:
+        return sorted({*alive(self._parts.written()), *self._command.recorders()})
 
     def _wait_for_daemons(self) -> None:
         """The command has ended; processes that it has left in the background still record."""
         self._let_forks_appear()
-        left = alive(self._parts.pids)
+        left = self._recording()
         if not left or self._command.interrupts > 1:
             return
         self._output.say(
@@ -265,7 +275,7 @@ class _Run:
         )
         self._command.pid = left[0]  # Signals are for those that remain.
         interrupts = self._command.interrupts
-        while alive(self._parts.pids) and self._command.interrupts == interrupts:
+        while self._recording() and self._command.interrupts == interrupts:
             if self._until_s is not None and time.monotonic() >= self._until_s:
                 break
             self._command.wait(self._patience_s())
@@ -277,7 +287,7 @@ class _Run:
         self._parts.end()
         with contextlib.suppress(GreenlaneError):
             for process in processes(self._parts.control_dir()):
-                if process.pid in self._parts.pids():
+                if process.pid in self._parts.written():
                     with contextlib.suppress(GreenlaneError):
                         ask(process.socket, {"do": "record", "on": False, "end": True})
 
@@ -339,7 +349,7 @@ def _jobs(parts: Parts) -> int:
 
 def _count_listening(parts: Parts) -> int:
     with contextlib.suppress(GreenlaneError):
-        return len([each for each in processes(parts.control_dir()) if each.pid in parts.pids()])
+        return len([each for each in processes(parts.control_dir()) if each.pid in parts.written()])
     return 0
 
 

@@ -1,14 +1,14 @@
 """The command that is recorded, as a child: signals passed on, Ctrl-C once and twice, its exit code, what it leaves.
 
 The child stays in our process group, so a terminal's keys reach it as they would without us; a signal that comes from a
-process (`kill`) is for us alone, and is passed on. Orphans come to us (PR_SET_CHILD_SUBREAPER), so everything that the
-command has started, daemons too, stays below us and can be found.
+process (`kill`) is for us alone, and is passed on. What it has started and left is found by its environment, which
+names the recording's folder: a daemon's parent is process 1, as without us.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import math
 import os
 import shutil
 import signal
@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from greenlane import _native
 from greenlane.errors import SettingsError
 
-__all__ = ["RecordedCommand", "blocked_signals", "descendants"]
+__all__ = ["RecordedCommand", "alive", "blocked_signals"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -27,7 +28,10 @@ _PASSED_ON: Final = (
 )
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _WATCHED: Final = {*_PASSED_ON, signal.SIGCHLD}
-_PR_SET_CHILD_SUBREAPER: Final = 36
+#: Python ignores them from its start on; what we execute would.
+_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+#: A process's begin is known to a hundredth of a second, its file's time to a few.
+_SLACK_S: Final = 0.1
 #: Two SIGINT within so many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
 _SAME_S: Final = 0.2
 
@@ -53,9 +57,11 @@ class RecordedCommand:
         before_signal: Callable[[], object],
     ) -> None:
         self._before_signal = before_signal
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._mark = os.fsencode(f"GREENLANE_RECORD_FOLDER={environ['GREENLANE_RECORD_FOLDER']}")
         try:
-            self.pid = os.posix_spawnp(argv[0], list(argv), dict(environ), setsigmask=mask)
+            self.pid = os.posix_spawnp(
+                argv[0], list(argv), dict(environ), setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
+            )
         except (OSError, ValueError) as error:
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             found = shutil.which(argv[0])
@@ -84,13 +90,27 @@ class RecordedCommand:
                 return number
             self.interrupts += 1
         if self.interrupts > 1:
-            for pid in descendants():
+            for pid in {*_descendants(), *self.left()}:
                 _kill(pid, signal.SIGKILL)
         elif told.si_code <= 0 or not self._hears_terminal():
             if number in _ENDING:
                 self._before_signal()
             _kill(self.pid, number)
         return number
+
+    def left(self) -> set[int]:
+        """Give the processes, wherever they are, that have the environment of this command."""
+        found = set()
+        for name in os.listdir("/proc"):
+            if name.isdecimal():
+                with contextlib.suppress(OSError):
+                    if self._mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                        found.add(int(name))
+        return found - {os.getpid()}
+
+    def recorders(self) -> set[int]:
+        """Give those of them that record, or will with their first event."""
+        return {pid for pid in self.left() if _has_recorder(pid)}
 
     def _hears_terminal(self) -> bool:
         with contextlib.suppress(OSError):
@@ -117,7 +137,7 @@ def blocked_signals() -> Iterator[set[signal.Signals]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def descendants() -> list[int]:
+def _descendants() -> list[int]:
     """Give all processes below us."""
     found: list[int] = []
     level = _children(os.getpid())
@@ -127,9 +147,20 @@ def descendants() -> list[int]:
     return found
 
 
-def alive(pids: Callable[[], set[int]]) -> list[int]:
-    """Give those of `pids` that are below us and run."""
-    return sorted(pids() & set(descendants()))
+def alive(written: Mapping[int, float]) -> list[int]:
+    """Give those processes that run, of those that wrote last at these times (Unix, s)."""
+    return sorted(pid for pid, until_s in written.items() if _runs_since(pid) <= until_s + _SLACK_S)
+
+
+def _runs_since(pid: int) -> float:
+    """When the process with this number began (Unix, s); infinity = there is none. A later one is another process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return math.inf
+    state, *fields = stat.rpartition(")")[2].split()
+    started_s = int(fields[18]) / os.sysconf("SC_CLK_TCK")
+    return math.inf if state in "ZX" else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started_s
 
 
 def _children(pid: int) -> list[int]:
@@ -140,6 +171,12 @@ def _children(pid: int) -> list[int]:
                 text = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
                 children += map(int, text.split())
     return children
+
+
+def _has_recorder(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return os.fsencode(_native.__file__) in Path(f"/proc/{pid}/maps").read_bytes()
+    return False
 
 
 def _kill(pid: int, number: int) -> None:

@@ -81,10 +81,14 @@ class Parts:
             began.setdefault(process, _base_ns(name))
         return [Path(path) for process, _, path in sorted(found, key=lambda each: (began.get(each[0], 0), *each))]
 
-    def pids(self) -> set[int]:
-        """Give the ids of the processes that have segments."""
-        matches = (_SEGMENT.fullmatch(path.name) for path in self.segments())
-        return {int(match[1]) for match in matches if match}
+    def written(self) -> dict[int, float]:
+        """Give the ids of the processes that have segments, and when each wrote last (Unix, s)."""
+        found: dict[int, float] = {}
+        for path in self.segments():
+            with contextlib.suppress(OSError):
+                pid = int(path.name.partition("-")[0])
+                found[pid] = max(found.get(pid, 0.0), path.stat().st_mtime)
+        return found
 
     def process_count(self) -> int:
         """Give how many processes have segments; a process that forks makes another."""

@@ -11,12 +11,12 @@ import os
 import re
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from select import POLLIN
 from typing import Any, Final
 
+from greenlane._native import Descriptor
 from greenlane.control.protocol import (
     LISTENS,
     MODES,
@@ -33,7 +33,7 @@ from greenlane.control.protocol import (
 )
 from greenlane.errors import ControlError, GreenlaneError
 from greenlane.threads.fork_warning import mark_thread
-from greenlane.threads.unpatched import poll, start_new_thread, threads_are_green
+from greenlane.threads.unpatched import poll, signals_blocked, start_new_thread, threads_are_green
 
 __all__ = ["Server", "remove_stale"]
 
@@ -83,13 +83,13 @@ class Server:
         prepared(self.path)
         remove_stale(self._directory)
         listening = _listen(self.path)
-        _forget_after_fork(self)
         try:
-            self._start_thread(_serve, (listening, self._controlled))
+            self._start_thread(_serve, (listening, self._controlled, self._lost))
         except RuntimeError as error:  # no more threads
             listening.end()
             listening.close()
             raise _unmade(self.path, error) from None
+        atexit.unregister(self.stop)
         self._listening = listening
         # A process that ends in order leaves no file behind; what is killed leaves one for remove_stale().
         atexit.register(self.stop)
@@ -101,10 +101,11 @@ class Server:
         if listening is not None and listening.pid == os.getpid():
             listening.end()
 
-    def _after_fork(self) -> None:
-        listening, self._listening = self._listening, None
-        if listening is not None:
-            listening.close()
+    def _lost(self, listening: _Listening) -> None:
+        """The program has closed the socket with all descriptors that it did not know: make another."""
+        if self._listening is listening:
+            self._listening = None
+            self.start()
 
 
 def remove_stale(control_dir: str | Path) -> None:
@@ -121,14 +122,29 @@ def remove_stale(control_dir: str | Path) -> None:
 
 
 class _Listening:
-    """A listening socket with its file and the means to end its thread."""
+    """A listening socket with its file and the means to end its thread.
+
+    The program may close its descriptors, and use their numbers again. Forked children have none of them.
+    """
 
     def __init__(self, listener: Socket, path: Path, inode: int) -> None:
         self.pid = os.getpid()
-        self.listener = listener
-        self.ended, self._end = _socket.socketpair()
+        ended, end = _socket.socketpair()
+        self.listener, self.ended, self._end = (Descriptor(each.detach()) for each in (listener, ended, end))
         self._path = path
         self._inode = inode
+
+    def is_ours(self) -> bool:
+        """Whether the program has left the descriptors alone."""
+        return self.listener.is_ours() and self.ended.is_ours()
+
+    def accept(self) -> Socket:
+        """Give the next connection; as `socket.accept`."""
+        listener = Socket(fileno=self.listener.fileno())
+        try:
+            return listener.accept()[0]
+        finally:
+            listener.detach()
 
     def end(self) -> None:
         """Remove the file, then let the thread end; it closes the sockets."""
@@ -138,7 +154,7 @@ class _Listening:
         self._end.close()
 
     def close(self) -> None:
-        """Give up the file descriptors: in the thread when it ends, in a forked child at once."""
+        """Give up the descriptors."""
         for each in (self.listener, self.ended, self._end):
             each.close()
 
@@ -175,32 +191,36 @@ def _start_named(function: Callable[..., None], args: tuple[Any, ...]) -> None:
     if threads_are_green():
         start_new_thread(function, args)
     else:
-        threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
+        with signals_blocked():
+            threading.Thread(target=function, args=args, name=_THREAD_NAME, daemon=True).start()
 
 
-def _serve(listening: _Listening, controlled: Controlled) -> None:
+def _serve(listening: _Listening, controlled: Controlled, lost: Callable[[_Listening], None]) -> None:
     mark_thread()
-    try:
-        while _wait(listening):
-            _accept(listening, controlled)
-    except Exception:
-        # The guest's threading.excepthook is the guest's. Without this socket it runs as well as before.
-        pass
-    finally:
-        listening.close()
+    # The guest's threading.excepthook is the guest's. Without this socket it runs as well as before.
+    with contextlib.suppress(Exception):
+        try:
+            while _wait(listening):
+                _accept(listening, controlled)
+        finally:
+            was_ours = listening.is_ours()
+            listening.close()
+        if not was_ours:
+            lost(listening)
 
 
 def _wait(listening: _Listening) -> bool:
-    """Until a client comes; False = stop."""
+    """Until a client comes; False = stop, or the program has closed our descriptors."""
     waiting = poll()
     waiting.register(listening.ended, POLLIN)
     waiting.register(listening.listener, POLLIN)
-    return all(descriptor != listening.ended.fileno() for descriptor, _ in waiting.poll())
+    heard = dict(waiting.poll())
+    return listening.ended.fileno() not in heard and listening.is_ours()
 
 
 def _accept(listening: _Listening, controlled: Controlled) -> None:
     try:
-        connection, _ = listening.listener.accept()
+        connection = listening.accept()
     except (BlockingIOError, ConnectionError):
         return
     except OSError:
@@ -322,23 +342,3 @@ def _unmade(path: Path, error: Exception) -> ControlError:
     rule = f"a place where a socket can be made and served ({reason(error)})"
     hint = "set control_dir to a local directory that the service's user owns"
     return ControlError(OPEN, name="path", value=str(path), rule=rule, hint=hint)
-
-
-# --- fork ---------------------------------------------------------------------------------------------------------
-
-_servers: weakref.WeakSet[Server] = weakref.WeakSet()
-_registered = False
-
-
-def _forget_after_fork(server: Server) -> None:
-    """Close the inherited socket in forked children: the parent's clients would hang on it once the parent is gone."""
-    global _registered
-    _servers.add(server)
-    if not _registered:
-        _registered = True
-        os.register_at_fork(after_in_child=_forget)
-
-
-def _forget() -> None:
-    for server in list(_servers):
-        server._after_fork()

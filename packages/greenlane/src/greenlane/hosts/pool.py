@@ -9,6 +9,7 @@ The locks are `_thread`'s own, taken when this module is imported: probes never 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from _thread import allocate_lock
@@ -164,14 +165,18 @@ class Pool(Generic[T]):
         del first
         with self._guard:
             self._seats.add(seat)
-        while (item := seat.item) is not None:
-            seat.since_ns = time.monotonic_ns()
-            try:
-                self._serve(item)
-            except BaseException as error:  # a bug of ours: told, and the thread lives on
-                threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
-            del item
-            self._next(seat)
+        # An exception from outside (`PyThreadState_SetAsyncExc`) may come at any line: the seat leaves with its thread.
+        try:
+            while (item := seat.item) is not None:
+                seat.since_ns = time.monotonic_ns()
+                try:
+                    self._serve(item)
+                except BaseException as error:  # a bug of ours: told, and the thread lives on
+                    threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
+                del item
+                self._next(seat)
+        finally:
+            self._give_up(seat)
 
     def _next(self, seat: _Seat[T]) -> None:
         """Put the next item into `seat`, waiting for it; None when the thread is to end."""
@@ -198,3 +203,20 @@ class Pool(Generic[T]):
     def _leave(self, seat: _Seat[T]) -> None:
         self.threads -= 1
         self._seats.discard(seat)
+
+    def _give_up(self, seat: _Seat[T]) -> None:
+        """The thread ends: nobody waits for its seat any more, and what it was given goes to another thread."""
+        with self._guard:
+            if seat not in self._seats:
+                return  # it left in order
+            if seat in self._idle:
+                self._idle.remove(seat)
+            item, begun = seat.item, seat.since_ns != 0
+            self._leave(seat)
+            if item is None:
+                return
+            self._progress[0] -= 1
+            if begun:
+                return
+        with contextlib.suppress(RuntimeError):
+            self.submit(item)

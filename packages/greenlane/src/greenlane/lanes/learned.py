@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from greenlane._native import Descriptor
 from greenlane.errors import LearnedFileError
 from greenlane.lanes.permits import MOST_SAMPLES, NS_PER_MS, StoredPhase
 from greenlane.threads.unpatched import sleep
@@ -105,7 +107,7 @@ def merge_into(
                 document["placed"] = {name: _shown_choice(choices[name]) for name in sorted(choices)}
             text = json.dumps(document)
             fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-            fresh.write_text(text + "\n", encoding="utf-8")
+            _write(fresh, text + "\n")
             fresh.replace(path)
     except OSError as error:
         raise _wrong(path, f"a writable file ({error})") from None
@@ -181,19 +183,35 @@ def _choice(values: Mapping[str, Any]) -> StoredChoice:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    descriptor = Descriptor(os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     try:
         until = time.monotonic() + _LOCK_S
-        while not _taken(descriptor):
+        while not _taken(_number(descriptor)):
             if time.monotonic() >= until:
                 raise TimeoutError(f"another process keeps its lock for over {_LOCK_S:g} s")
             sleep(0.02)
         try:
             yield
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # By name: a child forked meanwhile has the descriptor too.
+            fcntl.flock(_number(descriptor), fcntl.LOCK_UN)
     finally:
-        os.close(descriptor)
+        descriptor.close()
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = Descriptor(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666))
+    try:
+        left = text.encode()
+        while left:
+            left = left[os.write(_number(descriptor), left) :]
+    finally:
+        descriptor.close()
+
+
+def _number(descriptor: Descriptor) -> int:
+    if not descriptor.is_ours():
+        raise OSError(errno.EBADF, "the program has closed it")
+    return descriptor.fileno()
 
 
 def _taken(descriptor: int) -> bool:

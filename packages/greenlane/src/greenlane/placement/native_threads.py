@@ -31,6 +31,7 @@ from greenlane.threads.unpatched import (
     get_native_id,
     in_forked_child,
     start_new_thread,
+    start_program_thread,
     threads_are_green,
 )
 
@@ -197,7 +198,7 @@ class NativeThreads:
 
     def _start(self, worker: _Thread) -> None:
         try:
-            start_new_thread(self._work, (worker,))
+            start_program_thread(self._work, (worker,))
         except RuntimeError as error:  # no room for a thread, or the interpreter is ending
             with self._lock:
                 self._workers.discard(worker)

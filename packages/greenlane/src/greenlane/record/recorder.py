@@ -2,8 +2,8 @@
 
 The native recorder writes events into rings and its writer thread puts them into segments, files in `record_folder`.
 Here stands what surrounds that: the folder, what the recording says about the process, and the ends of a process that
-run no exit hooks. After a fork the child records into a file of its own; so does a program that is executed, by the
-environment.
+run no exit hooks. A forked child records into a file of its own from its first event on; so does a program that is
+executed, by the environment.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import contextlib
 import functools
 import json
 import os
-import platform
-import socket
 import sys
 import time
 from collections.abc import Callable, MutableMapping
@@ -49,12 +47,16 @@ class ProcessRecorder:
     Args:
         settings: those of the recording.
         threads_are_greenlets: whether gevent has replaced `threading`; the recording says so.
+        began: called by a thread of ours when the process has had its first event, and in each forked child.
     """
 
-    def __init__(self, settings: Settings, threads_are_greenlets: Callable[[], bool]) -> None:
+    def __init__(
+        self, settings: Settings, threads_are_greenlets: Callable[[], bool], began: Callable[[], object]
+    ) -> None:
         self.native = Recorder()
         self._settings = settings
         self._threads_are_greenlets = threads_are_greenlets
+        self._began = began
         self._folder = Path(settings.record_folder).absolute()
         self._undo: list[Callable[[], None]] = []
 
@@ -64,24 +66,24 @@ class ProcessRecorder:
         Raises:
             RecordError: the folder cannot be written to.
         """
-        self._start()
+        self._about = self._describe()
+        most_bytes = int(self._settings.record_max_mb * _MB)
+        about = json.dumps(self._about, default=str)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.native.start(self._folder, max_bytes=most_bytes, about=about)
+        except OSError as error:
+            raise RecordError(
+                "start the recording",
+                name="record_folder",
+                value=str(self._folder),
+                rule=f"a folder that can be written to ({error.args[-1]})",
+                hint="record into a folder that the service's user owns",
+            ) from None
+        _native.sampler_start(stacks=self._settings.record_stacks, began=self._began)
         _write_before_leaving(self.native, self._undo)
         if not self._settings.record_on:
             self.native.off()
-
-    def start_in_child(self, *, on: bool) -> bool:
-        """Begin the recording of a forked child, on or off as its parent's was; False: the recording is over.
-
-        Raises:
-            RecordError: the folder cannot be written to.
-        """
-        if is_over(self._folder):
-            self.native.stop()
-            return False
-        self._start()
-        if not on:
-            self.native.off()
-        return True
 
     def describe(self) -> None:
         """Say in the recording that threads are greenlets now, or no more."""
@@ -106,7 +108,7 @@ class ProcessRecorder:
         stats = self.native.stats()
         routes = [_route_row(row) for row in self.native.live()]
         routes.sort(key=lambda row: -float(str(row["wait_ms"])))
-        span_ns = time.monotonic_ns() - self._from_ns
+        span_ns = time.monotonic_ns() - stats["started_ns"]
         return {
             "on": bool(stats["on"]),
             "jobs": stats["jobs"],
@@ -122,42 +124,19 @@ class ProcessRecorder:
             "routes": routes[:_MOST_ROUTES],
         }
 
-    def _start(self) -> None:
-        self._from_ns = time.monotonic_ns()
-        self._about = self._describe()
-        most_bytes = int(self._settings.record_max_mb * _MB)
-        about = json.dumps(self._about, default=str)
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.native.start(self._folder, max_bytes=most_bytes, about=about)
-        except OSError as error:
-            raise RecordError(
-                "start the recording",
-                name="record_folder",
-                value=str(self._folder),
-                rule=f"a folder that can be written to ({error.args[-1]})",
-                hint="record into a folder that the service's user owns",
-            ) from None
-        if self._settings.record_stacks:
-            _native.sampler_start()
-
     def _describe(self) -> dict[str, object]:
-        """Describe this process; `docs/recording-format.md` lists the fields."""
+        """Describe this process and its forked children; `docs/recording-format.md` lists the fields."""
         return {
             "schema": "greenlane.about/1",
             "greenlane": __version__,
-            "python": platform.python_version(),
-            "implementation": platform.python_implementation(),
+            "python": sys.version.partition(" ")[0],
+            "implementation": "CPython",
             "executable": sys.executable,
             "argv": sys.orig_argv,
-            "pid": os.getpid(),
-            "parent_pid": os.getppid(),
-            "machine": socket.gethostname(),
+            "machine": os.uname().nodename,
             "boot": _boot_id(),
             "cores": len(os.sched_getaffinity(0)),
             "interval_ms": sys.getswitchinterval() * 1000,
-            "started_ns": self._from_ns,
-            "started_unix_ns": time.time_ns(),
             "record_max_mb": self._settings.record_max_mb,
             "record_stacks": self._settings.record_stacks,
             "threads_are_greenlets": self._threads_are_greenlets(),

@@ -7,13 +7,15 @@ thread, through frames of C++ (greenlet's) whose stack the hub has meanwhile use
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # `signal`, without its enums
 import _thread
+import contextlib
 import os
 import select
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 __all__ = [
@@ -23,8 +25,10 @@ __all__ = [
     "get_native_id",
     "in_forked_child",
     "poll",
+    "signals_blocked",
     "sleep",
     "start_new_thread",
+    "start_program_thread",
     "threads_are_green",
 ]
 
@@ -37,16 +41,35 @@ def _real(module: Any, name: str) -> Any:
 # Taken at import: what gevent replaces later is not what these names hold.
 allocate_lock: Final = _real(_thread, "allocate_lock")
 RLock: Final = _real(_thread, "RLock")
-start_new_thread: Final = _real(_thread, "start_new_thread")
+#: For code of the program: like any thread that it starts itself.
+start_program_thread: Final = _real(_thread, "start_new_thread")
 get_native_id: Final = _thread.get_native_id
 get_ident: Final = _real(_thread, "get_ident")
 poll: Final = _real(select, "poll")
 sleep: Final = _real(time, "sleep")
 
+_SIGNALS: Final = _signal.valid_signals()
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Let a thread that is started inside get no signal: those of the process are for the program's own threads."""
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
+def start_new_thread(function: Callable[..., object], args: tuple[Any, ...]) -> int:
+    """Start a thread of ours, which gets no signal. Not for code of the program: its child processes would get none."""
+    with signals_blocked():
+        return int(start_program_thread(function, args))
+
 
 def threads_are_green() -> bool:
     """Whether `threading` starts greenlets now."""
-    return _thread.start_new_thread is not start_new_thread
+    return _thread.start_new_thread is not start_program_thread
 
 
 def in_forked_child(method: Callable[[], None]) -> None:

@@ -24,6 +24,7 @@ from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.probes import deadline_out
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
+from greenlane.threads.unpatched import signals_blocked
 
 __all__ = [
     "LANE_KEY",
@@ -119,10 +120,7 @@ class Running:
         probes.install()
         try:
             send_deadlines(settings)
-            if settings.control_dir:
-                from greenlane.wiring import shown
-
-                shown.serve(settings.control_dir, "permits", self)
+            self._listen()
             if settings.record_folder:
                 from greenlane.wiring.recording import start_recording
 
@@ -134,6 +132,7 @@ class Running:
         phase.subscribe(self._observer)
         phase.offer(self._permits, first=True)
         self._stopped = False
+        self._asleep = False
         self._stopping = threading.Event()
         self._start_saver()
         _set_fork_hooks()
@@ -167,6 +166,8 @@ class Running:
         Returns:
             False: the thread runs a job already and this one belongs to it, or the mode is off. Do not close then.
         """
+        if self._asleep:
+            self._wake()
         if self._stopped:
             return False
         due_ns = self.due_ns(environ, arrival_ns)
@@ -179,6 +180,8 @@ class Running:
 
     def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
         """Open a job on this thread for a task; see `open`. `name` is its route."""
+        if self._asleep:
+            self._wake()
         if self._stopped:
             return False
         return self._permits.open(arrival_ns, due_ns, self._observer.known(name))
@@ -254,7 +257,8 @@ class Running:
 
     def _start_saver(self) -> None:
         if self._learned_path is not None:
-            threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
+            with signals_blocked():
+                threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
 
     def _save_now_and_then(self) -> None:
         while not self._stopping.wait(self.settings.learned_save_s):
@@ -268,13 +272,23 @@ class Running:
     def _after_fork_in_child(self) -> None:
         self._permits.forked()
         self.limits.forked()
-        self._stopping = threading.Event()
-        self._start_saver()
-        if self.settings.control_dir:
-            with contextlib.suppress(Exception):
-                from greenlane.wiring import shown
+        # A child that goes on to another program has no threads of ours; one that stays has them with its first job.
+        self._asleep = not self._stopped
 
-                shown.restart()
+    def _wake(self) -> None:
+        """Start, in a forked child, what its parent has."""
+        self._asleep = False
+        self._stopping = threading.Event()
+        # What cannot be started is missing; the program runs on.
+        with contextlib.suppress(Exception):
+            self._start_saver()
+            self._listen()
+
+    def _listen(self) -> None:
+        if self.settings.control_dir:
+            from greenlane.wiring import shown
+
+            shown.serve(self.settings.control_dir, "permits", self)
 
 
 class _Observer:

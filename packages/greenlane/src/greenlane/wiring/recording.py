@@ -22,7 +22,8 @@ import wrapt
 
 from greenlane import _native, phase, probes
 from greenlane._native import Recorder
-from greenlane.errors import GreenlaneError, HostError
+from greenlane.control.protocol import check_directory
+from greenlane.errors import HostError
 from greenlane.probes import children, cooperative
 from greenlane.probes.calls import clients
 from greenlane.probes.patching import Patches
@@ -38,8 +39,6 @@ _LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probe
 _lock = threading.Lock()
 _recording: RecordedProcess | None = None
 _fork_hooks_set = False
-#: Before a fork: whether a recording ran, and whether it was on.
-_was = {"running": False, "on": False}
 
 
 def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
@@ -52,7 +51,7 @@ def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
         RecordError: the folder cannot be written to.
         SettingsError: the settings are wrong, or the control socket's directory.
 
-    Cost: some milliseconds; one native thread, and one of Python's if `control_dir` is set.
+    Cost: some milliseconds. Two native threads come with the first event, and one of Python's if `control_dir` is set.
     """
     global _recording
     with _lock:
@@ -84,20 +83,14 @@ class RecordedProcess:
     def __init__(self, settings: Settings) -> None:
         """Wire everything; see `start_recording`."""
         self.settings = settings
-        self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets)
+        self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets, _listen)
         self.recorder = self._process.native
         self._undo: list[Callable[[], None]] = []
         self._ended = False
         self._jobs = _Jobs(self.recorder)
+        if settings.control_dir:
+            check_directory(settings.control_dir)
         self._process.start()
-        try:
-            if settings.control_dir:
-                from greenlane.wiring import shown
-
-                shown.serve(settings.control_dir, "record", self)
-        except BaseException:
-            self._process.end()
-            raise
         self.finish = self._process.finish
         self.shown = self._process.shown
         self._install_probes()
@@ -175,18 +168,12 @@ class RecordedProcess:
         if phase.subscribers() == (self.recorder,):
             _switch_threads(on)
 
-    # --- forks --------------------------------------------------------------------------------------------------------
+    def listen(self) -> None:
+        """Let the recording be seen and switched over the control socket of this process."""
+        if self.settings.control_dir and not self._ended:
+            from greenlane.wiring import shown
 
-    def _after_fork_in_child(self) -> None:
-        # The child's program must not fail because its recording does; the parent's goes on.
-        with contextlib.suppress(GreenlaneError):
-            if not self._process.start_in_child(on=_was["on"]):
-                return
-        if self.settings.control_dir:
-            with contextlib.suppress(Exception):
-                from greenlane.wiring import shown
-
-                shown.restart()
+            shown.serve(self.settings.control_dir, "record", self)
 
 
 class _Jobs:
@@ -262,20 +249,16 @@ def _tell_spans(patches: Patches, module: Any) -> None:
 _spans: Final = Patches({"opentelemetry.sdk.trace": _tell_spans})
 
 
+def _listen() -> None:
+    """Called by a thread of ours when this process has had its first event."""
+    # Without a socket the program runs as well as before, and is recorded.
+    with contextlib.suppress(Exception):
+        if _recording is not None:
+            _recording.listen()
+
+
 def _set_fork_hooks() -> None:
     global _fork_hooks_set
     if not _fork_hooks_set:
         _fork_hooks_set = True
-        os.register_at_fork(before=_note_before_fork, after_in_child=_restart_in_child)
-
-
-def _note_before_fork() -> None:
-    fork_warning.before_fork()
-    if _recording is not None:
-        stats = _recording.recorder.stats()
-        _was.update(on=bool(stats["on"]), running=bool(stats["running"]))
-
-
-def _restart_in_child() -> None:
-    if _recording is not None and _was["running"]:
-        _recording._after_fork_in_child()
+        os.register_at_fork(before=fork_warning.before_fork)

@@ -5,9 +5,10 @@ Permits and a recording may be told different directories, or the same one, in w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.control.server import Server
 from greenlane.errors import ControlError
@@ -16,16 +17,18 @@ from greenlane.threads.unpatched import allocate_lock, start_new_thread
 if TYPE_CHECKING:
     from greenlane.metrics import Learned
 
-__all__ = ["restart", "serve", "withdraw"]
+__all__ = ["serve", "withdraw"]
 
 _lock = allocate_lock()
+#: A child that was forked while another thread had the lock would wait for ever.
+_PATIENCE_S: Final = 1.0
 #: "permits", "record" and "tasks" -> who answers, and the directory of the socket.
 _parts: dict[str, tuple[Any, Path]] = {}
 _servers: dict[Path, Server] = {}
 
 
 def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
-    """Let this process be seen and switched through a socket in `directory`.
+    """Let this process be seen and switched through a socket in `directory`. Again, in a forked child, likewise.
 
     `start_thread`: what starts the socket's thread; None = one that `threading` knows, but for a recording.
 
@@ -33,29 +36,37 @@ def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., o
         SettingsError, ControlError: the socket cannot be made.
     """
     where = Path(directory).absolute()
-    with _lock:
+    with _locked():
         if where not in _servers:
             if start_thread is None and name == "record":
                 start_thread = start_new_thread
-            server = Server(_Controlled(), where, start_thread=start_thread)
-            server.start()
-            _servers[where] = server
+            _servers[where] = Server(_Controlled(), where, start_thread=start_thread)
+        try:
+            _servers[where].start()
+        except BaseException:
+            if not any(where == used for _, used in _parts.values()):
+                del _servers[where]
+            raise
         _parts[name] = part, where
 
 
 def withdraw(name: str) -> None:
     """Forget a part; the socket that nobody else uses goes too. Never raises."""
-    with _lock:
+    with _locked():
         _parts.pop(name, None)
         used = {where for _, where in _parts.values()}
         for where in [where for where in _servers if where not in used]:
             _servers.pop(where).stop()
 
 
-def restart() -> None:
-    """Listen again, in a forked child. A socket that listens already is left alone."""
-    for server in list(_servers.values()):
-        server.start()
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    taken = _lock.acquire(timeout=_PATIENCE_S)
+    try:
+        yield
+    finally:
+        if taken:
+            _lock.release()
 
 
 class _Controlled:

@@ -1,4 +1,4 @@
-"""Starts the recording in each Python program that `greenlane record` runs: `PYTHONPATH` names this folder.
+"""Lets each Python program that `greenlane record` runs be recorded: `PYTHONPATH` names this folder.
 
 It first runs the `sitecustomize` that it stands before, which then is `sys.modules["sitecustomize"]`, and leaves
 `sys.path` as the program would have had it. `usercustomize` comes after, as ever. Nothing that goes wrong here ends the
@@ -32,23 +32,17 @@ if __name__ == "sitecustomize":
             except ImportError:
                 _suffixes = []
             if any(os.path.exists(os.path.join(_package, "_native" + _suffix)) for _suffix in _suffixes):
-                # What is already there of the program's own wins; of greenlane the one that records wins.
-                _roots = [os.path.dirname(_package)]
+                # Of greenlane the one that records wins.
+                _root = os.path.dirname(_package)
+                sys.path.insert(0, _root)
                 try:
-                    import wrapt  # noqa: F401
-                except ImportError:
-                    with open(os.path.join(_folder, "wrapt")) as _stream:
-                        _roots.append(_stream.read())
-                sys.path[:0] = _roots
-                try:
-                    from greenlane.hosts.observed import program
+                    from greenlane.hosts.observed.awaited import start_when_needed
 
-                    _why = program.start()
+                    start_when_needed(_folder)
                 except Exception:
                     _why = "%s: %s" % (sys.exc_info()[0].__name__, sys.exc_info()[1])  # type: ignore[union-attr] # noqa: UP031
                 finally:
-                    for _root in _roots:
-                        sys.path.remove(_root)
+                    sys.path.remove(_root)
             else:
                 _why = "this is Python %d.%d, and Greenlane is installed for another one" % sys.version_info[:2]  # noqa: UP031
             if _why:

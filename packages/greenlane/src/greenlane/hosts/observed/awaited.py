@@ -1,0 +1,123 @@
+"""Starts the recording of an unchanged program when it may have something to record: with its first socket, or job.
+
+A program that imports neither `socket` nor `greenlane.record` serves nobody and has no jobs. It loads no more of us
+than this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of the two names is there, and the
+import that brought it is through: what is to be observed is whole then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # as `typing` has it, which every Python program would load for it
+
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+__all__ = ["start_when_needed"]
+
+_NAMES: Final = ("socket", "greenlane.record")
+
+
+def start_when_needed(folder: str) -> None:
+    """Record into `folder`, once the program has imported what a service needs."""
+    if _is_needed():
+        _start(folder)
+    else:
+        sys.meta_path.insert(0, _Awaited(folder))
+
+
+def _is_needed() -> bool:
+    return any(name in sys.modules for name in _NAMES)
+
+
+class _Awaited:
+    """Sees each import that is not part of another one, and looks when it is through."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._inside = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Let the others find it; see `importlib.abc.MetaPathFinder`."""
+        if self._inside:
+            return None
+        self._inside = True
+        try:
+            found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if finder is not self)
+            spec = next((spec for spec in found if spec is not None), None)
+        finally:
+            self._inside = False
+        if spec is not None and not isinstance(spec.loader, type):  # not what is built in
+            self._follow(spec.loader)
+        return spec
+
+    def _follow(self, loader: Any) -> None:
+        execute: Any = getattr(loader, "exec_module", None)
+
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            self._inside = True
+            try:
+                execute(module)
+            finally:
+                self._inside = False
+                self._look()
+
+        if execute is not None:
+            loader.exec_module = exec_module
+
+    def _look(self) -> None:
+        if self in sys.meta_path and _is_needed():
+            sys.meta_path.remove(self)
+            _start(self._folder)
+
+
+def _start(folder: str) -> None:
+    if not _is_main_interpreter():
+        _say_skipped(folder, "subinterpreters are left alone, the main interpreter is recorded")
+        return
+    try:
+        _load_wrapt(folder)
+        from greenlane.hosts.observed import program
+
+        why = program.start()
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        _say_skipped(folder, why)
+
+
+def _is_main_interpreter() -> bool:
+    import _thread
+
+    if hasattr(_thread, "_is_main_interpreter"):  # CPython 3.12
+        return bool(_thread._is_main_interpreter())
+    import _xxsubinterpreters  # type: ignore[import-not-found]
+
+    return bool(_xxsubinterpreters.get_current() == _xxsubinterpreters.get_main())
+
+
+def _load_wrapt(folder: str) -> None:
+    try:
+        import wrapt
+    except ImportError:
+        with open(os.path.join(folder, "wrapt"), encoding="utf-8") as stream:
+            root = stream.read()
+        sys.path.insert(0, root)
+        try:
+            import wrapt  # noqa: F401
+        finally:
+            sys.path.remove(root)
+
+
+def _say_skipped(folder: str, why: str) -> None:
+    """Say why this program is not recorded: once a recording and reason; `greenlane record` repeats it at its end."""
+    note = os.path.join(folder, "skipped-" + "".join(letter if letter.isalnum() else "-" for letter in why)[:100])
+    try:
+        with open(note, "x", encoding="utf-8") as stream:
+            stream.write(why)
+    except OSError:
+        return
+    os.write(2, f"greenlane record: {sys.executable} is not recorded: {why}\n".encode())
