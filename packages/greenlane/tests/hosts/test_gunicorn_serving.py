@@ -143,7 +143,11 @@ def test_an_answer_longer_than_declared_is_cut_and_its_connection_kept(gunicorn,
     (tmp_path / "long").write_bytes(b"l" * 3000)
     server = gunicorn("--keep-alive", "60")
     with server.connect() as sock:
-        for path, body in (("/declares?4", b"0123"), (f"/declares-file?{tmp_path / 'long'}", b"l" * 1000), ("/", b"hello\n")):
+        for path, body in (
+            ("/declares?4", b"0123"),
+            (f"/declares-file?{tmp_path / 'long'}", b"l" * 1000),
+            ("/", b"hello\n"),
+        ):
             sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             assert read_answer(sock).body == body
 
