@@ -16,15 +16,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
-
-import wrapt
 
 from greenlane import _native, phase, probes
 from greenlane._native import Recorder
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.probes import children, cooperative
 from greenlane.probes.calls import clients
+from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.patching import Patches
 from greenlane.record.recorder import ProcessRecorder, is_over
 from greenlane.settings import Settings, load
@@ -145,7 +145,7 @@ class RecordedProcess:
         _switch_threads(True)
         if not _is_green():
             for name in ("gevent.monkey", "gevent.hub"):
-                wrapt.register_post_import_hook(_make_room_for_gevent, name)
+                self._when_imported(name, _make_room_for_gevent)
         for each in (children, _spans):
             each.install()
             self._undo.append(each.uninstall)
@@ -153,7 +153,7 @@ class RecordedProcess:
             self._install_late(library, probe)
 
     def _install_late(self, library: str, name: str) -> None:
-        def install(_library: object) -> None:
+        def install(_library: ModuleType) -> None:
             # This may stand in an import of the program: nothing may come out of here.
             with contextlib.suppress(Exception):
                 if not self._ended:
@@ -161,7 +161,11 @@ class RecordedProcess:
                     probe.install()
                     self._undo.append(probe.uninstall)
 
-        wrapt.register_post_import_hook(install, library)
+        self._when_imported(library, install)
+
+    def _when_imported(self, name: str, call: Callable[[ModuleType], object]) -> None:
+        when_imported(name, call)
+        self._undo.append(lambda: forget(name, call))
 
     def _see_calls(self, on: bool) -> None:
         """Clients' calls are the one kind of probe whose work is all for the recording."""
@@ -213,7 +217,7 @@ def _switch_threads(on: bool) -> None:
             probes.install()
 
 
-def _make_room_for_gevent(_module: object) -> None:
+def _make_room_for_gevent(_module: ModuleType) -> None:
     if _recording is not None:
         probes.uninstall()
         if _recording.recorder.recording():

@@ -33,13 +33,8 @@ if __name__ == "sitecustomize":
                 _suffixes = []
             if any(os.path.exists(os.path.join(_package, "_native" + _suffix)) for _suffix in _suffixes):
                 # What is already there of the program's own wins; of greenlane the one that records wins.
-                _roots = [os.path.dirname(_package)]
-                try:
-                    import wrapt  # noqa: F401
-                except ImportError:
-                    with open(os.path.join(_folder, "wrapt")) as _stream:
-                        _roots.append(_stream.read())
-                sys.path[:0] = _roots
+                _root = os.path.dirname(_package)
+                sys.path.insert(0, _root)
                 try:
                     from greenlane.hosts.observed import program
 
@@ -47,8 +42,7 @@ if __name__ == "sitecustomize":
                 except Exception:
                     _why = "%s: %s" % (sys.exc_info()[0].__name__, sys.exc_info()[1])  # type: ignore[union-attr] # noqa: UP031
                 finally:
-                    for _root in _roots:
-                        sys.path.remove(_root)
+                    sys.path.remove(_root)
             else:
                 _why = "this is Python %d.%d, and Greenlane is installed for another one" % sys.version_info[:2]  # noqa: UP031
             if _why:
