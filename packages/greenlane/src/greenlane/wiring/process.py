@@ -116,9 +116,9 @@ class Running:
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         self._restore()
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
-        probes.install()
+        # Whether a route may be on while the process is off.
+        self._own_modes = any(lane.mode for lane in settings.lanes)
         try:
-            send_deadlines(settings)
             if settings.control_dir:
                 from greenlane.wiring import shown
 
@@ -128,10 +128,11 @@ class Running:
 
                 start_recording(settings)
         except BaseException:
-            self._give_back_probes()
+            self._take_probes()
             self._withdraw()
             raise
-        phase.subscribe(self._observer)
+        if settings.mode != "off" or self._own_modes:
+            self._give_probes()
         phase.offer(self._permits, first=True)
         self._stopped = False
         self._stopping = threading.Event()
@@ -188,8 +189,16 @@ class Running:
         return self._permits.mode()
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
-        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
+        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on".
+
+        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own.
+        """
         self._permits.set_mode(mode, route)
+        self._own_modes = self._own_modes or route is not None
+        if mode != "off" or self._own_modes:
+            self._give_probes()
+        else:
+            self._take_probes()
 
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
@@ -226,9 +235,8 @@ class Running:
                 _running = None
         self._stopped = True
         self._permits.set_mode("off")
-        phase.unsubscribe(self._observer)
         phase.withdraw(self._permits)
-        self._give_back_probes()
+        self._take_probes()
         self._stopping.set()
         self._save_quietly()
         atexit.unregister(self._save_quietly)
@@ -240,7 +248,13 @@ class Running:
 
             shown.withdraw("permits")
 
-    def _give_back_probes(self) -> None:
+    def _give_probes(self) -> None:
+        probes.install()
+        send_deadlines(self.settings)
+        phase.subscribe(self._observer)
+
+    def _take_probes(self) -> None:
+        phase.unsubscribe(self._observer)
         deadline_out.uninstall()
         if not phase.subscribers():  # else a recording hears them
             probes.uninstall()

@@ -42,11 +42,12 @@ _fork_hooks_set = False
 _was = {"running": False, "on": False}
 
 
-def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
+def start_recording(settings: Settings | None = None, *also: Patches) -> RecordedProcess | None:
     """Record in this process, or give the recording that runs already. None: `record_folder` is not set, or ended.
 
     Args:
         settings: None = `greenlane.toml`, environment.
+        also: probes of the hosts that the program may import; they come and go with those of the recording.
 
     Raises:
         RecordError: the folder cannot be written to.
@@ -60,7 +61,7 @@ def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
             settings = load() if settings is None else settings
             if not settings.record_folder or is_over(Path(settings.record_folder)):
                 return None
-            _recording = RecordedProcess(settings)
+            _recording = RecordedProcess(settings, *also)
         return _recording
 
 
@@ -81,13 +82,15 @@ def recording() -> RecordedProcess | None:
 class RecordedProcess:
     """This process while it is recorded. Made by `start_recording`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *also: Patches) -> None:
         """Wire everything; see `start_recording`."""
         self.settings = settings
         self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets)
         self.recorder = self._process.native
+        self._also = also
+        # Empty while nothing of the recording's is in place.
         self._undo: list[Callable[[], None]] = []
-        self._ended = False
+        self._switching = threading.Lock()
         self._jobs = _Jobs(self.recorder)
         self._process.start()
         try:
@@ -100,14 +103,8 @@ class RecordedProcess:
             raise
         self.finish = self._process.finish
         self.shown = self._process.shown
-        self._install_probes()
-        self._undo.append(cooperative.when_threads_are_greenlets(self._process.describe))
-        self._see_calls(settings.record_on)
-        phase.subscribe(self.recorder)
-        if not settings.record_on:
-            self._see_blocking(False)
-        phase.offer(self._jobs)
-        gc.callbacks.append(self.recorder.collected)
+        if settings.record_on:
+            self._place()
         # Registered before the program's own: runs after them.
         atexit.register(self.recorder.stop)
         _set_fork_hooks()
@@ -115,23 +112,17 @@ class RecordedProcess:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
-        self._see_calls(on)
-        self._see_blocking(on)
+        if on:
+            self._place()
+        else:
+            self._take_out()
         self.recorder.flush()
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
-        self._ended = True
         self._process.end()
         atexit.unregister(self.recorder.stop)
-        phase.unsubscribe(self.recorder)
-        phase.withdraw(self._jobs)
-        with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self.recorder.collected)
-        self._see_calls(False)
-        for undo in reversed(self._undo):
-            with contextlib.suppress(Exception):
-                undo()
+        self._take_out()
         if self.settings.control_dir:
             from greenlane.wiring import shown
 
@@ -139,14 +130,37 @@ class RecordedProcess:
 
     # --- probes -------------------------------------------------------------------------------------------------------
 
+    def _place(self) -> None:
+        """Place all probes, and hear them. Idempotent."""
+        with self._switching:
+            if not self._undo:
+                self._undo.append(_uninstall_threads)
+                _follow_native_calls(self._undo)
+                _install_threads()
+                self._install_probes()
+                self._undo.append(cooperative.when_threads_are_greenlets(self._process.describe))
+                clients.install(self.recorder)
+                self._undo.append(clients.uninstall)
+                phase.subscribe(self.recorder)
+                phase.offer(self._jobs)
+                gc.callbacks.append(self.recorder.collected)
+
+    def _take_out(self) -> None:
+        """Put everything back. Idempotent; never raises."""
+        with self._switching:
+            phase.unsubscribe(self.recorder)
+            phase.withdraw(self._jobs)
+            with contextlib.suppress(ValueError):
+                gc.callbacks.remove(self.recorder.collected)
+            while self._undo:
+                with contextlib.suppress(Exception):
+                    self._undo.pop()()
+
     def _install_probes(self) -> None:
-        _follow_native_calls(self._undo)
-        self._undo.append(probes.uninstall)
-        _switch_threads(True)
         if not _is_green():
             for name in ("gevent.monkey", "gevent.hub"):
                 self._when_imported(name, _make_room_for_gevent)
-        for each in (children, _spans):
+        for each in (children, _spans, *self._also):
             each.install()
             self._undo.append(each.uninstall)
         for library, probe in _LATE.items():
@@ -156,28 +170,15 @@ class RecordedProcess:
         def install(_library: ModuleType) -> None:
             # This may stand in an import of the program: nothing may come out of here.
             with contextlib.suppress(Exception):
-                if not self._ended:
-                    probe: Any = importlib.import_module(name)
-                    probe.install()
-                    self._undo.append(probe.uninstall)
+                probe: Any = importlib.import_module(name)
+                probe.install()
+                self._undo.append(probe.uninstall)
 
         self._when_imported(library, install)
 
     def _when_imported(self, name: str, call: Callable[[ModuleType], object]) -> None:
         when_imported(name, call)
         self._undo.append(lambda: forget(name, call))
-
-    def _see_calls(self, on: bool) -> None:
-        """Clients' calls are the one kind of probe whose work is all for the recording."""
-        if on:
-            clients.install(self.recorder)
-        else:
-            clients.uninstall()
-
-    def _see_blocking(self, on: bool) -> None:
-        """Switched off, blocking calls are as they were, unless somebody else listens: permits."""
-        if phase.subscribers() == (self.recorder,):
-            _switch_threads(on)
 
     # --- forks --------------------------------------------------------------------------------------------------------
 
@@ -206,15 +207,18 @@ class _Jobs:
         return None
 
 
-def _switch_threads(on: bool) -> None:
-    """Place the probes of threads, or take them out."""
-    if not on:
-        probes.uninstall()
-    elif _is_green():
+def _install_threads() -> None:
+    if _is_green():
         probes.install_routes()
     else:
         with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
             probes.install()
+
+
+def _uninstall_threads() -> None:
+    """Blocking calls are as they were, unless somebody else listens: permits."""
+    if not phase.subscribers():
+        probes.uninstall()
 
 
 def _make_room_for_gevent(_module: ModuleType) -> None:
