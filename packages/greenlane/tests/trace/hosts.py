@@ -22,6 +22,11 @@ _WSGI = "socketserver,wsgiref.simple_server,http.server,json,email.parser"
 _GUNICORN = "gunicorn.app.wsgiapp,gunicorn.workers.gthread,gunicorn.http2.connection,json"
 _LOOP = "asyncio,json,concurrent.futures.thread,ssl"
 
+#: Named by an address, which is another one in each process; the rest is said in numbers.
+_BY_ADDRESS = ("attribute ", "code ", "native ", "handler ", "logger ", "environment ")
+#: Of a process that is ours from its start: threads, descriptors and signals there have no counterpart.
+_OF_A_HOST = ("descriptor ", "native thread ", "Python thread ", "signal", "handler ", "exit ", "fork ", "sys.path", "logger ")
+
 State = dict[str, dict[str, Any]]
 
 
@@ -35,6 +40,8 @@ class Host:
     imports: str
     #: It writes a file by itself; else it is asked over HTTP.
     by_file: bool = False
+    #: The process is a worker of ours, with no stock one that has the same threads and descriptors.
+    is_ours: bool = False
 
 
 def _program(kind: str) -> list[str]:
@@ -56,6 +63,7 @@ def _recorded(kind: str, imports: str) -> Host:
     return Host(command, _program(kind), imports, by_file=True)
 
 
+_CELERY_MODULES = "celery.bin.worker,celery.concurrency.thread,json"
 _CELERY = [sys.executable, "-P", "-m", "celery", "-A", "traced:celery", "worker", "-l", "WARNING", "-c", "4"]
 _WORK = [*_COMMAND, "work", "--task-allow", "broker", "traced:celery", "--", "-l", "WARNING"]
 _SERVE = [*_COMMAND, "serve", "--kind", "wsgi", "--bind", "127.0.0.1:{port}", "--workers", "1", "traced:wsgi"]
@@ -65,8 +73,8 @@ HOSTS: Mapping[str, Host] = {
     "asgi": Host(_uvicorn("traced:wrapped"), _uvicorn("traced:asgi"), "uvicorn,uvicorn.main,uvloop," + _LOOP),
     "aiohttp": Host(_program("aiohttp"), _program("plain aiohttp"), "aiohttp.web," + _LOOP),
     "gunicorn": Host(_gunicorn("greenlane.hosts.gunicorn.Worker"), _gunicorn("gthread"), _GUNICORN),
-    "serve": Host(_SERVE, _gunicorn("gthread"), _GUNICORN),
-    "work": Host(_WORK, [*_CELERY, "-P", "threads"], "celery.bin.worker,celery.concurrency.thread,json", by_file=True),
+    "serve": Host(_SERVE, _gunicorn("gthread"), _GUNICORN, is_ours=True),
+    "work": Host(_WORK, [*_CELERY, "-P", "threads"], _CELERY_MODULES, by_file=True, is_ours=True),
     "record threads": _recorded("threads", "json"),
     "record asyncio": _recorded("asyncio", _LOOP),
     "record uvloop": _recorded("uvloop", "uvloop," + _LOOP),
@@ -83,10 +91,20 @@ def trace(name: str, folder: Path) -> State:
     with_us, stock = (_run(host, command, folder) for command in (host.with_us, host.stock))
     found: State = {}
     for state, seen in with_us.items():
-        theirs = stock[state]["changed"].keys()
-        changed = {key: value for key, value in seen["changed"].items() if key not in theirs}
-        found[state] = changed | {key: "ours" for key in seen["ours"] if key not in changed}
+        theirs = stock[state]["changed"]
+        skipped = _OF_A_HOST if host.is_ours else ("?",)
+        changed = {
+            name: said
+            for name, said in seen["changed"].items()
+            if not (_is_theirs(name, said, theirs) or name.startswith(skipped))
+        }
+        found[state] = changed | {name: "ours" for name in seen["ours"] if name not in changed}
     return found
+
+
+def _is_theirs(name: str, said: Any, theirs: Mapping[str, Any]) -> bool:
+    """Whether the host itself does it: objects have other addresses in each process, numbers are the same."""
+    return name in theirs and (name.startswith(_BY_ADDRESS) or said == theirs[name])
 
 
 def _run(host: Host, command: Sequence[str], folder: Path) -> dict[str, Any]:

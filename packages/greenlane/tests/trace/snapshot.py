@@ -15,6 +15,7 @@ import fcntl
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -34,7 +35,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
 _LIVE = frozenset({"__builtins__", "__warningregistry__", "__annotations__", "__abstractmethods__", "_abc_impl", "__cached__"})
 
 #: Hooks that Python gives no list of; appended to by `note_hooks`.
-_noted: dict[str, list[object]] = {"fork hooks": [], "audit hooks": [], "exit hooks": []}
+_noted: dict[str, list[object]] = {"fork hook": [], "audit hook": [], "exit hook": []}
 
 
 def note_hooks():
@@ -44,14 +45,21 @@ def note_hooks():
         register = getattr(module, name)
 
         def noted(*arguments, **named):
-            _noted[kind].append((arguments, named))
+            _noted[kind] += [each for each in (*arguments, *named.values()) if callable(each)]
             return register(*arguments, **named)
 
         setattr(module, name, noted)
 
-    noting(os, "register_at_fork", "fork hooks")
-    noting(atexit, "register", "exit hooks")
-    noting(sys, "addaudithook", "audit hooks")
+    noting(os, "register_at_fork", "fork hook")
+    noting(atexit, "register", "exit hook")
+    noting(sys, "addaudithook", "audit hook")
+    unregister = atexit.unregister
+
+    def forget(function):
+        _noted["exit hook"][:] = [each for each in _noted["exit hook"] if each != function]
+        unregister(function)
+
+    atexit.unregister = forget
 
 
 def look(slots=None):
@@ -113,20 +121,15 @@ def of_ours(found):
     names = []
     for name, value in found.items():
         if isinstance(value, int) and name.startswith(("slot ", "native ")):
-            own = name.startswith("slot _native.")
+            own = name.startswith("slot _native")
             if not own and any(start <= value < end for start, end in ranges):
-                names.append(_title(name))
+                names.append(_title(name).partition(":")[0].replace("native ", "attribute "))
         elif name.startswith("code ") and value.co_filename.startswith(folders or ("?",)):
-            names.append(_title(name))
+            names.append(name.replace("code ", "attribute "))
     return sorted(set(names))
 
 
-class _Absent:
-    def __repr__(self):
-        return "absent"
-
-
-_ABSENT = _Absent()
+_ABSENT = object()
 
 
 def _is_ours(name):
@@ -142,8 +145,8 @@ def _is_of_new_module(name, modules):
 
 
 def _title(name):
-    """A slot without its address; the rest as it is."""
-    return name.rpartition(" ")[0] if name.startswith("slot ") else name
+    """A slot by its function's name alone; the rest as it is."""
+    return f"slot {name.rpartition(' ')[0].rpartition(':')[2]}" if name.startswith("slot ") else name
 
 
 def _equal(was, now):
@@ -154,6 +157,8 @@ def _equal(was, now):
 
 
 def _said(value):
+    if value is _ABSENT:
+        return "absent"
     if isinstance(value, types.FunctionType):
         return f"function {value.__qualname__} of {value.__code__.co_filename}:{value.__code__.co_firstlineno}"
     text = repr(value) if isinstance(value, (*_PLAIN, dict, list)) else object.__repr__(value)
@@ -173,7 +178,8 @@ def _look_at(path, names, found, seen):
             found.update(_native(here, function))
         elif isinstance(value, type) and id(value) not in seen:
             seen.add(id(value))
-            home = f"{type.__dict__['__module__'].__get__(value)}.{type.__dict__['__qualname__'].__get__(value)}"
+            module = type.__dict__["__module__"].__get__(value)
+            home = f"{module}.{value.__qualname__}" if isinstance(module, str) else here
             if not _is_ours(home):
                 for slot, index in _TYPE_SLOTS.items():
                     found[f"native {home}:tp_{slot}"] = _word(id(value) + _HEAD + _WORD * index)
@@ -212,12 +218,15 @@ def _native_ranges():
 
 
 def _process():
-    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+    descriptors = Counter()
+    for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
-            status = os.fstat(number)
-            what = os.readlink(f"/proc/self/fd/{number}")
-            flags = fcntl.fcntl(number, fcntl.F_GETFD), fcntl.fcntl(number, fcntl.F_GETFL)
-            yield f"descriptor {number}", (what, status.st_dev, status.st_ino, flags)
+            what = re.sub(r"[0-9a-f-]*[0-9][0-9a-f-]*", "N", os.readlink(f"/proc/self/fd/{number}").rpartition("/")[2])
+            what = "a temporary file" if what.startswith(("wgunicorn", "greenlan")) else what
+            closed = bool(fcntl.fcntl(int(number), fcntl.F_GETFD) & fcntl.FD_CLOEXEC)
+            descriptors[f"{what}{'' if closed else ', inherited by children'}"] += 1
+    for what, number in descriptors.items():
+        yield f"descriptor {what}", number
     threads, masks = Counter(), Counter()
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError):
@@ -226,12 +235,14 @@ def _process():
             threads[fields["Name"]] += 1
             masks[fields["Name"], fields["SigBlk"]] += 1
             if int(task) == os.getpid():
-                yield "signals main thread", tuple(fields[name] for name in ("SigBlk", "SigIgn", "SigCgt"))
+                # Without the two that glibc itself takes at the first thread.
+                masks_ = (int(fields[name], 16) & ~0x180000000 for name in ("SigBlk", "SigIgn", "SigCgt"))
+                yield "signals main thread", tuple(masks_)
     for name, number in threads.items():
         yield f"native thread {name}", number
     for (name, mask), number in masks.items():
         yield f"signal mask {name} {mask}", number
-    for name, number in Counter(thread.name for thread in threading.enumerate()).items():
+    for name, number in Counter(re.sub("[0-9]+", "N", thread.name) for thread in threading.enumerate()).items():
         yield f"Python thread {name}", number
     for number in signal.valid_signals():
         with contextlib.suppress(ValueError, OSError):
@@ -246,6 +257,11 @@ def _process():
     yield "umask", umask
 
 
+def _name_of(function):
+    owner = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__name__
+    return f"{owner}.{function.__qualname__}"
+
+
 def _interpreter():
     yield "gc", (gc.isenabled(), gc.get_threshold())
     yield "switch interval", sys.getswitchinterval()
@@ -254,10 +270,9 @@ def _interpreter():
     yield "profile", sys.getprofile()
     yield "threads' trace", getattr(threading, "_trace_hook", None)
     yield "threads' profile", getattr(threading, "_profile_hook", None)
-    yield "exit hooks", atexit._ncallbacks()
     for kind, hooks in _noted.items():
-        for number, (arguments, named) in enumerate(hooks):
-            yield f"{kind} noted {number}", repr((*arguments, *named.items()))
+        for name, number in Counter(map(_name_of, hooks)).items():
+            yield f"{kind} {name}", number
     for name, values in (
         ("gc.callbacks", gc.callbacks),
         ("sys.meta_path", sys.meta_path),
