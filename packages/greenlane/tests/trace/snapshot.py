@@ -126,6 +126,8 @@ def of_ours(found):
                 names.append(_title(name).partition(":")[0].replace("native ", "attribute "))
         elif name.startswith("code ") and value.co_filename.startswith(folders or ("?",)):
             names.append(name.replace("code ", "attribute "))
+        elif name.startswith("attribute ") and str(type(value).__module__).partition(".")[0] in OURS:
+            names.append(name)
     return sorted(set(names))
 
 

@@ -22,6 +22,7 @@ from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes.permits import LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.probes import deadline_out
+from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 
@@ -118,6 +119,7 @@ class Running:
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
         # Whether a route may be on while the process is off.
         self._own_modes = any(lane.mode for lane in settings.lanes)
+        self._besides: list[Patches] = []
         try:
             if settings.control_dir:
                 from greenlane.wiring import shown
@@ -142,6 +144,13 @@ class Running:
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
+
+    def place_besides(self, probes_of_host: Patches) -> None:
+        """Let a host's own probes come and go with those of the permits. Idempotent."""
+        if probes_of_host not in self._besides:
+            self._besides.append(probes_of_host)
+        if self._observer in phase.subscribers():
+            probes_of_host.install()
 
     def due_ns(self, environ: Mapping[str, object], arrival_ns: int) -> int:
         """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
@@ -251,10 +260,14 @@ class Running:
     def _give_probes(self) -> None:
         probes.install()
         send_deadlines(self.settings)
+        for each in self._besides:
+            each.install()
         phase.subscribe(self._observer)
 
     def _take_probes(self) -> None:
         phase.unsubscribe(self._observer)
+        for each in self._besides:
+            each.uninstall()
         deadline_out.uninstall()
         if not phase.subscribers():  # else a recording hears them
             probes.uninstall()
