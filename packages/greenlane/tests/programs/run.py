@@ -49,7 +49,9 @@ def run(
     if mode == "record":
         command = [sys.executable, "-c", _COMMAND, "record", "--force", "-o", folder / "trace.glr", "--", *command]
     elif mode == "permits":
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "permits"), variables.get("PYTHONPATH", "")]))
+        variables["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(HERE / "permits"), variables.get("PYTHONPATH", "")])
+        )
     process = subprocess.Popen(
         command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,

@@ -25,7 +25,17 @@ _LOOP = "asyncio,json,concurrent.futures.thread,ssl"
 #: Named by an address, which is another one in each process; the rest is said in numbers.
 _BY_ADDRESS = ("attribute ", "code ", "native ", "handler ", "logger ", "environment ")
 #: Of a process that is ours from its start: threads, descriptors and signals there have no counterpart.
-_OF_A_HOST = ("descriptor ", "native thread ", "Python thread ", "signal", "handler ", "exit ", "fork ", "sys.path", "logger ")
+_OF_A_HOST = (
+    "descriptor ",
+    "native thread ",
+    "Python thread ",
+    "signal",
+    "handler ",
+    "exit ",
+    "fork ",
+    "sys.path",
+    "logger ",
+)
 
 State = dict[str, dict[str, Any]]
 

@@ -32,7 +32,9 @@ _TYPE_SLOTS = {"dealloc": 4, "repr": 9, "hash": 13, "call": 14, "str": 15, "geta
 _TYPE_SLOTS |= {"iternext": 26, "methods": 27, "descr_get": 32, "descr_set": 33, "init": 35, "alloc": 36, "new": 37}
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
 # Attributes that Python itself writes.
-_LIVE = frozenset({"__builtins__", "__warningregistry__", "__annotations__", "__abstractmethods__", "_abc_impl", "__cached__"})
+_LIVE = frozenset(
+    {"__builtins__", "__warningregistry__", "__annotations__", "__abstractmethods__", "_abc_impl", "__cached__"}
+)
 
 #: Hooks that Python gives no list of; appended to by `note_hooks`.
 _noted: dict[str, list[object]] = {"fork hook": [], "audit hook": [], "exit hook": []}

@@ -38,7 +38,10 @@ def executor(told):
 
 def supervise(number):
     task = subprocess.Popen(
-        [sys.executable, *FLAGS, __file__, "task", str(number)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *FLAGS, __file__, "task", str(number)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if number == 2:  # zombies are killed
         assert task.stdout is not None and task.stdout.readline() == "running\n"
