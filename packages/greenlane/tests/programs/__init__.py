@@ -1,1 +1,1 @@
-"""Programs that nobody here wrote, run as they are, under the recording, and with permits: what they say is the same."""
+"""Programs that nobody here wrote: stock, under the recording, and with permits they say the same."""

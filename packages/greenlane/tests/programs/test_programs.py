@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests import child
 from tests.programs.conftest import has
 from tests.programs.run import HERE, MODES, run
+
+from tests import child
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -234,7 +234,7 @@ def _process():
     threads, masks = Counter(), Counter()
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError):
-            text = open(f"/proc/self/task/{task}/status").read()  # noqa: SIM115
+            text = open(f"/proc/self/task/{task}/status").read()
             fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
             threads[fields["Name"]] += 1
             masks[fields["Name"], fields["SigBlk"]] += 1

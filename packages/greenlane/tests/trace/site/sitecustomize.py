@@ -5,7 +5,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-import traced  # noqa: E402
+import traced
 
 traced.snapshot.note_hooks()
 for _name in os.environ["TRACE_IMPORTS"].split(","):
