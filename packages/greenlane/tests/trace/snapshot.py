@@ -113,7 +113,7 @@ def _is_within(name, paths):
 
 
 def of_ours(found):
-    """Names of what is made by code of ours, or leads into our native modules: in modules that were not there before."""
+    """Names of what is made by code of ours, or leads into our native modules: also in modules that came later."""
     folders = tuple(
         os.path.dirname(path) + os.sep
         for path in (getattr(sys.modules.get(name), "__file__", None) for name in OURS)

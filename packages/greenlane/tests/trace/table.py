@@ -44,9 +44,9 @@ KINDS = (
         r"|subprocess|multiprocessing|http\.client|asyncio\.(unix|selector)_events\.(time|select)|posix\.wait).*",
         "`probes`, at the start and when the program imports the module", "`off` and detach put the very object back",
     ),
-    Kind("the end of a process", r"attribute (os|posix)\.(_exit|exec).*", "`probes.children`, while recorded", "`off`, detach"),
+    Kind("end of a process", r"attribute (os|posix)\.(_exit|exec).*", "`probes.children`, while recorded", "`off`, detach"),
     Kind("calls of loops", r"attribute (asyncio|uvloop)\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
-    Kind("switches of greenlets", r"attribute (gevent|greenlet)\..*", "`probes.gevent`, while recorded", "`off`, detach"),
+    Kind("switches of greenlets", r"attribute gevent\..*", "`probes.gevent`, while recorded", "`off`, detach"),
     Kind(
         "servers, watched", r"attribute (wsgiref|socketserver|http\.server|celery|gunicorn|uvicorn)\..*",
         "`hosts.observed`, while recorded", "`off`, detach",
@@ -65,11 +65,11 @@ KINDS = (
         "detach; `off` leaves what switches on again. A worker's threads are its own", True, False,
     ),
     Kind(
-        "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its poller",
+        "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its own",
         "detach; `off` leaves what switches on again. A worker's are its own", True, False,
     ),
     Kind(
-        "fork hooks", r"fork hook .*", "whatever has threads or permits", "stay: Python takes none back. They do nothing",
+        "fork hooks", r"fork hook .*", "what has threads or permits", "stay: Python takes none back. They do nothing",
         True, True,
     ),
     Kind(
@@ -143,7 +143,7 @@ def _listed(names: Iterable[str]) -> str:
 
 _HEAD = """# What Greenlane changes in your process
 
-<!-- Written by `python -m tests.trace.table` (`make docs`) from real processes; packages/greenlane/tests/trace checks it. -->
+<!-- Written by `make docs` from real processes; packages/greenlane/tests/trace compares it with them. -->
 
 Greenlane is a guest. This is the whole list of what it changes, found by looking at every attribute of every module and
 class, every C function's table, every slot through which loaded objects call each other, and at descriptors, threads,

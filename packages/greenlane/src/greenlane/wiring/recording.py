@@ -160,9 +160,12 @@ class RecordedProcess:
         if not _is_green():
             for name in ("gevent.monkey", "gevent.hub"):
                 self._when_imported(name, _make_room_for_gevent)
-        for each in (children, _spans, *self._also):
-            each.install()
-            self._undo.append(each.uninstall)
+        for install, uninstall in (
+            (children.install, children.uninstall),
+            *((each.install, each.uninstall) for each in (_spans, *self._also)),
+        ):
+            install()
+            self._undo.append(uninstall)
         for library, probe in _LATE.items():
             self._install_late(library, probe)
 

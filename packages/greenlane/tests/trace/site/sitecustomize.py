@@ -1,4 +1,4 @@
-"""Takes the first look at a process under test: before anything of Greenlane, and after what its host imports anyway."""
+"""Takes the first look at a process: before anything of Greenlane, and after what its host imports anyway."""
 
 import importlib
 import os
