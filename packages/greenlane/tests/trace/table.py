@@ -44,7 +44,10 @@ KINDS = (
         r"|subprocess|multiprocessing|http\.client|asyncio\.(unix|selector)_events\.(time|select)|posix\.wait).*",
         "`probes`, at the start and when the program imports the module", "`off` and detach put the very object back",
     ),
-    Kind("end of a process", r"attribute os\.(_exit|exec).*", "`probes.children`, while recorded", "`off`, detach"),
+    Kind(
+        "end of a process", r"attribute os\.(_exit|exec).*", "the recorder: what is recorded is written before",
+        "detach", True, False,
+    ),
     Kind("calls of loops", r"attribute (asyncio|uvloop)\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
     Kind("switches of greenlets", r"attribute gevent\..*", "`probes.gevent`, while recorded", "`off`, detach"),
     Kind(
