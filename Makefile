@@ -140,11 +140,12 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; architecture.md from processes
+docs: build ## settings.md, metrics.md, scenarios.md from their declarations; architecture.md and guest.md from processes
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(BIN)/python scripts/architecture_page.py
+	PYTHONPATH=.:packages/greenlane $(BIN)/python -m tests.trace.table
 
 wheel: build ## release wheels of all distributions, in dist/
 	@for each in packages/greenlane packages/greenlane-tools; do \

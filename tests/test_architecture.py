@@ -23,7 +23,7 @@ SNAPSHOT = Path(__file__).with_name("public_api.txt")
 DISTRIBUTIONS = ("greenlane", "greenlane_work", "greenlane_serve", "greenlane_tools")
 
 # The only distributions that a middleware may bring into somebody's service.
-GUESTS = frozenset({"greenlane", "wrapt"})
+GUESTS = frozenset({"greenlane"})
 
 # How processes are started and end: they import nothing of the guest, so stock programs may use them as well.
 _PROCESSES = ("greenlane_tools.lab.processes", "greenlane_tools.lab.ending")

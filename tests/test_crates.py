@@ -33,7 +33,7 @@ GRAPH: Mapping[str, frozenset[str]] = {
     "recording-read": frozenset({"recording-format"}),
     "simulate": frozenset({"policy"}),
     "tools": frozenset({"load", "policy", "recording-format", "recording-read", "simulate"}),
-    "testing": frozenset({"policy", "recording-format"}),
+    "testing": frozenset({"policy", "process", "recording-format"}),
 }
 # The seams, and the three crates that run inside of the interpreter and what they share.
 KNOW_PYTHON = frozenset({"arena", "guest", "interpreter", "methods", "permits", "recorder", "testing", "tools"})

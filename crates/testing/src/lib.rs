@@ -2,6 +2,7 @@
 
 mod burst_sketch;
 mod recording_writer;
+mod slots;
 
 /// `greenlane_testing._native`.
 #[pyo3::pymodule(gil_used = false)]
@@ -10,4 +11,6 @@ mod _native {
     use super::burst_sketch::BurstSketch;
     #[pymodule_export]
     use super::recording_writer::RecordingWriter;
+    #[pymodule_export]
+    use super::slots::slots;
 }

@@ -3,20 +3,23 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The standard library waits no deeper below the function that was called.
 const MOST_FRAMES: usize = 8;
 
 /// (code object, kind); the code is never freed.
-static KNOWN: Mutex<Vec<(usize, u8)>> = Mutex::new(Vec::new());
+type Kinds = Vec<(usize, u8)>;
+static KNOWN: Mutex<Option<Arc<Kinds>>> = Mutex::new(None);
 
 /// Waits inside of `code` are of `kind` from now on.
 pub fn know(code: &Bound<'_, PyCode>, kind: u8) {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let address = code.as_ptr() as usize;
-    if known.iter().all(|&(each, _)| each != address) {
-        known.push((code.clone().into_ptr() as usize, kind));
+    let mut kinds = known.as_deref().cloned().unwrap_or_default();
+    if kinds.iter().all(|&(each, _)| each != address) {
+        kinds.push((code.clone().into_ptr() as usize, kind));
+        *known = Some(Arc::new(kinds));
     }
 }
 
@@ -31,7 +34,8 @@ pub fn direct() -> Option<u8> {
 }
 
 fn within(most: usize) -> Option<u8> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Not held while frames are made: that may collect garbage, and a finalizer may come here again.
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
     let mut found = None;
     // SAFETY: the thread is attached: this is within a call. Frames and codes are held while they are looked at; the
     // last reference to a code is its function's, which runs.

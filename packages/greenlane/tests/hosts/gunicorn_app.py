@@ -105,6 +105,18 @@ def _file(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     return environ["wsgi.file_wrapper"](path.open("rb"))
 
 
+def _declares(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Sends ten bytes and declares as many as the query says."""
+    start_response("200 OK", [("Content-Length", environ["QUERY_STRING"])])
+    return [b"01234", b"56789"]
+
+
+def _declares_file(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Sends a file and declares 1,000 bytes."""
+    start_response("200 OK", [("Content-Length", "1000")])
+    return environ["wsgi.file_wrapper"](Path(environ["QUERY_STRING"]).open("rb"))
+
+
 def _raises(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     raise {"value": ValueError, "exit": SystemExit, "os": OSError, "base": BaseException}[environ["QUERY_STRING"]]("no")
 
@@ -143,6 +155,8 @@ CASES = {
     "/started": _started,
     "/endless": _endless,
     "/file": _file,
+    "/declares": _declares,
+    "/declares-file": _declares_file,
     "/raises": _raises,
     "/raises-later": _raises_later,
     "/environ": _environ,

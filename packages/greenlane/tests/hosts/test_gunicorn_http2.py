@@ -61,6 +61,14 @@ class Client:
             self._flush()
         return {stream: (status, bodies.get(stream, b"")) for stream, status in statuses.items()}
 
+    def reset(self, stream: int) -> int:
+        """Wait until the server resets a stream; the error code."""
+        while True:
+            for event in self.read():
+                assert not isinstance(event, events.StreamEnded), "the answer looks whole"
+                if isinstance(event, events.StreamReset) and event.stream_id == stream:
+                    return int(event.error_code)
+
     def read(self) -> list[object]:
         data = self.sock.recv(65536)
         assert data, "the connection has been closed"
@@ -112,3 +120,15 @@ def test_a_stopping_worker_says_goaway_to_idle_connections(gunicorn) -> None:
         while not any(isinstance(event, events.ConnectionTerminated) for event in seen):
             seen += client.read()
     assert server.process.wait_exit() == 0
+
+
+@pytest.mark.parametrize("path", ["/declares?1000", "/declares-file?/dev/null"])
+def test_an_answer_shorter_than_declared_resets_its_stream_and_no_other(gunicorn, path: str) -> None:
+    server = gunicorn("--threads", "1", *H2)
+    with Client(server) as client:
+        for _ in range(2):
+            stream = client.ask(path)
+            assert client.reset(stream) == 2  # INTERNAL_ERROR
+        whole = client.ask("/declares?4")
+        assert client.answers(1)[whole] == ("200", b"0123")
+    assert server.get().body == b"hello\n"

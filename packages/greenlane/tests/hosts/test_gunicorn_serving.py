@@ -120,6 +120,47 @@ def test_a_file_is_sent(gunicorn, tmp_path: Path) -> None:
     assert server.get(f"/file?{path}", method="HEAD").body == b""
 
 
+@pytest.mark.parametrize("head", ["", "Connection: close\r\n"])
+def test_an_answer_shorter_than_declared_ends_its_connection(gunicorn, head: str) -> None:
+    server = gunicorn("--threads", "1", "--keep-alive", "60")
+    for _ in range(3):
+        answer = server.send(f"GET /declares?1000 HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
+        assert answer.partition(b"\r\n\r\n")[2] == b"0123456789"
+    assert server.get().body == b"hello\n"
+    assert server.process.output.count("shorter than its Content-Length") == 1
+
+
+@pytest.mark.parametrize("size", [0, 600])
+def test_a_file_shorter_than_declared_ends_its_connection(gunicorn, tmp_path: Path, size: int) -> None:
+    (tmp_path / "short").write_bytes(b"s" * size)
+    server = gunicorn("--threads", "1", "--keep-alive", "60")
+    answer = server.send(f"GET /declares-file?{tmp_path / 'short'} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert answer.partition(b"\r\n\r\n")[2] == b"s" * size
+    assert server.get().body == b"hello\n"
+
+
+def test_an_answer_longer_than_declared_is_cut_and_its_connection_kept(gunicorn, tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"l" * 3000)
+    server = gunicorn("--keep-alive", "60")
+    with server.connect() as sock:
+        for path, body in (
+            ("/declares?4", b"0123"),
+            (f"/declares-file?{tmp_path / 'long'}", b"l" * 1000),
+            ("/", b"hello\n"),
+        ):
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert read_answer(sock).body == body
+
+
+@pytest.mark.parametrize("path", ["/declares?1000", "/declares?4"])
+def test_a_head_request_s_length_is_not_owed(gunicorn, path: str) -> None:
+    server = gunicorn("--keep-alive", "60")
+    with server.connect() as sock:
+        for _ in range(2):
+            sock.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert read_answer(sock, "HEAD").body == b""
+
+
 def test_a_unix_socket_is_served(gunicorn, tmp_path: Path) -> None:
     server = gunicorn(bind=f"unix:{tmp_path / 'door'}")
     assert server.get().body == b"hello\n"

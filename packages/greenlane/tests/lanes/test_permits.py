@@ -162,6 +162,22 @@ def test_a_thread_that_holds_a_lock_never_queues(heavy: Permits) -> None:
 
 
 @pytest.mark.usefixtures("locks_seen")
+def test_a_lock_that_is_taken_before_the_next_job_counts(heavy: Permits) -> None:
+    lock = threading.Lock()
+    heavy.open(NOW(), 0, "GET /heavy")
+
+    def other() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        heavy.close()
+        with lock:  # as a server that serves one request at a time
+            heavy_job(heavy)
+
+    together([other])
+    assert heavy.counters()["skipped_lock"] == 1
+    heavy.close()
+
+
+@pytest.mark.usefixtures("locks_seen")
 def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None:
     lock, taken = threading.Lock(), threading.Lock()
     heavy.open(NOW(), 0, "GET /heavy")

@@ -5,7 +5,6 @@
 | `<pid>-<process>-<nnnn>.glr` | segments, each a valid recording: some chunks of one process |
 | `<pid>.sock` | control sockets, unless they are in a directory of their own |
 | `control` | the directory of the control sockets, as text, if it is another one |
-| `wrapt` | where the one package is that Greenlane needs, for interpreters that do not have it |
 | `skipped-*` | why some process was not recorded |
 | `ended` | the recording is over: processes that start from now on do not record |
 """
@@ -19,8 +18,6 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
-
-import wrapt
 
 from greenlane.control.protocol import PATH_MAX_BYTES, PID_MAX
 from greenlane.errors import RecordError, SettingsError
@@ -66,7 +63,6 @@ class Parts:
             rule = f"a file in a folder that can be written to ({reason})"
             hint = "name another file with -o FILE"
             raise SettingsError("FILE", str(self.file), rule, hint, attempted=_ATTEMPT) from None
-        (self.folder / "wrapt").write_text(str(Path(wrapt.__file__).parent.parent), encoding="utf-8")
 
     def segments(self) -> list[Path]:
         """Give the segments: processes in the order in which they began, each in its own order."""

@@ -77,7 +77,7 @@ class Greenlane:
             self._running.stand_behind_front()
             self._names.update({b"x-greenlane-lane": process.LANE_KEY, b"x-request-start": _STARTED})
             self._shedding = Shedding(self._running.settings.lane_names())
-        SYNCHRONOUS.install()
+        self._running.place_besides(SYNCHRONOUS)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run one request."""

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import wrapt
-
 from greenlane.errors import HostError
+from greenlane.probes.imports import forget, when_imported
 
 __all__ = ["explain_gevent", "refuse_green_threads", "threads_are_greenlets", "when_threads_are_greenlets"]
 
@@ -69,13 +68,14 @@ def when_threads_are_greenlets(tell: Callable[[], None]) -> Callable[[], None]:
 
     def undo() -> None:
         waiting.clear()
+        forget("gevent.events", subscribe)
         events: Any = sys.modules.get("gevent.events")
         if events is not None and patched in events.subscribers:
             events.subscribers.remove(patched)
 
     patched()
     # gevent imports it when it is about to patch.
-    wrapt.register_post_import_hook(subscribe, "gevent.events")
+    when_imported("gevent.events", subscribe)
     return undo
 
 

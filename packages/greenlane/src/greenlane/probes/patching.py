@@ -10,9 +10,6 @@ Rules that a guest can rely on:
   the plan names them as text, our own code of them is loaded only then, too.
 - A name that this version of a library does not have is skipped and listed by `absent`; nothing is raised into an
   import of the guest. A name that only some versions have is asked for with `replace(..., optional=True)`.
-
-Post-import hooks stay registered after `uninstall` (wrapt has no way to take one back); they find the group uninstalled
-and do nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-import wrapt
-
+from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.wrapping import Make, dress
 
 __all__ = ["Patches", "Place"]
@@ -86,7 +82,14 @@ class Patches:
                 return
             self.silent.clear()
             for name in self._plan:
-                self._attend(name)
+                module = sys.modules.get(name)
+                if module is not None:
+                    self._place(name, module)
+                else:
+                    self._awaited.add(name)
+        # Not under our lock: an import that holds the import lock may wait for ours.
+        for name in list(self._awaited):
+            when_imported(name, self._imported)
 
     def uninstall(self) -> None:
         """Put back what stood there, wherever ours still stands. Idempotent. Calls under way end as they began."""
@@ -98,6 +101,8 @@ class Patches:
                 self._put_back(key, placed)
             self._placed.clear()
             self._absent.clear()
+        while self._awaited:
+            forget(self._awaited.pop(), self._imported)
 
     def absent(self) -> tuple[str, ...]:
         """Names that the plan asked for and that the imported versions do not have, such as `grpc._channel.Gone`."""
@@ -131,14 +136,6 @@ class Patches:
         placed = _Placed(owner, name, vars(owner).get(name, _ABSENT), ours)
         setattr(owner, name, ours)
         self._placed[key] = placed
-
-    def _attend(self, name: str) -> None:
-        module = sys.modules.get(name)
-        if module is not None:
-            self._place(name, module)
-        elif name not in self._awaited:
-            self._awaited.add(name)
-            wrapt.register_post_import_hook(self._imported, name)
 
     def _imported(self, module: ModuleType) -> None:
         if self.installed:

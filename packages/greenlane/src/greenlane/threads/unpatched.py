@@ -35,7 +35,11 @@ __all__ = [
 
 def _real(module: Any, name: str) -> Any:
     monkey: Any = sys.modules.get("gevent.monkey")
-    return getattr(module, name) if monkey is None else monkey.get_original(module.__name__, name)
+    if monkey is not None:
+        return monkey.get_original(module.__name__, name)
+    if not hasattr(module, name):  # eventlet takes `poll` away: the process is refused, but not by an AttributeError
+        module = sys.modules["eventlet.patcher"].original(module.__name__)
+    return getattr(module, name)
 
 
 # Taken at import: what gevent replaces later is not what these names hold.

@@ -22,6 +22,7 @@ from greenlane.errors import LearnedFileError, PlatformError
 from greenlane.lanes.permits import LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.probes import deadline_out
+from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 from greenlane.threads.unpatched import signals_blocked
@@ -117,19 +118,21 @@ class Running:
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         self._restore()
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
-        probes.install()
+        # Whether a route may be on while the process is off.
+        self._own_modes = any(lane.mode for lane in settings.lanes)
+        self._besides: list[Patches] = []
         try:
-            send_deadlines(settings)
             self._listen()
             if settings.record_folder:
                 from greenlane.wiring.recording import start_recording
 
                 start_recording(settings)
         except BaseException:
-            self._give_back_probes()
+            self._take_probes()
             self._withdraw()
             raise
-        phase.subscribe(self._observer)
+        if settings.mode != "off" or self._own_modes:
+            self._give_probes()
         phase.offer(self._permits, first=True)
         self._stopped = False
         self._asleep = False
@@ -140,6 +143,13 @@ class Running:
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
+
+    def place_besides(self, probes_of_host: Patches) -> None:
+        """Let a host's own probes come and go with those of the permits. Idempotent."""
+        if probes_of_host not in self._besides:
+            self._besides.append(probes_of_host)
+        if self._observer in phase.subscribers():
+            probes_of_host.install()
 
     def due_ns(self, environ: Mapping[str, object], arrival_ns: int) -> int:
         """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
@@ -191,8 +201,16 @@ class Running:
         return self._permits.mode()
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
-        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on"."""
+        """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on".
+
+        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own.
+        """
         self._permits.set_mode(mode, route)
+        self._own_modes = self._own_modes or route is not None
+        if mode != "off" or self._own_modes:
+            self._give_probes()
+        else:
+            self._take_probes()
 
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
@@ -229,9 +247,8 @@ class Running:
                 _running = None
         self._stopped = True
         self._permits.set_mode("off")
-        phase.unsubscribe(self._observer)
         phase.withdraw(self._permits)
-        self._give_back_probes()
+        self._take_probes()
         self._stopping.set()
         self._save_quietly()
         atexit.unregister(self._save_quietly)
@@ -243,7 +260,17 @@ class Running:
 
             shown.withdraw("permits")
 
-    def _give_back_probes(self) -> None:
+    def _give_probes(self) -> None:
+        probes.install()
+        send_deadlines(self.settings)
+        for each in self._besides:
+            each.install()
+        phase.subscribe(self._observer)
+
+    def _take_probes(self) -> None:
+        phase.unsubscribe(self._observer)
+        for each in self._besides:
+            each.uninstall()
         deadline_out.uninstall()
         if not phase.subscribers():  # else a recording hears them
             probes.uninstall()

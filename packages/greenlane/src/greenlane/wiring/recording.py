@@ -16,9 +16,8 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
-
-import wrapt
 
 from greenlane import _native, phase, probes
 from greenlane._native import Recorder
@@ -26,6 +25,7 @@ from greenlane.control.protocol import check_directory
 from greenlane.errors import HostError
 from greenlane.probes import children, cooperative
 from greenlane.probes.calls import clients
+from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.patching import Patches
 from greenlane.record.recorder import ProcessRecorder, is_over
 from greenlane.settings import Settings, load
@@ -41,11 +41,12 @@ _recording: RecordedProcess | None = None
 _fork_hooks_set = False
 
 
-def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
+def start_recording(settings: Settings | None = None, *also: Patches) -> RecordedProcess | None:
     """Record in this process, or give the recording that runs already. None: `record_folder` is not set, or ended.
 
     Args:
         settings: None = `greenlane.toml`, environment.
+        also: probes of the hosts that the program may import; they come and go with those of the recording.
 
     Raises:
         RecordError: the folder cannot be written to.
@@ -59,7 +60,7 @@ def start_recording(settings: Settings | None = None) -> RecordedProcess | None:
             settings = load() if settings is None else settings
             if not settings.record_folder or is_over(Path(settings.record_folder)):
                 return None
-            _recording = RecordedProcess(settings)
+            _recording = RecordedProcess(settings, *also)
         return _recording
 
 
@@ -80,27 +81,23 @@ def recording() -> RecordedProcess | None:
 class RecordedProcess:
     """This process while it is recorded. Made by `start_recording`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *also: Patches) -> None:
         """Wire everything; see `start_recording`."""
         self.settings = settings
         self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets, _listen)
         self.recorder = self._process.native
+        self._also = also
+        # Empty while nothing of the recording's is in place.
         self._undo: list[Callable[[], None]] = []
-        self._ended = False
+        self._switching = threading.Lock()
         self._jobs = _Jobs(self.recorder)
         if settings.control_dir:
             check_directory(settings.control_dir)
         self._process.start()
         self.finish = self._process.finish
         self.shown = self._process.shown
-        self._install_probes()
-        self._undo.append(cooperative.when_threads_are_greenlets(self._process.describe))
-        self._see_calls(settings.record_on)
-        phase.subscribe(self.recorder)
-        if not settings.record_on:
-            self._see_blocking(False)
-        phase.offer(self._jobs)
-        gc.callbacks.append(self.recorder.collected)
+        if settings.record_on:
+            self._place()
         # Registered before the program's own: runs after them.
         atexit.register(self.recorder.stop)
         _set_fork_hooks()
@@ -108,23 +105,17 @@ class RecordedProcess:
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
         (self.recorder.on if on else self.recorder.off)()
-        self._see_calls(on)
-        self._see_blocking(on)
+        if on:
+            self._place()
+        else:
+            self._take_out()
         self.recorder.flush()
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
-        self._ended = True
         self._process.end()
         atexit.unregister(self.recorder.stop)
-        phase.unsubscribe(self.recorder)
-        phase.withdraw(self._jobs)
-        with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self.recorder.collected)
-        self._see_calls(False)
-        for undo in reversed(self._undo):
-            with contextlib.suppress(Exception):
-                undo()
+        self._take_out()
         if self.settings.control_dir:
             from greenlane.wiring import shown
 
@@ -132,41 +123,58 @@ class RecordedProcess:
 
     # --- probes -------------------------------------------------------------------------------------------------------
 
+    def _place(self) -> None:
+        """Place all probes, and hear them. Idempotent."""
+        with self._switching:
+            if not self._undo:
+                self._undo.append(_uninstall_threads)
+                _follow_native_calls(self._undo)
+                _install_threads()
+                self._install_probes()
+                self._undo.append(cooperative.when_threads_are_greenlets(self._process.describe))
+                clients.install(self.recorder)
+                self._undo.append(clients.uninstall)
+                phase.subscribe(self.recorder)
+                phase.offer(self._jobs)
+                gc.callbacks.append(self.recorder.collected)
+
+    def _take_out(self) -> None:
+        """Put everything back. Idempotent; never raises."""
+        with self._switching:
+            phase.unsubscribe(self.recorder)
+            phase.withdraw(self._jobs)
+            with contextlib.suppress(ValueError):
+                gc.callbacks.remove(self.recorder.collected)
+            while self._undo:
+                with contextlib.suppress(Exception):
+                    self._undo.pop()()
+
     def _install_probes(self) -> None:
-        _follow_native_calls(self._undo)
-        self._undo.append(probes.uninstall)
-        _switch_threads(True)
         if not _is_green():
             for name in ("gevent.monkey", "gevent.hub"):
-                wrapt.register_post_import_hook(_make_room_for_gevent, name)
-        for each in (children, _spans):
-            each.install()
-            self._undo.append(each.uninstall)
+                self._when_imported(name, _make_room_for_gevent)
+        for install, uninstall in (
+            (children.install, children.uninstall),
+            *((each.install, each.uninstall) for each in (_spans, *self._also)),
+        ):
+            install()
+            self._undo.append(uninstall)
         for library, probe in _LATE.items():
             self._install_late(library, probe)
 
     def _install_late(self, library: str, name: str) -> None:
-        def install(_library: object) -> None:
+        def install(_library: ModuleType) -> None:
             # This may stand in an import of the program: nothing may come out of here.
             with contextlib.suppress(Exception):
-                if not self._ended:
-                    probe: Any = importlib.import_module(name)
-                    probe.install()
-                    self._undo.append(probe.uninstall)
+                probe: Any = importlib.import_module(name)
+                probe.install()
+                self._undo.append(probe.uninstall)
 
-        wrapt.register_post_import_hook(install, library)
+        self._when_imported(library, install)
 
-    def _see_calls(self, on: bool) -> None:
-        """Clients' calls are the one kind of probe whose work is all for the recording."""
-        if on:
-            clients.install(self.recorder)
-        else:
-            clients.uninstall()
-
-    def _see_blocking(self, on: bool) -> None:
-        """Switched off, blocking calls are as they were, unless somebody else listens: permits."""
-        if phase.subscribers() == (self.recorder,):
-            _switch_threads(on)
+    def _when_imported(self, name: str, call: Callable[[ModuleType], object]) -> None:
+        when_imported(name, call)
+        self._undo.append(lambda: forget(name, call))
 
     def listen(self) -> None:
         """Let the recording be seen and switched over the control socket of this process."""
@@ -189,18 +197,21 @@ class _Jobs:
         return None
 
 
-def _switch_threads(on: bool) -> None:
-    """Place the probes of threads, or take them out."""
-    if not on:
-        probes.uninstall()
-    elif _is_green():
+def _install_threads() -> None:
+    if _is_green():
         probes.install_routes()
     else:
         with contextlib.suppress(HostError):  # eventlet: its own calls are seen as libc's
             probes.install()
 
 
-def _make_room_for_gevent(_module: object) -> None:
+def _uninstall_threads() -> None:
+    """Blocking calls are as they were, unless somebody else listens: permits."""
+    if not phase.subscribers():
+        probes.uninstall()
+
+
+def _make_room_for_gevent(_module: ModuleType) -> None:
     if _recording is not None:
         probes.uninstall()
         if _recording.recorder.recording():

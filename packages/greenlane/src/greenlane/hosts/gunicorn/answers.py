@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import heapq
+import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable
@@ -31,6 +32,7 @@ __all__ = [
     "Deadlines",
     "answer",
     "answered_already",
+    "falls_short",
     "over_limit",
     "too_late",
 ]
@@ -117,6 +119,11 @@ class Claim:
 def answered_already() -> BrokenPipeError:
     """What the thread meets when it writes to a request that was answered 504: the same as when the client is gone."""
     return BrokenPipeError(errno.EPIPE, "deadline exceeded: the request has been answered 504")
+
+
+def falls_short(resp: wsgi.Response) -> bool:
+    """Whether fewer bytes were sent than the answer's Content-Length: its client waits until the connection ends."""
+    return resp.response_length is not None and not resp._omits_body and resp.sent < resp.response_length
 
 
 class Deadlines:
@@ -263,3 +270,19 @@ class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no t
         push(data)
         if self.chunked:
             push(b"\r\n")
+
+    def sendfile(self, respiter: Any) -> bool:
+        """gunicorn's, which does not count what it sends; a file may be shorter than its declared length."""
+        sent = bool(super().sendfile(respiter))
+        if sent and self.response_length is not None:
+            fileno = respiter.filelike.fileno()
+            left = os.fstat(fileno).st_size - os.lseek(fileno, 0, os.SEEK_CUR)
+            self.sent = min(left, self.response_length)
+        return sent
+
+    def close(self) -> None:
+        """End the answer; a connection that still owes a part of it brings no further request."""
+        super().close()
+        if falls_short(self):
+            self.force_close()
+            self._worker.tell("an answer was shorter than its Content-Length: its connection was closed", trace=False)

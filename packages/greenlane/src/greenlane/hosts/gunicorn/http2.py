@@ -6,13 +6,15 @@ serves the streams of a connection one by one, each as a job.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from gunicorn.http2.errors import HTTP2Error
+from gunicorn.http2.errors import HTTP2Error, HTTP2ErrorCode
 
+from greenlane.hosts.gunicorn.answers import falls_short
 from greenlane.hosts.gunicorn.connection import Conn, Served
 from greenlane.hosts.gunicorn.dispatch import Dispatch
 
@@ -77,10 +79,21 @@ def call_application(worker: Served, environ: dict[str, Any], start_response: Ca
     if worker.over_limit():
         return worker.refuse(environ, start_response)
     conn = _stream.conn
-    conn.response = start_response.__self__  # type: ignore[attr-defined]  # gunicorn's response
+    conn.response = resp = start_response.__self__  # type: ignore[attr-defined]  # gunicorn's response
+    resp.close = functools.partial(_close, resp, worker)
     worker.open_job(conn, environ)
     answered: Iterable[bytes] = worker.admit(conn, environ)(environ, start_response)
     return answered
+
+
+def _close(resp: Any, worker: Served) -> None:
+    """End a stream's answer; one that is shorter than its Content-Length is reset, as RFC 9113 (8.1.1) asks."""
+    if falls_short(resp):
+        worker.tell("an answer was shorter than its Content-Length: its stream was reset", trace=False)
+        resp.send_headers()
+        resp.h2_conn.reset_stream(resp.stream_id, HTTP2ErrorCode.INTERNAL_ERROR)
+    else:
+        type(resp).close(resp)
 
 
 def _has_decrypted(conn: Conn) -> bool:

@@ -44,8 +44,7 @@ def start() -> str:
     environ = {name: os.environ[name] for name in names if name in os.environ}
     try:
         settings = load(environ={**environ, "GREENLANE_CONFIG": ""})
-        wired.start_recording(settings)
+        wired.start_recording(settings, HOSTS)
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
-    HOSTS.install()
     return ""

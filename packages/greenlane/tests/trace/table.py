@@ -1,0 +1,174 @@
+"""The one table of what is changed in a process: kinds of names, who changes them, when, and how they go back.
+
+`docs/guest.md` is made of it and of real processes: `python -m tests.trace.table` writes it, from the folder of the
+checkout with the tests' PYTHONPATH (`make docs` sets it).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.trace.hosts import HOSTS, State, trace
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "guest.md"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Names that are changed together. The first kind whose pattern matches a name has it."""
+
+    title: str
+    pattern: str
+    by: str
+    back: str
+    #: It is there after `off`, after `out`: the reason stands in `back`.
+    stays_off: bool = False
+    stays_out: bool = False
+
+
+KINDS = (
+    Kind(
+        "copies of a wrapper", r"attribute (celery\.worker\.|kombu\.|gevent\.os\.|anyio\.|uvicorn\.|gunicorn\.).*",
+        "the program: `from time import sleep` while the probe stood there",
+        "stay: the program's own name. What they call has become a pass-through", True, True,
+    ),
+    Kind(
+        "blocking calls of the standard library",
+        r"attribute (socket|ssl|select|selectors|time|threading|_?queue|concurrent\.futures|os\.wait|signal|fcntl"
+        r"|subprocess|multiprocessing|http\.client|asyncio\.(unix|selector)_events\.(time|select)|posix\.wait).*",
+        "`probes`, at the start and when the program imports the module", "`off` and detach put the very object back",
+    ),
+    Kind(
+        "end of a process", r"attribute os\.(_exit|exec).*", "the recorder: what is recorded is written before",
+        "detach", True, False,
+    ),
+    Kind("calls of loops", r"attribute (asyncio|uvloop)\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
+    Kind("switches of greenlets", r"attribute gevent\..*", "`probes.gevent`, while recorded", "`off`, detach"),
+    Kind(
+        "servers, watched", r"attribute (wsgiref|socketserver|http\.server|celery|gunicorn|uvicorn)\..*",
+        "`hosts.observed`, while recorded", "`off`, detach",
+    ),
+    Kind("libc's calls of other modules", r"slot .*", "the recorder (GOT), while recorded", "`off`, detach"),
+    Kind(
+        "imports of extension modules", r"attribute _frozen_importlib_external\..*",
+        "the recording: new modules call libc, too", "`off`, detach",
+    ),
+    Kind("imports that are awaited", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
+    Kind("collections", r"gc\.callbacks", "the recording", "`off`, detach"),
+    Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
+    Kind(
+        "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
+        "the recording: writer, sampler; the control socket; gunicorn's worker: its pool",
+        "detach; `off` leaves what switches on again. A worker's threads are its own", True, False,
+    ),
+    Kind(
+        "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its own",
+        "detach; `off` leaves what switches on again. A worker's are its own", True, False,
+    ),
+    Kind(
+        "fork hooks", r"fork hook .*", "what has threads or permits", "stay: Python takes none back. They do nothing",
+        True, True,
+    ),
+    Kind(
+        "exit hooks", r"exit hook NoneType\.(guard_endings|sampler_stop)", "`greenlane._native` as it is loaded",
+        "stay: no native thread of ours may run into the interpreter's end", True, True,
+    ),
+    Kind("exit hooks of what runs", r"exit hook .*", "the recording, the control socket", "detach", True, False),
+    Kind(
+        "environment", r"environment CELERY_CUSTOM_WORKER_POOL", "`greenlane work`, for its own process",
+        "stays: it names the pool that runs", True, True,
+    ),
+)  # fmt: skip
+
+#: Hosts that are processes of ours keep theirs after detaching: host -> titles of kinds.
+KEEP: Mapping[str, frozenset[str]] = {
+    "gunicorn": frozenset({"our threads", "our descriptors"}),
+    # Its clocks see the blocking calls with the same probes, whatever the permits' mode.
+    "serve": frozenset({"blocking calls of the standard library", "imports that are awaited"}),
+}
+#: host -> titles that `off` leaves there.
+KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"]}
+
+
+def kind_of(name: str) -> Kind | None:
+    return next((kind for kind in KINDS if re.fullmatch(kind.pattern, name)), None)
+
+
+def left(host: str, names: Iterable[str], state: str) -> list[str]:
+    """Names that have no business to be there after `off` or `out`."""
+    kept = (KEEP_OFF if state == "off" else KEEP).get(host, frozenset())
+    wrong = []
+    for name in names:
+        kind = kind_of(name)
+        stays = kind is not None and (kind.stays_off if state == "off" else kind.stays_out)
+        if kind is None or not (stays or kind.title in kept):
+            wrong.append(name)
+    return sorted(wrong)
+
+
+def page(traces: Mapping[str, State]) -> str:
+    """The page, from what real processes have told."""
+    rows: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for host, states in traces.items():
+        for name in states["on"]:
+            kind = kind_of(name)
+            assert kind is not None, f"{host}: {name} is in no row of the table"
+            rows[kind.title][name].add(host)
+    lines = [_HEAD]
+    for kind in KINDS:
+        if names := rows.get(kind.title):
+            hosts = sorted(set().union(*names.values()), key=list(HOSTS).index)
+            cells = (kind.title, ", ".join(hosts), str(len(names)), kind.by, kind.back)
+            lines.append("| " + " | ".join(cells) + " |")
+    lines.append("\n## The names\n")
+    lines.append("CPython 3.11; another one has some more or fewer.\n")
+    for kind in KINDS:
+        if names := rows.get(kind.title):
+            lines.append(f"**{kind.title}**: {_listed(names)}.\n")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """By owner: `socket.socket` accept, connect."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        kind, _, path = name.partition(" ")
+        owner, last = path.rpartition(".")[::2] if kind == "attribute" else ("", name)
+        owners[owner].append(last)
+    return "; ".join(f"`{owner}` {', '.join(lasts)}" if owner else "; ".join(lasts) for owner, lasts in owners.items())
+
+
+_HEAD = """# What Greenlane changes in your process
+
+<!-- Written by `make docs` from real processes; packages/greenlane/tests/trace compares it with them. -->
+
+Greenlane is a guest. This is the whole list of what it changes, found by looking at every attribute of every module and
+class, every C function's table, every slot through which loaded objects call each other, and at descriptors, threads,
+signals, environment and hooks: before Greenlane is loaded, while it works, after `off`, and after it is taken out. Each
+process is compared with the same one without Greenlane.
+
+- **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
+- **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
+
+| what | where | names | by whom, when | put back |
+|---|---|---|---|---|"""
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        traces = {}
+        for host in HOSTS:
+            (at := Path(folder, host.replace(" ", "-"))).mkdir()
+            traces[host] = trace(host, at)
+    PAGE.write_text(page(traces), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
