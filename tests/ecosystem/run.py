@@ -16,8 +16,9 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from tests.child import LAUNCHER
 from tests.ecosystem.environment import CACHE, HERE, python, source
@@ -30,6 +31,8 @@ _STALL_S = 60.0
 _LOOK_S = 0.2
 #: A process that signal N has ended has this plus N as its exit code, if something like a shell tells of it.
 _SIGNALLED = 128
+#: What `greenlane record` says when its command has ended and processes that it left behind still record.
+_LEFT = b"greenlane: the command ended with"
 #: Stands for the end of a process, which can hang or fail as well.
 END = "(the end of the process)"
 
@@ -56,7 +59,8 @@ class Suite:
             # Only the plugins that the suite names; no files are left behind; ours is told first what begins.
             plugins = ["-p", "ecosystem_tests", "-p", "no:cacheprovider"]
             if not self.source:
-                plugins += ["-c", str(CACHE / "pytest.ini"), "--rootdir", ".", "--confcutdir", str(interpreter.parents[1])]
+                plugins += ["-c", str(CACHE / "pytest.ini"), "--rootdir", "."]
+                plugins += ["--confcutdir", str(interpreter.parents[1])]
             words = [str(interpreter), "-m", "pytest", "-q", *plugins, *self.pytest]
         else:
             words = [str(interpreter), "-m", "ecosystem_tests", *self.unittest]
@@ -66,10 +70,27 @@ class Suite:
 Outcomes = dict[str, str]
 
 
+@dataclass(frozen=True)
+class Row:
+    """One suite in one mode: a line of the table."""
+
+    suite: str
+    mode: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+    #: Test -> what became of it with us.
+    differing: Mapping[str, str]
+    #: Test -> why it may differ, from known.toml.
+    known: Mapping[str, str]
+    flaky: Sequence[str]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; give the exit code."""
     asked = _parse(arguments)
-    suites = [each for each in load() if _is_asked(each, asked)]
+    suites = [each for each in load(asked.suites) if _is_asked(each, asked)]
     if not suites:
         print("ecosystem: no such suite; --list shows them", file=sys.stderr)
         return 2
@@ -78,34 +99,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     # What a suite leaves behind becomes our child, and is ended with its process.
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Also where a shell's background job has SIGINT ignored, which the suites would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     modes = ["stock", *(mode for mode in MODES[1:] if not asked.mode or mode in asked.mode)]
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
+    out = sys.stderr if asked.json else sys.stdout
     try:
-        interpreter = python(_say)
+        interpreter = asked.python or python(_say)
         for suite in suites:
             rows += compare(suite, modes, interpreter, known().get(suite.name, {}))
             for row in rows[-len(modes) :]:
-                _show(row)
+                _show(row, out)
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
     finally:
         end_descendants()
     if asked.json:
-        print(json.dumps({"schema": "greenlane.ecosystem/1", "environment": _environment(), "rows": rows}, indent=1))
-    differing = sum(len(row["differing"]) for row in rows)  # type: ignore[arg-type]
-    empty = sorted({str(row["suite"]) for row in rows if row["mode"] == "stock" and not row["passed"]})
+        environment = {"python": sys.version.split()[0], "cores": os.cpu_count()}
+        shown = {"schema": "greenlane.ecosystem/1", "environment": environment, "rows": list(map(asdict, rows))}
+        print(json.dumps(shown, indent=1))
+    empty = [row.suite for row in rows if row.mode == "stock" and not row.passed]
     if empty:
-        print(f"no test passes stock: {', '.join(empty)} (see {CACHE / 'logs'})")
+        print(f"no test passes stock: {', '.join(empty)} (see {CACHE / 'logs'})", file=out)
+    apart = sum(len(row.differing) for row in rows)
     # The plain last line that CI reads.
-    print(f"{sum(row['passed'] for row in rows)} passed, {differing} failed")  # type: ignore[misc]
-    return 1 if differing or empty else 0
+    print(f"{sum(row.passed for row in rows)} passed, {apart} failed", file=out)
+    return 1 if apart or empty else 0
 
 
-def load() -> list[Suite]:
-    """Give all suites of suites.toml."""
-    with (HERE / "suites.toml").open("rb") as stream:
+def load(file: Path = HERE / "suites.toml") -> list[Suite]:
+    """Give all suites of a file."""
+    with file.open("rb") as stream:
         return [Suite(name, **table) for name, table in tomllib.load(stream).items()]
 
 
@@ -118,43 +144,41 @@ def known() -> dict[str, dict[str, str]]:
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
-def compare(
-    suite: Suite, modes: Sequence[str], interpreter: Path, known_here: Mapping[str, str]
-) -> list[dict[str, object]]:
+def compare(suite: Suite, modes: Sequence[str], interpreter: Path, known_here: Mapping[str, str]) -> list[Row]:
     """Run a suite in all modes, and give a row for each."""
     folder = source(suite.source, list(suite.drop), interpreter, _say) if suite.source else CACHE / "empty"
     folder.mkdir(parents=True, exist_ok=True)
     # Where a suite has no configuration pytest looks further up, and would take this checkout's.
     (CACHE / "pytest.ini").write_text("[pytest]\n")
-    began = {}
     first: dict[str, Outcomes] = {}
+    seconds: dict[str, float] = {}
     for mode in modes:
-        began[mode] = time.monotonic()
+        began_s = time.monotonic()
         first[mode] = Run(suite, mode, interpreter, folder).outcomes()
-        began[mode] = time.monotonic() - began[mode]
-    suspects = {name for mode in modes[1:] for name in differing(first["stock"], first[mode])}
+        seconds[mode] = round(time.monotonic() - began_s, 1)
+    suspects = {name for mode in modes for name in differing(first["stock"], first[mode])}
     again: dict[str, Outcomes] = {}
     if suspects:
         _say(f"{suite.name}: {len(suspects)} differ, once more: {', '.join(sorted(suspects)[:5])}")
         for mode in modes:
             again[mode] = Run(suite, mode, interpreter, folder, only=frozenset(suspects)).outcomes()
-    rows: list[dict[str, object]] = []
+    rows = []
     for mode in modes:
-        apart = sorted(differing(first["stock"], first[mode]))
+        outcomes = first[mode]
+        apart = sorted(differing(first["stock"], outcomes))
         real = [name for name in apart if name in differing(again["stock"], again[mode])]
-        rows.append(
-            {
-                "suite": suite.name,
-                "mode": mode,
-                "passed": count(first[mode], "passed"),
-                "failed": len(first[mode]) - count(first[mode], "passed") - count(first[mode], "skipped"),
-                "skipped": count(first[mode], "skipped"),
-                "seconds": round(began[mode], 1),
-                "differing": {name: first[mode].get(name, "missing") for name in real if name not in known_here},
-                "known": {name: known_here[name] for name in real if name in known_here},
-                "flaky": [name for name in apart if name not in real],
-            }
+        row = Row(
+            suite.name,
+            mode,
+            passed=count(outcomes, "passed"),
+            failed=sum(outcome not in ("passed", "skipped") for outcome in outcomes.values()),
+            skipped=count(outcomes, "skipped"),
+            seconds=seconds[mode],
+            differing={name: outcomes.get(name, "missing") for name in real if name not in known_here},
+            known={name: known_here[name] for name in real if name in known_here},
+            flaky=[name for name in apart if name not in real],
         )
+        rows.append(row)
     return rows
 
 
@@ -175,14 +199,21 @@ class Run:
     """One suite in one mode."""
 
     def __init__(
-        self, suite: Suite, mode: str, interpreter: Path, folder: Path, only: frozenset[str] = frozenset()
+        self,
+        suite: Suite,
+        mode: str,
+        interpreter: Path,
+        folder: Path,
+        *,
+        only: frozenset[str] = frozenset(),
+        logs: Path = CACHE / "logs",
     ) -> None:
         self._suite = suite
         self._mode = mode
         self._interpreter = interpreter
         self._folder = folder
         self._only = only
-        self._stem = CACHE / "logs" / f"{suite.name}-{mode}{'-again' if only else ''}"
+        self._stem = logs / f"{suite.name}-{mode}{'-again' if only else ''}"
         self._until_s = time.monotonic() + suite.limit_s
 
     def outcomes(self) -> Outcomes:
@@ -210,7 +241,7 @@ class Run:
             lines = self._lines()
             found.update({line["end"]: line["outcome"] for line in lines if "end" in line})
             unfinished = [line["begin"] for line in lines if "begin" in line and line["begin"] not in found]
-            if self._mode == "permits" and not how and not any(line.get("jobs") for line in lines) and len(found):
+            if self._mode == "permits" and not how and found and not any(line.get("jobs") for line in lines):
                 how = "no test was a job"
             if not unfinished:
                 found[END] = how or "passed"
@@ -226,7 +257,8 @@ class Run:
         recording = self._file(".glr")
         recording.unlink(missing_ok=True)
         if self._mode == "record":
-            command = [str(Path(sys.executable).parent / "greenlane"), "record", "--force", "-o", str(recording), "--", *command]
+            greenlane = Path(sys.executable).with_name("greenlane")
+            command = [str(greenlane), "record", "--force", "-o", str(recording), "--", *command]
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), "", "", *command],
             cwd=self._folder, env=self._environ(is_only), stdin=subprocess.DEVNULL, stdout=log, stderr=log,  # type: ignore[call-overload]
@@ -249,7 +281,13 @@ class Run:
     def _watch(self, child: subprocess.Popen[bytes]) -> bool:
         """Wait for the end; False where nothing was reported for too long."""
         size, since_s = -1, time.monotonic()
+        log, leaves = self._file(".log"), False
+        said_before = log.read_bytes().count(_LEFT)
         while child.poll() is None:
+            if self._mode == "record" and not leaves and log.read_bytes().count(_LEFT) > said_before:
+                # `greenlane record` waits for what the suite has left in the background, by design. We do not.
+                child.send_signal(signal.SIGINT)
+                leaves = True
             now_s = time.monotonic()
             report = self._file(".report")
             now_size = report.stat().st_size if report.exists() else 0
@@ -329,6 +367,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this one; may be given again")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this one, beside stock")
     parser.add_argument("--slice", action="store_true", help="only what CI runs, in five minutes")
+    parser.add_argument("--suites", metavar="FILE", type=Path, default=HERE / "suites.toml", help="other suites")
+    parser.add_argument("--python", metavar="PATH", type=Path, help="run them there: what they need is installed")
     parser.add_argument("--list", action="store_true", help="name the suites")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout after the table")
     return parser.parse_args(arguments)
@@ -338,17 +378,16 @@ def _is_asked(suite: Suite, asked: argparse.Namespace) -> bool:
     return (not asked.suite or suite.name in asked.suite) and (not asked.slice or suite.slice)
 
 
-def _show(row: Mapping[str, object]) -> None:
-    print(
-        f"{row['suite']:<18} {row['mode']:<8} {row['passed']:>6} passed {row['failed']:>4} failed "
-        f"{row['skipped']:>4} skipped {row['seconds']:>7} s",
-        flush=True,
-    )
-    for kind in ("differing", "known"):
-        for name, why in row[kind].items():  # type: ignore[attr-defined]
-            print(f"    {kind}: {name}: {why}", flush=True)
-    for name in row["flaky"]:  # type: ignore[attr-defined]
-        print(f"    flaky: {name}", flush=True)
+def _show(row: Row, out: TextIO) -> None:
+    counts = f"{row.passed:>6} passed {row.failed:>4} failed {row.skipped:>4} skipped {row.seconds:>7} s"
+    print(f"{row.suite:<18} {row.mode:<8} {counts}", file=out)
+    for name, outcome in row.differing.items():
+        print(f"    differs: {name}: {outcome}", file=out)
+    for name, reason in row.known.items():
+        print(f"    known: {name}: {reason}", file=out)
+    for name in row.flaky:
+        print(f"    flaky: {name}", file=out)
+    out.flush()
 
 
 def _said(outcomes: Outcomes) -> str:
@@ -358,10 +397,6 @@ def _said(outcomes: Outcomes) -> str:
 
 def _say(text: str) -> None:
     print(f"ecosystem: {text}", file=sys.stderr, flush=True)
-
-
-def _environment() -> dict[str, str]:
-    return {"python": sys.version.split()[0], "cores": str(os.cpu_count())}
 
 
 if __name__ == "__main__":

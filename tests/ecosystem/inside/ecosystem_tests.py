@@ -1,6 +1,6 @@
 """In the process of a suite: tells when each test begins and how it ends; with permits, each test is a job.
 
-A plugin of pytest (`-p ecosystem_tests`), and a front of what runs unittest (`python -m ecosystem_tests MODULE ARG ...`).
+A plugin of pytest (`-p ecosystem_tests`), and a front of what runs unittest (`python -m ecosystem_tests MODULE …`).
 Without ECOSYSTEM_PERMITS nothing of Greenlane is imported here. The report is opened for each line: suites close, count
 and inherit descriptors.
 """
