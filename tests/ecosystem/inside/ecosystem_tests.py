@@ -12,6 +12,7 @@ import faulthandler
 import json
 import os
 import runpy
+import socket  # noqa: F401 # in each mode: with its import the recording begins
 import sys
 import time
 import unittest
