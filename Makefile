@@ -36,7 +36,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all soak prove bench lint format types docs wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all ecosystem soak prove bench lint format types docs wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +105,9 @@ test-all: test ## the tests on each supported CPython of this machine (3.11 to 3
 		$(MAKE) --no-print-directory test-python VENV=.venv-$$version PYTHON=$$python \
 			CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cpython-$$version </dev/null || failed="$$failed $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed on CPython$$failed" >&2; exit 1; }; }
+
+ecosystem: build ## public test suites, stock and with us: the same tests pass (half an hour; ARGS="--suite trio --mode permits")
+	@$(BIN)/python -m tests.ecosystem.run $(ARGS)
 
 prove: build ## each claim of the README: measured, target, verdict
 	$(BIN)/python -m bench.prove $(ARGS)
