@@ -35,7 +35,10 @@ pub fn direct() -> Option<u8> {
 
 fn within(most: usize) -> Option<u8> {
     // Not held while frames are made: that may collect garbage, and a finalizer may come here again.
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+    let known = KNOWN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()?;
     let mut found = None;
     // SAFETY: the thread is attached: this is within a call. Frames and codes are held while they are looked at; the
     // last reference to a code is its function's, which runs.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+collect_ignore = ["apps"]  # programs that the tests run, one of them a suite of its own
 _REQUIREMENTS = HERE / "requirements.txt"
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from greenlane.threads.unpatched import sleep
 
-__all__ = ["forget", "when_imported"]
+__all__ = ["forget", "take_out", "when_imported"]
 
 Call: TypeAlias = Callable[[ModuleType], object]
 
@@ -93,20 +93,25 @@ _finder: Final[Any] = _Finder()
 
 
 def _leave(tries: int) -> None:
-    """Take the finder out if nothing is awaited.
+    if not _awaited:
+        take_out(_finder, tries, unless=lambda: bool(_awaited))
 
-    Not while a thread walks the list of finders: it would pass over the one behind ours. Each of its steps takes the
+
+def take_out(finder: Any, tries: int = _TRIES, *, unless: Callable[[], bool] = lambda: False) -> None:
+    """Take a finder out of `sys.meta_path`, or leave it where it is after so many tries. Idempotent.
+
+    Not while a thread walks the list of finders: it would pass over the one behind this one. Each of its steps takes the
     import lock, so none is made while we look.
     """
     for left in reversed(range(tries)):
         with _importing():
-            if _awaited or _finder not in sys.meta_path:
+            if unless() or finder not in sys.meta_path:
                 return
-            at = sys.meta_path.index(_finder)
+            at = sys.meta_path.index(finder)
             del sys.meta_path[at]
             if not _is_searching():
                 return
-            sys.meta_path.insert(at, _finder)
+            sys.meta_path.insert(at, finder)
         if left:
             sleep(0.001)
 

@@ -87,6 +87,7 @@ class RecordedProcess:
         self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets, _listen)
         self.recorder = self._process.native
         self._also = also
+        self._ended = False
         # Empty while nothing of the recording's is in place.
         self._undo: list[Callable[[], None]] = []
         self._switching = threading.Lock()
@@ -113,6 +114,7 @@ class RecordedProcess:
 
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
+        self._ended = True
         self._process.end()
         atexit.unregister(self.recorder.stop)
         self._take_out()

@@ -69,9 +69,12 @@ class _Awaited:
             loader.exec_module = exec_module
 
     def _look(self) -> None:
-        if self in sys.meta_path and _is_needed():
-            sys.meta_path.remove(self)
+        if not self._inside and _is_needed():
+            self._inside = True  # for good
             _start(self._folder)
+            from greenlane.probes.imports import take_out
+
+            take_out(self)
 
 
 def _start(folder: str) -> None:
@@ -79,7 +82,6 @@ def _start(folder: str) -> None:
         _say_skipped(folder, "subinterpreters are left alone, the main interpreter is recorded")
         return
     try:
-        _load_wrapt(folder)
         from greenlane.hosts.observed import program
 
         why = program.start()
@@ -97,19 +99,6 @@ def _is_main_interpreter() -> bool:
     import _xxsubinterpreters  # type: ignore[import-not-found]
 
     return bool(_xxsubinterpreters.get_current() == _xxsubinterpreters.get_main())
-
-
-def _load_wrapt(folder: str) -> None:
-    try:
-        import wrapt
-    except ImportError:
-        with open(os.path.join(folder, "wrapt"), encoding="utf-8") as stream:
-            root = stream.read()
-        sys.path.insert(0, root)
-        try:
-            import wrapt  # noqa: F401
-        finally:
-            sys.path.remove(root)
 
 
 def _say_skipped(folder: str, why: str) -> None:
