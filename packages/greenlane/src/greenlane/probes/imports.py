@@ -100,8 +100,8 @@ def _leave(tries: int) -> None:
 def take_out(finder: Any, tries: int = _TRIES, *, unless: Callable[[], bool] = lambda: False) -> None:
     """Take a finder out of `sys.meta_path`, or leave it where it is after so many tries. Idempotent.
 
-    Not while a thread walks the list of finders: it would pass over the one behind this one. Each of its steps takes the
-    import lock, so none is made while we look.
+    Not while a thread walks the list of finders: it would pass over the one behind this one. Each of its steps takes
+    the import lock, so none is made while we look.
     """
     for left in reversed(range(tries)):
         with _importing():
