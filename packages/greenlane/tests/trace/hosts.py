@@ -85,7 +85,7 @@ HOSTS: Mapping[str, Host] = {
     "gunicorn": Host(_gunicorn("greenlane.hosts.gunicorn.Worker"), _gunicorn("gthread"), _GUNICORN),
     "serve": Host(_SERVE, _gunicorn("gthread"), _GUNICORN, is_ours=True),
     "work": Host(_WORK, [*_CELERY, "-P", "threads"], _CELERY_MODULES, by_file=True, is_ours=True),
-    "record threads": _recorded("threads", "json"),
+    "record threads": _recorded("threads", "json,socket"),
     "record asyncio": _recorded("asyncio", _LOOP),
     "record uvloop": _recorded("uvloop", "uvloop," + _LOOP),
     "record gevent": _recorded("gevent", "json"),

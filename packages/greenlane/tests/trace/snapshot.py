@@ -125,7 +125,7 @@ def of_ours(found):
         if isinstance(value, int) and name.startswith(("slot ", "native ")):
             own = name.startswith("slot _native")
             if not own and any(start <= value < end for start, end in ranges):
-                names.append(_title(name).partition(":")[0].replace("native ", "attribute "))
+                names.append(_title(name))
         elif name.startswith("code ") and value.co_filename.startswith(folders or ("?",)):
             names.append(name.replace("code ", "attribute "))
         elif name.startswith("attribute ") and str(type(value).__module__).partition(".")[0] in OURS:

@@ -39,10 +39,17 @@ KINDS = (
         "stay: the program's own name. What they call has become a pass-through", True, True,
     ),
     Kind(
-        "blocking calls of the standard library",
-        r"attribute (socket|ssl|select|selectors|time|threading|_?queue|concurrent\.futures|os\.wait|signal|fcntl"
-        r"|subprocess|multiprocessing|http\.client|asyncio\.(unix|selector)_events\.(time|select)|posix\.wait).*",
-        "`probes`, at the start and when the program imports the module", "`off` and detach put the very object back",
+        "C functions that block", r"native .*:(ml_meth|tp_dealloc)",
+        "`probes.native`: the pointer in a function's method table; nothing that Python sees is another object",
+        "`off` and detach put the pointer back",
+    ),
+    Kind(
+        "work handed to threads", r"attribute (threading\.Thread|concurrent\.futures\.thread)\..*",
+        "`probes.children`, while recorded", "`off`, detach",
+    ),
+    Kind(
+        "calls of HTTP clients", r"attribute http\.client\..*",
+        "`probes.deadline_out`; `probes.calls`, while recorded", "`off`, detach",
     ),
     Kind(
         "end of a process", r"attribute os\.(_exit|exec).*", "the recorder: what is recorded is written before",
@@ -90,7 +97,7 @@ KINDS = (
 KEEP: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset({"our threads", "our descriptors"}),
     # Its clocks see the blocking calls with the same probes, whatever the permits' mode.
-    "serve": frozenset({"blocking calls of the standard library", "imports that are awaited"}),
+    "serve": frozenset({"C functions that block", "imports that are awaited"}),
 }
 #: host -> titles that `off` leaves there.
 KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"]}
@@ -139,7 +146,8 @@ def _listed(names: Iterable[str]) -> str:
     owners: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         kind, _, path = name.partition(" ")
-        owner, last = path.rpartition(".")[::2] if kind == "attribute" else ("", name)
+        path = path.partition(":")[0]
+        owner, last = path.rpartition(".")[::2] if kind in ("attribute", "native") else ("", name)
         owners[owner].append(last)
     return "; ".join(f"`{owner}` {', '.join(lasts)}" if owner else "; ".join(lasts) for owner, lasts in owners.items())
 

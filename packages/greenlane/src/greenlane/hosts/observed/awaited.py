@@ -22,10 +22,12 @@ _NAMES: Final = ("socket", "greenlane.record")
 
 def start_when_needed(folder: str) -> None:
     """Record into `folder`, once the program has imported what a service needs."""
+    # Asked now: what answers does so on the thread that starts an interpreter.
+    is_main = _is_main_interpreter()
     if _is_needed():
-        _start(folder)
+        _start(folder, is_main)
     else:
-        sys.meta_path.insert(0, _Awaited(folder))
+        sys.meta_path.insert(0, _Awaited(folder, is_main))
 
 
 def _is_needed() -> bool:
@@ -35,8 +37,9 @@ def _is_needed() -> bool:
 class _Awaited:
     """Sees each import that is not part of another one, and looks when it is through."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, is_main: bool) -> None:
         self._folder = folder
+        self._is_main = is_main
         self._inside = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -71,14 +74,14 @@ class _Awaited:
     def _look(self) -> None:
         if not self._inside and _is_needed():
             self._inside = True  # for good
-            _start(self._folder)
+            _start(self._folder, self._is_main)
             from greenlane.probes.imports import take_out
 
             take_out(self)
 
 
-def _start(folder: str) -> None:
-    if not _is_main_interpreter():
+def _start(folder: str, is_main: bool) -> None:
+    if not is_main:
         _say_skipped(folder, "subinterpreters are left alone, the main interpreter is recorded")
         return
     try:
@@ -96,9 +99,13 @@ def _is_main_interpreter() -> bool:
 
     if hasattr(_thread, "_is_main_interpreter"):  # CPython 3.12
         return bool(_thread._is_main_interpreter())
-    import _xxsubinterpreters  # type: ignore[import-not-found]
+    import _signal
 
-    return bool(_xxsubinterpreters.get_current() == _xxsubinterpreters.get_main())
+    try:
+        _signal.signal(0, 0)  # type: ignore[arg-type]
+    except ValueError as error:  # "signal number out of range", or that this is not the main interpreter
+        return "range" in str(error)
+    return True
 
 
 def _say_skipped(folder: str, why: str) -> None:
