@@ -271,11 +271,12 @@ class Run:
             child.wait()
         if not ended:
             return "hung"
-        if self._mode == "record" and not recording.exists():
-            return "was not recorded"
+        was_recorded = recording.exists()
         recording.unlink(missing_ok=True)
         if child.returncode < 0 or child.returncode > _SIGNALLED:
             return f"died of signal {abs(child.returncode) % _SIGNALLED}"
+        if self._mode == "record" and not was_recorded:
+            return "was not recorded"
         return f"exit code {child.returncode}" if self._suite.pytest and child.returncode > 1 else ""
 
     def _watch(self, child: subprocess.Popen[bytes]) -> bool:
