@@ -87,8 +87,9 @@ def test_an_interrupt_ends_the_suite_and_its_children(tmp_path: Path) -> None:
     environ = f"environ = {{ PYTHONPATH = {json.dumps(str(INSIDE))} }}\n"
     suites.write_text(f'[i]\npytest = ["{tmp_path}/test_it.py", "-k", "child or hangs"]\n{environ}', "utf-8")
     command = [sys.executable, "-m", "tests.ecosystem.run", "--suites", suites, "--python", sys.executable]
+    report = ROOT / "target" / "ecosystem" / "logs" / "i-stock.report"
+    report.unlink(missing_ok=True)  # an earlier run's
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as runner:
-        report = ROOT / "target" / "ecosystem" / "logs" / "i-stock.report"
         until_s = time.monotonic() + 30
         while not (report.exists() and b"hangs" in report.read_bytes()) and time.monotonic() < until_s:
             time.sleep(0.05)
