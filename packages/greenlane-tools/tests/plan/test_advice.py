@@ -144,20 +144,6 @@ def test_with_a_what_if_the_present_option_is_not_now_and_the_load_is_the_planne
     assert rows["present"] == "what it has, with the what-if alone"
 
 
-def test_so_few_refused_requests_that_they_read_as_none_are_said_to_be_few(found: Advice) -> None:
-    option = found.recommended
-    assert option is not None
-    first, *others = option.at.run.routes
-
-    def said(refused: int) -> str:
-        routes = (replace(first, done=10_000 - refused, refused=refused), *(replace(each, done=0) for each in others))
-        at = replace(option.at, run=replace(option.at.run, routes=routes))
-        return " ".join(words.answers(replace(found, recommended=replace(option, at=at))))
-
-    assert "Fewer than 0.1 % of the requests are refused at once" in said(4)
-    assert " 0.1 % of the requests are refused at once" in said(5) and "Fewer" not in said(5)
-
-
 def test_at_low_load_nothing_is_to_be_changed_and_it_is_said_why() -> None:
     low = _advised(pricing(times=0.1), "bikes p99 <= 400ms")
     assert low.verdict is AdviceVerdict.NOTHING

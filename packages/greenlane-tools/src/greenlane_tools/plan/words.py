@@ -237,10 +237,9 @@ def _price(advice: Advice, now: Option, best: Option) -> Iterator[str]:
         pay = "Against the what-if alone the others pay" if advice.what_if else "The others pay"
         yield f"{pay}: {'; '.join(worse[:_SHOWN])}."
     refused = sum(route.refused for route in best.at.run.routes)
-    if refused:
-        ended = sum(route.ended for route in best.at.run.routes)
-        share = per_cent(refused / ended) if refused / ended >= _SHOWN_FRAC else "Fewer than 0.1 %"
-        yield f"{share} of the requests are refused at once, since they would have come too late."
+    share = refused / max(1, sum(route.ended for route in best.at.run.routes))
+    if share >= _SHOWN_FRAC:
+        yield f"{per_cent(share)} of the requests are refused at once, since they would have come too late."
 
 
 def _cliff(advice: Advice, now: Option, best: Option) -> Iterator[str]:
