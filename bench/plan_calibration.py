@@ -41,6 +41,7 @@ from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.plan.band import MODEL, bands
+from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
@@ -49,7 +50,6 @@ from greenlane_tools.plan.route import Sequence as Steps
 from greenlane_tools.plan.route import Step
 from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp
 from greenlane_tools.plan.sources import opened
-from greenlane_tools.plan.standing import standing_of
 from greenlane_tools.plan.verify.proof import GREENLANE, contender_of
 from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, classes_of, matched, named, twin
 
@@ -151,7 +151,7 @@ def measured(
         contender_of(host, set_up, classes, application, empty.resolve() if host == "permits" else None)
         for host, set_up in set_ups.items()
     )
-    busy = standing_of(profile).busy_frac
+    busy = 1 / full_load(profile, SetUp(profile.host, 1, profile.cores))
     rows: list[Row] = []
     for load in asked.loads:
         rated = tuple(replace(one, rate_per_s=one.rate_per_s * load) for one in scenario.classes)

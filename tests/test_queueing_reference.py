@@ -12,10 +12,8 @@ from tests.reference.queueing import (
     gevent_loop,
     knee,
     least_latency_ms,
-    mean_value_analysis,
     most_per_s,
     oldest_first_loop,
-    speedup_limit,
 )
 
 
@@ -24,7 +22,7 @@ def _pieces(cpu_ms: float, network_ms: float, calls: int) -> tuple[list[float], 
 
 
 def test_bounds_meet_at_the_knee() -> None:
-    assert knee(5, 55) == speedup_limit(5, 55) == 12
+    assert knee(5, 55) == 12
     assert knee(50, 150) == 4
     assert most_per_s(5, 55, 12) == pytest.approx(200)
     assert [most_per_s(5, 55, n) for n in (1, 5, 50)] == pytest.approx([16.667, 83.333, 200], abs=1e-3)
@@ -36,16 +34,6 @@ def test_work_without_cpu_or_without_network_has_bounds_too() -> None:
     assert most_per_s(0, 50, 4) == pytest.approx(80)
     assert most_per_s(5, 0, 50) == pytest.approx(200)
     assert most_per_s(0, 0, 1) == float("inf")
-
-
-@pytest.mark.parametrize(
-    ("places", "per_s", "latency_ms"), [(1, 16.667, 60), (5, 80.515, 62.1), (12, 168.221, 71.335), (50, 200, 250)]
-)
-def test_mean_values_of_exponential_bursts(places: int, per_s: float, latency_ms: float) -> None:
-    means = mean_value_analysis(5, 55, places)
-    assert means.done_per_s == pytest.approx(per_s, abs=1e-3)
-    assert means.latency_ms == pytest.approx(latency_ms, abs=1e-3)
-    assert means.utilisation_frac == pytest.approx(means.done_per_s * 5 / 1000)
 
 
 @pytest.mark.parametrize("places", [1, 2, 5, 9, 11, 12, 13, 20, 50])

@@ -1,7 +1,6 @@
 """What theory says of a closed loop of N requests that take turns on one CPU and wait for a network beside it.
 
-    most_per_s, least_latency_ms, knee, speedup_limit    asymptotic bounds
-    mean_value_analysis                                  likewise, exact means when bursts and waits vary
+    most_per_s, least_latency_ms, knee                   asymptotic bounds
     fifo_loop                                            every burst and wait exact, the CPU in order of readiness
     oldest_first_loop                                    the same, the CPU to the request that arrived first
     gevent_loop                                          the same, the CPU in the order in which gevent's loop gives it
@@ -19,37 +18,23 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple
-
-from tests.reference.theory import one_cpu
+from typing import Final, Literal
 
 __all__ = [
-    "Means",
     "Modelled",
     "Ties",
     "fifo_loop",
     "gevent_loop",
     "knee",
     "least_latency_ms",
-    "mean_value_analysis",
     "most_per_s",
     "oldest_first_loop",
-    "speedup_limit",
 ]
 
 #: gevent looks at the clock only after so many callbacks of its list (CALLBACK_CHECK_COUNT of its loop) …
 CALLBACKS: Final = 50
 #: … and then leaves the rest for after a poll if this time has passed since the first (its loop's switch interval).
 SWITCH_INTERVAL_MS: Final = 5.0
-
-
-class Means(NamedTuple):
-    """Mean values of a closed loop."""
-
-    done_per_s: float
-    latency_ms: float
-    #: Share of the time in which the CPU works, 0 to 1.
-    utilisation_frac: float
 
 
 class Ties(enum.Enum):
@@ -87,21 +72,6 @@ def least_latency_ms(cpu_ms: float, network_ms: float, places: int) -> float:
 def knee(cpu_ms: float, network_ms: float) -> float:
     """So many requests fill the CPU if none ever waits: (C+S)/C; more only wait. inf without CPU work."""
     return (cpu_ms + network_ms) / cpu_ms if cpu_ms else math.inf
-
-
-def speedup_limit(cpu_ms: float, network_ms: float) -> float:
-    """1/(1-p) with p = S/(C+S), the share that can overlap: Amdahl's law; the same number as the knee."""
-    return knee(cpu_ms, network_ms)
-
-
-def mean_value_analysis(cpu_ms: float, network_ms: float, places: int) -> Means:
-    """Exact means of one CPU station with exponential bursts and a delay of any distribution; `places` >= 1.
-
-    Means do not depend on how many bursts C is cut into. What is measured with constant work lies between this and the
-    bounds.
-    """
-    per_ms, latency_ms, busy = one_cpu(cpu_ms, network_ms, places)
-    return Means(1000 * per_ms, latency_ms, busy)
 
 
 def fifo_loop(

@@ -46,16 +46,6 @@ impl Front {
     pub fn choose(&mut self, count: usize) -> usize {
         self.choice.below(count)
     }
-
-    /// One of `lane` is in progress.
-    pub fn entered(&mut self, lane: usize) {
-        self.in_progress[lane] += 1;
-    }
-
-    /// One of `lane` is in progress no more.
-    pub fn left(&mut self, lane: usize) {
-        self.in_progress[lane] -= 1;
-    }
 }
 
 /// Processes of each lane. Hard lanes have the last ones, one after the other; soft ones share the rest.

@@ -201,25 +201,12 @@ impl Waiters {
 
 #[cfg(test)]
 mod tests {
+    //! With one interval all along `tests/plan/test_simulation_reference.py` has a model of every timer beside it.
+
     use super::*;
 
     const MS: u64 = 1_000_000;
     const INTERVAL: u64 = 5 * MS;
-
-    /// Turns of threads that only compute, from a switch at 0; `waiters` came at these ms. Gives who holds the GIL, with
-    /// the ms of its turn, until one of `until` does.
-    fn turns(waiters: &mut Waiters, mut holder: u32, until: u32) -> Vec<(u32, u64)> {
-        let (mut found, mut began_ns) = (Vec::new(), 0);
-        while holder != until {
-            let at_ns = waiters.asked_ns().unwrap_or(u64::MAX);
-            found.push((holder, (at_ns - began_ns) / MS));
-            waiters.push(holder, at_ns);
-            holder = waiters.pop(at_ns).unwrap_or(until);
-            waiters.switched(at_ns);
-            began_ns = at_ns;
-        }
-        found
-    }
 
     fn waiting(since_ms: &[u64]) -> Waiters {
         let mut waiters = Waiters::new(INTERVAL, true);
@@ -227,44 +214,6 @@ mod tests {
             waiters.push(who as u32, ms * MS);
         }
         waiters
-    }
-
-    #[test]
-    fn nobody_asks_where_nobody_waits() {
-        let mut waiters = Waiters::new(INTERVAL, true);
-        assert_eq!(waiters.asked_ns(), None);
-        assert_eq!(waiters.pop(7), None);
-        waiters.missed(7);
-        assert_eq!(waiters.len(), 0);
-    }
-
-    #[test]
-    fn threads_that_only_compute_take_turns_of_an_interval() {
-        let mut waiters = waiting(&[0, 0, 0]);
-        waiters.push(9, 0);
-        let found = turns(&mut waiters, 7, 9);
-        assert_eq!(found, [(7, 5), (0, 5), (1, 5), (2, 5)]);
-    }
-
-    #[test]
-    fn who_comes_in_the_middle_of_a_turn_is_next_however_many_compute() {
-        for count in [1, 3, 20] {
-            let mut waiters = waiting(&vec![0; count]);
-            waiters.push(99, 2 * MS);
-            assert_eq!(turns(&mut waiters, 98, 99), [(98, 5)], "{count}");
-        }
-    }
-
-    #[test]
-    fn who_begins_to_wait_with_a_switch_is_behind_all_who_compute() {
-        let mut waiters = waiting(&[1, 2, 3]);
-        waiters.switched(4 * MS);
-        waiters.push(99, 4 * MS);
-        let holders: Vec<u32> = turns(&mut waiters, 98, 99)
-            .iter()
-            .map(|turn| turn.0)
-            .collect();
-        assert_eq!(holders, [98, 0, 1, 2]);
     }
 
     #[test]

@@ -4,14 +4,6 @@ use super::model::Came;
 use super::random::Stream;
 use std::ops::{Index, IndexMut};
 
-/// What a finished request gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    Open,
-    /// The place of a closed loop.
-    Place(u32),
-}
-
 /// Moments in which a thread needs the GIL and does nothing with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
@@ -50,7 +42,6 @@ pub struct Job {
     pub phase: u32,
     /// Tells its present wait for a permit from others; 0 = none.
     pub wait: u32,
-    pub origin: Origin,
     /// It has not been picked up.
     pub fresh: bool,
     /// It holds a permit.
@@ -60,8 +51,6 @@ pub struct Job {
     /// It computes where it was placed, not where it came in.
     pub placed: bool,
     pub releases: u32,
-    /// A call of it has failed.
-    pub failed: bool,
     /// It is parked, or in progress, at the bulkheads.
     pub ordered: bool,
 }

@@ -2,14 +2,14 @@
 //!
 //! Discrete events: a clock that jumps. A process is one CPU whose order is its host's (threads under a GIL with its
 //! switch interval, with permits or without; gevent's loop; asyncio's). What decides in
-//! production decides here, the same code: [`X
+//! production decides here, the same code.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`model`], [`set_up`], [`reading`] | what is simulated, how it is served, both from JSON |
 //! | [`random`], [`law`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
 //! | [`heap`], [`cores`] | time |
-//! | [`process`], [`gil`], [`gate`], [`interval`], [`looped`] | one process's CPU, and who has it |
+//! | [`process`], [`gil`], [`permits`], [`interval`], [`looped`] | one process's CPU, and who has it |
 //! | [`front`], [`bulkheads`] | requests before a process has them |
 //! | [`world`] | the state of a run: all of the above |
 //! | [`run`] | what happens in it, an event after the other |
@@ -23,7 +23,6 @@
 mod bulkheads;
 mod cores;
 mod front;
-mod gate;
 mod gil;
 mod heap;
 mod histogram;
@@ -32,6 +31,7 @@ mod jobs;
 mod law;
 mod looped;
 mod model;
+mod permits;
 mod process;
 mod random;
 mod reading;

@@ -19,10 +19,6 @@ pub enum Turn {
     Run(u32),
     /// New connections are taken.
     Accept,
-    /// A pool is told that one of its greenlets has ended.
-    Ended,
-    /// Who spawns is told that the pool has room.
-    Room,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +26,6 @@ enum Phase {
     Callbacks,
     Poll,
     Batch,
-}
-
-/// gevent's `Pool` of a closed loop, and who spawns into it.
-#[derive(Clone, Debug, Default)]
-pub struct Pool {
-    pub room: u32,
-    pub told: bool,
-    /// Places that are free, with the time since when.
-    pub free: VecDeque<(u32, u64)>,
 }
 
 /// See the module.
@@ -60,7 +47,6 @@ pub struct Looped {
     pub listening: bool,
     /// Connections that wait at its socket.
     pub accepting: VecDeque<u32>,
-    pub pool: Option<Pool>,
 }
 
 impl Default for Looped {
@@ -77,7 +63,6 @@ impl Default for Looped {
             job: None,
             listening: false,
             accepting: VecDeque::new(),
-            pool: None,
         }
     }
 }

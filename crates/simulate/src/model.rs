@@ -139,8 +139,6 @@ pub enum Arrivals {
     Open { dispersion: f64 },
     /// These, by time, then again from the first; or, `once`, no more: then all of them count, the first as well.
     Recorded { came: Vec<Came>, once: bool },
-    /// So many places: a request follows the one before it in its place, after the pause, ns.
-    Closed { places: u32, think_ns: u64 },
 }
 
 /// What requests call.
@@ -149,10 +147,6 @@ pub struct Upstream {
     pub name: String,
     /// Calls that it works on at once; 0 = any number.
     pub limit: u32,
-    /// Share of calls that fail, when their time is over.
-    pub failure_frac: f64,
-    /// A call that takes longer ends then, and has failed, ns; 0 = never.
-    pub timeout_ns: u64,
 }
 
 /// See the module.

@@ -1,8 +1,8 @@
 //! One process: who has its CPU, who wants it, and what else of it is taken.
 
-use super::gate::Gate;
 use super::gil::Waiters;
 use super::looped::Looped;
+use super::permits::ProcessPermits;
 use greenlane_policy::shed::Shed;
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ pub struct Process {
     /// Places that the front knows of.
     pub at_once: u32,
     pub backlog: VecDeque<u32>,
-    pub gate: Option<Gate>,
+    pub permits: Option<ProcessPermits>,
     pub looped: Option<Looped>,
     /// Work for the one native thread.
     pub placed: VecDeque<u32>,
@@ -75,7 +75,7 @@ impl Process {
             in_flight: 0,
             at_once: 0,
             backlog: VecDeque::new(),
-            gate: None,
+            permits: None,
             looped: None,
             placed: VecDeque::new(),
             placed_busy: false,

@@ -14,8 +14,6 @@ pub enum Purpose {
     Rate,
     /// What the requests of a route do.
     Jobs,
-    /// Which route the requests of a closed loop are of.
-    Routes,
     /// What is chosen at random by a policy.
     Choice,
     /// Who is faster at the GIL.

@@ -1,6 +1,6 @@
 //! What a run gives, and its JSON.
 
-use super::tally::{Batch, Cause, Counts, OfRoute, FRACS};
+use super::tally::{Cause, OfRoute};
 use serde_json::{json, Value};
 
 /// One route.
@@ -58,7 +58,7 @@ impl Report {
 
 fn route(one: &RouteReport) -> Value {
     let tally = &one.tally;
-    let ended = (tally.counts.done + tally.counts.refused + tally.counts.failed).max(1) as f64;
+    let ended = (tally.counts.done + tally.counts.refused).max(1) as f64;
     let waits: serde_json::Map<String, Value> = Cause::ALL
         .iter()
         .map(|&(cause, name)| {
@@ -66,32 +66,15 @@ fn route(one: &RouteReport) -> Value {
             (name.to_owned(), json!(mean_ms))
         })
         .collect();
-    let mut object = counts(&tally.counts);
-    object["route"] = json!(one.route);
-    object["mean_ms"] = json!(tally.latency.mean_ns() / 1e6);
-    object["max_ms"] = json!(tally.latency.max_ns() as f64 / 1e6);
-    object["cpu_ms"] = json!(tally.cpu_ns as f64 / 1e6 / ended);
-    object["waits_ms"] = Value::Object(waits);
-    object["latency_ns"] = json!(tally.latency.buckets().collect::<Vec<_>>());
-    object["batches"] = json!(tally.batches.iter().map(batch).collect::<Vec<_>>());
-    object
-}
-
-fn counts(counts: &Counts) -> Value {
     json!({
-        "done": counts.done,
-        "late": counts.late,
-        "refused": counts.refused,
-        "failed": counts.failed,
+        "route": one.route,
+        "done": tally.counts.done,
+        "late": tally.counts.late,
+        "refused": tally.counts.refused,
+        "mean_ms": tally.latency.mean_ns() / 1e6,
+        "max_ms": tally.latency.max_ns() as f64 / 1e6,
+        "cpu_ms": tally.cpu_ns as f64 / 1e6 / ended,
+        "waits_ms": waits,
+        "latency_ns": tally.latency.buckets().collect::<Vec<_>>(),
     })
-}
-
-fn batch(one: &Batch) -> Value {
-    const NAMES: [&str; FRACS.len()] = ["p50_ms", "p95_ms", "p99_ms", "p999_ms"];
-    let mut object = counts(&one.counts);
-    object["mean_ms"] = json!(one.mean_ns / 1e6);
-    for (name, ns) in NAMES.into_iter().zip(one.quantiles_ns) {
-        object[name] = json!(ns as f64 / 1e6);
-    }
-    object
 }

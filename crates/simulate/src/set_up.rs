@@ -66,10 +66,6 @@ pub struct Lane {
     pub processes: usize,
     /// Higher goes first.
     pub priority: i64,
-    /// Its requests in progress over all processes (central queue only); 0 = no such bound.
-    pub at_once: u32,
-    /// From arrival, ns; 0 = none.
-    pub deadline_ns: u64,
 }
 
 /// Calls held back before their upstream, by the production's rule: each request is an order of its upstream's key.

@@ -37,9 +37,6 @@ pub struct Source {
     rate: Stream,
     /// The second that is known, and its factor.
     second: (u64, f64),
-    choice: Stream,
-    /// Rates summed up, for closed loops.
-    cumulative: Vec<f64>,
     started: u64,
     load: f64,
     recorded: usize,
@@ -57,7 +54,6 @@ impl Source {
             }
             _ => Gaps::Poisson,
         };
-        let mut sum = 0.0;
         let routes = model.routes.iter().enumerate();
         let route = |(index, route): (usize, &super::model::Route)| OfRoute {
             gaps: Stream::of(seed, Purpose::Arrivals, index as u64),
@@ -71,15 +67,6 @@ impl Source {
             gaps,
             rate: Stream::of(seed, Purpose::Rate, 0),
             second: (u64::MAX, 1.0),
-            choice: Stream::of(seed, Purpose::Routes, 0),
-            cumulative: model
-                .routes
-                .iter()
-                .map(|route| {
-                    sum += route.per_s;
-                    sum
-                })
-                .collect(),
             started: 0,
             load,
             recorded: 0,
@@ -98,19 +85,6 @@ impl Source {
         one.number += 1;
         self.started += 1;
         (self.started - 1, one.jobs.member(one.number))
-    }
-
-    /// The route of the next request of a closed loop.
-    pub fn route(&mut self) -> usize {
-        let Some(&sum) = self.cumulative.last() else {
-            return 0;
-        };
-        if self.cumulative.len() == 1 {
-            return 0;
-        }
-        let at = self.choice.unit() * sum;
-        let index = self.cumulative.partition_point(|&upto| upto < at);
-        index.min(self.cumulative.len() - 1)
     }
 
     /// When the next request of `route` comes, ns; None = never.

@@ -1,14 +1,6 @@
-//! What came of the requests: latencies, outcomes, waits by cause, and the same by batch.
-//!
-//! The first requests are not counted: the service is empty then. The others are cut into batches in the order in which
-//! they end; between batches means and percentiles vary as they would between runs, but for a little correlation.
+//! What came of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty then.
 
 use super::histogram::Histogram;
-
-/// Batches that a run is cut into. 30 or more: the interval's factor hardly differs from the normal one's.
-pub const BATCHES: u64 = 32;
-/// Percentiles of a batch.
-pub const FRACS: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
 /// What a request waits for.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +33,6 @@ pub enum Outcome {
     Done,
     /// Never begun.
     Refused,
-    /// A call of it has failed.
-    Failed,
 }
 
 /// Counts of requests.
@@ -53,16 +43,6 @@ pub struct Counts {
     /// Answered well after their deadline.
     pub late: u64,
     pub refused: u64,
-    pub failed: u64,
-}
-
-/// One batch of one route.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch {
-    pub counts: Counts,
-    pub mean_ns: f64,
-    /// As [`FRACS`]; 0 without any.
-    pub quantiles_ns: [u64; FRACS.len()],
 }
 
 /// One route.
@@ -72,9 +52,6 @@ pub struct OfRoute {
     pub latency: Histogram,
     pub cpu_ns: u128,
     pub waits_ns: [u128; Cause::ALL.len()],
-    pub batches: Vec<Batch>,
-    open: Histogram,
-    opened: Counts,
 }
 
 /// See the module.
@@ -84,7 +61,6 @@ pub struct Tally {
     warm: u64,
     jobs: u64,
     ended: u64,
-    batch: u64,
     /// When the first and the last counted one ended, ns.
     span_ns: Option<(u64, u64)>,
 }
@@ -98,7 +74,6 @@ impl Tally {
             jobs,
             ended: 0,
             span_ns: None,
-            batch: jobs.div_ceil(BATCHES).max(1),
         }
     }
 
@@ -151,34 +126,15 @@ impl Tally {
         let (first_ns, _) = self.span_ns.unwrap_or((now_ns, now_ns));
         self.span_ns = Some((first_ns, now_ns));
         let one = &mut self.routes[route as usize];
-        for counts in [&mut one.counts, &mut one.opened] {
-            match outcome {
-                Outcome::Done => counts.done += 1,
-                Outcome::Refused => counts.refused += 1,
-                Outcome::Failed => counts.failed += 1,
+        match outcome {
+            Outcome::Done => {
+                one.counts.done += 1;
+                one.counts.late += u64::from(late);
+                one.latency.record(took_ns);
             }
-            counts.late += u64::from(late && outcome == Outcome::Done);
-        }
-        if outcome == Outcome::Done {
-            one.open.record(took_ns);
+            Outcome::Refused => one.counts.refused += 1,
         }
         self.ended += 1;
-        if self.ended % self.batch == 0 || self.complete() {
-            self.close();
-        }
-    }
-
-    /// Ends the present batch.
-    pub fn close(&mut self) {
-        for one in &mut self.routes {
-            one.batches.push(Batch {
-                counts: std::mem::take(&mut one.opened),
-                mean_ns: one.open.mean_ns(),
-                quantiles_ns: FRACS.map(|frac| one.open.quantile_ns(frac)),
-            });
-            one.latency.merge(&one.open);
-            one.open.clear();
-        }
     }
 }
 
@@ -187,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_add_up_to_the_whole_and_the_first_requests_do_not_count() {
+    fn the_first_requests_do_not_count() {
         let mut tally = Tally::new(2, 10, 100);
         for index in 0..200u64 {
             let outcome = if index % 10 == 0 {
@@ -200,16 +156,7 @@ mod tests {
         }
         assert!(tally.complete());
         assert_eq!(tally.span_ns(), 99);
-        let all = |pick: fn(&Counts) -> u64| -> [u64; 2] {
-            let of = |one: &OfRoute| {
-                assert_eq!(
-                    one.batches.iter().map(|b| pick(&b.counts)).sum::<u64>(),
-                    pick(&one.counts)
-                );
-                pick(&one.counts)
-            };
-            [of(&tally.routes[0]), of(&tally.routes[1])]
-        };
+        let all = |pick: fn(&Counts) -> u64| [0, 1].map(|route| pick(&tally.routes[route].counts));
         assert_eq!(all(|counts| counts.done), [40, 50]);
         assert_eq!(all(|counts| counts.refused), [10, 0]);
         assert_eq!(all(|counts| counts.late), [4, 5]);

@@ -3,12 +3,12 @@
 use super::bulkheads::Bulkheads;
 use super::cores::Cores;
 use super::front::{at_once, Front};
-use super::gate::Gate;
 use super::gil::Waiters;
 use super::heap::Heap;
 use super::jobs::Jobs;
 use super::looped::Looped;
 use super::model::{Model, Work};
+use super::permits::ProcessPermits;
 use super::process::{Calls, Process};
 use super::random::{Purpose, Stream};
 use super::set_up::{Host, SetUp};
@@ -27,8 +27,6 @@ pub enum Event {
     Arrival(u32),
     /// The recorded one of this number does.
     Recorded(u32),
-    /// A place of a closed loop has thought.
-    Place(u32),
     CallOver {
         job: u32,
     },
@@ -123,7 +121,7 @@ fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
     }
     match &set_up.host {
         Host::Permits(rule) => {
-            one.gate = Some(Gate::new(*rule, model.routes.len(), own_ns));
+            one.permits = Some(ProcessPermits::new(*rule, model.routes.len(), own_ns));
         }
         host if host.loops() => one.looped = Some(Looped::default()),
         _ => {}

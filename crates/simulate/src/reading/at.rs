@@ -18,9 +18,8 @@ pub type Read<T> = Result<T, Wrong>;
 /// Longest time, ms: a year. Most of anything else that is counted.
 pub const MOST_MS: f64 = 366.0 * 86_400_000.0;
 pub const MOST: f64 = 1e9;
-/// Processes, and places of a closed loop.
+/// Processes.
 pub const MOST_PROCESSES: f64 = 4096.0;
-pub const MOST_PLACES: f64 = 1e7;
 /// By how much one recorded request may compute longer than its sequence.
 pub const MOST_TIMES: f64 = 1e6;
 

@@ -19,8 +19,8 @@ pub fn model_and_set_up(profile: &[u8], set_up: &[u8]) -> Read<(Model, SetUp)> {
     let (profile, set_up) = (parsed("profile", profile)?, parsed("set_up", set_up)?);
     let (profile, set_up) = (At::root("profile", &profile), At::root("set_up", &set_up));
     let placement = Placement::read(&set_up.of("placement"))?;
-    let (model, lanes_named) = profile::model(&profile, &placement)?;
-    let set_up = served::set_up(&set_up, &model, &lanes_named)?;
+    let model = profile::model(&profile, &placement)?;
+    let set_up = served::set_up(&set_up, &model)?;
     Ok((model, set_up))
 }
 
@@ -45,21 +45,27 @@ mod tests {
         }
     }
 
-    const PROFILE: &str = r#"{"routes": [{"route": "a", "rate_per_s": 2, "lane": "slow", "deadline_ms": 500,
+    const PROFILE: &str = r#"{"routes": [{"route": "a", "rate_per_s": 2, "deadline_ms": 500,
         "upstreams": ["db"], "sequences": [{"weight": 3, "steps": [["cpu", 1.5], ["io", 10, 0], ["free", 2]]},
         {"steps": [["io", 4, -1, "lognormal", 1.0], ["cpu", 1, "exponential"]]}]}]}"#;
 
     #[test]
-    fn a_profile_is_read_with_its_laws_shares_and_lanes() {
-        let set_up = r#"{"host": "threads", "lanes": [{"name": "slow", "kind": "hard", "processes": 1}],
-            "processes": 2, "upstream_limits": {"db": 3}, "placement": {"a:0": "process"}}"#;
+    fn a_profile_is_read_with_its_laws_and_shares() {
+        let set_up = r#"{"host": "threads", "lanes": [{"routes": ["a"], "kind": "hard", "processes": 1}],
+            "processes": 2, "upstream_limits": {"db": 3}, "placement": {"a": "process"}}"#;
         let read = model_and_set_up(PROFILE.as_bytes(), set_up.as_bytes());
         let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let shares: Vec<f64> = model.routes[0].shares().map(|(share, _)| share).collect();
         assert_eq!(shares, [0.75, 0.25]);
         let works: Vec<Work> = model.steps.iter().map(|step| step.work).collect();
         let io = |upstream| Work::Io { upstream };
-        let expected = [Work::Process, io(Some(0)), Work::Free, io(None), Work::Cpu];
+        let expected = [
+            Work::Process,
+            io(Some(0)),
+            Work::Process,
+            io(None),
+            Work::Process,
+        ];
         assert_eq!(works, expected);
         assert_eq!(
             (model.steps[0].mean_ns, model.steps[4].law),

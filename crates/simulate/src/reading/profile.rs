@@ -1,12 +1,12 @@
 //! What is simulated: a profile's routes, steps, upstreams and arrivals.
 
-use super::at::{At, Read, MOST, MOST_MS, MOST_PLACES, MOST_TIMES};
+use super::at::{At, Read, MOST, MOST_MS, MOST_TIMES};
 use crate::law::Law;
 use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Where steps of CPU run, by route, or by "route:number of the step".
+/// Where steps of CPU run, by route.
 pub struct Placement(HashMap<String, Work>);
 
 impl Placement {
@@ -24,15 +24,8 @@ impl Placement {
         Ok(Self(found))
     }
 
-    fn of(&self, route: &str, step: usize, work: Work) -> Work {
-        let own = if self.0.is_empty() {
-            None
-        } else {
-            self.0
-                .get(&format!("{route}:{step}"))
-                .or_else(|| self.0.get(route))
-        };
-        match (own, work) {
+    fn of(&self, route: &str, work: Work) -> Work {
+        match (self.0.get(route), work) {
             (Some(Work::Cpu) | None, _) | (_, Work::Io { .. }) => work,
             // What releases the GIL anyway is no work for the one thread that shares it.
             (Some(Work::Thread), Work::Free) => work,
@@ -41,11 +34,11 @@ impl Placement {
     }
 }
 
-/// The model, and the name of each route's lane ("" = none).
-pub fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
+/// The model.
+pub fn model(at: &At<'_>, placement: &Placement) -> Read<Model> {
     let mut upstreams = upstreams(&at.of("upstreams"))?;
     let mut steps = Vec::new();
-    let (mut routes, mut lanes) = (Vec::new(), Vec::new());
+    let mut routes = Vec::new();
     for route in at.of("routes").list()? {
         let name = route.of("route").text()?;
         let per_s = route.of("rate_per_s").number(0.0, MOST)?;
@@ -55,9 +48,9 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
         for sequence in listed.list()? {
             let weight = sequence.of("weight").number_or(0.0, MOST, 1.0)?;
             let first = steps.len() as u32;
-            for (index, step) in sequence.of("steps").list()?.iter().enumerate() {
+            for step in &sequence.of("steps").list()? {
                 let step = read_step(step, &called)?;
-                let work = placement.of(name, index, step.work);
+                let work = placement.of(name, step.work);
                 steps.push(Step { work, ..step });
             }
             let end = steps.len() as u32;
@@ -71,7 +64,6 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
         if sequences.is_empty() {
             return listed.wrong("one sequence or more, of a weight over 0");
         }
-        lanes.push(route.of("lane").text_or("")?.to_owned());
         let deadline_ns = route.of("deadline_ms").ms()?;
         routes.push(Route::new(name, per_s, deadline_ns, sequences));
     }
@@ -80,13 +72,12 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<(Model, Vec<String>)> {
             .of("routes")
             .wrong("one route or more with a rate_per_s over 0");
     }
-    let model = Model {
+    Ok(Model {
         arrivals: arrivals(&at.of("arrivals"), &routes)?,
         routes,
         steps,
         upstreams,
-    };
-    Ok((model, lanes))
+    })
 }
 
 fn upstreams(at: &At<'_>) -> Read<Vec<Upstream>> {
@@ -94,8 +85,6 @@ fn upstreams(at: &At<'_>) -> Read<Vec<Upstream>> {
         Ok(Upstream {
             name: one.of("name").text()?.to_owned(),
             limit: one.of("limit").count(0.0, MOST, 0)?,
-            failure_frac: one.of("failure_frac").number_or(0.0, 1.0, 0.0)?,
-            timeout_ns: one.of("timeout_ms").ms()?,
         })
     };
     at.list()?.iter().map(read).collect()
@@ -111,8 +100,6 @@ fn named(at: &At<'_>, upstreams: &mut Vec<Upstream>) -> Read<Vec<u32>> {
             upstreams.push(Upstream {
                 name: name.to_owned(),
                 limit: 0,
-                failure_frac: 0.0,
-                timeout_ns: 0,
             });
             upstreams.len() - 1
         });
@@ -163,13 +150,6 @@ fn read_step(at: &At<'_>, called: &[u32]) -> Read<Step> {
 }
 
 fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
-    let clients = at.of("clients");
-    if clients.is_there() {
-        return Ok(Arrivals::Closed {
-            places: clients.count(1.0, MOST_PLACES, 1)?,
-            think_ns: at.of("think_ms").ms()?,
-        });
-    }
     let recorded = at.of("recorded").list()?;
     if recorded.is_empty() {
         return Ok(Arrivals::Open {

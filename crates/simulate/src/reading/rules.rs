@@ -10,16 +10,12 @@ use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
 
 /// Everything is parked that may not begin: there is nowhere to send it to.
-pub fn bulkheads(slots: u32, limits: Vec<u32>, breakers: bool) -> Bulkheads {
-    let usual = Rule::default();
-    let rate = |rate: f64| if breakers { rate } else { 0.0 };
+pub fn bulkheads(slots: u32, limits: Vec<u32>) -> Bulkheads {
     let general = Rule {
         parked_most: u64::MAX,
         parked_most_bytes: u64::MAX,
         parked_most_ns: 0,
-        failure_rate: rate(usual.failure_rate),
-        slow_call_rate: rate(usual.slow_call_rate),
-        ..usual
+        ..Rule::default()
     };
     Bulkheads {
         slots,

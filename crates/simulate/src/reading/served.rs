@@ -5,12 +5,12 @@ use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
 use crate::model::Model;
 use crate::set_up::{Costs, Host, Kind, Lane, Queue, SetUp};
 
-/// `named`: the lane of each route as the profile says, "" = none.
-pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
+/// The set-up of a model.
+pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
     let rules = at.of("rules");
     let processes = at.of("processes").count(1.0, MOST_PROCESSES, 1)? as usize;
     let queue = queue(&at.of("queue"))?;
-    let (lanes, lane_of) = lanes(&at.of("lanes"), model, named)?;
+    let (lanes, lane_of) = lanes(&at.of("lanes"), model)?;
     let own: usize = lanes
         .iter()
         .filter(|lane| lane.kind == Kind::Hard)
@@ -24,9 +24,8 @@ pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
     let limits = upstream_limits(&at.of("upstream_limits"), model)?;
     let limit = at.of("limit").count(0.0, MOST, 0)?;
     let at_once = at.of("at_once").count(0.0, MOST, 0)?;
-    let breakers = at.of("breakers").truth()?;
     let celery = at.of("host").text()? == "celery";
-    let held = celery && (breakers || limits.iter().any(|&limit| limit > 0));
+    let held = celery && limits.iter().any(|&limit| limit > 0);
     let central = queue == Queue::Central;
     Ok(SetUp {
         host: host(at, processes)?,
@@ -54,7 +53,7 @@ pub fn set_up(at: &At<'_>, model: &Model, named: &[String]) -> Read<SetUp> {
         lane_of,
         bulkheads: held.then(|| {
             let slots = processes as u32 * limit.max(at_once).max(1);
-            bulkheads(slots, limits.clone(), breakers)
+            bulkheads(slots, limits.clone())
         }),
         upstream_limits: if held { vec![0; limits.len()] } else { limits },
         pool: at.of("pool").count(0.0, MOST_PROCESSES, 1)?,
@@ -73,11 +72,7 @@ fn host(at: &At<'_>, processes: usize) -> Read<Host> {
         "threads" | "celery" => Ok(Host::Threads),
         "asyncio" => Ok(Host::Asyncio),
         "permits" => {
-            let mut rule = permit_rule(&at.of("rules").of("permits"))?;
-            let permits = at.of("permits").count(0.0, MOST, 0)? as usize;
-            if permits > 0 {
-                rule.permits = permits;
-            }
+            let rule = permit_rule(&at.of("rules").of("permits"))?;
             Ok(Host::Permits(rule))
         }
         _ => name.wrong("one of gevent, threads, permits, asyncio, celery"),
@@ -92,17 +87,14 @@ fn queue(at: &At<'_>) -> Read<Queue> {
     })
 }
 
-fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<usize>)> {
+fn lanes(at: &At<'_>, model: &Model) -> Read<(Vec<Lane>, Vec<usize>)> {
     let mut lanes = vec![Lane {
         kind: Kind::Soft,
         processes: 0,
         priority: 0,
-        at_once: 0,
-        deadline_ns: 0,
     }];
     let mut lane_of = vec![0; model.routes.len()];
     for one in at.list()? {
-        let name = one.of("name").text()?;
         let kind = one.of("kind");
         let number = lanes.len();
         lanes.push(Lane {
@@ -113,14 +105,7 @@ fn lanes(at: &At<'_>, model: &Model, named: &[String]) -> Read<(Vec<Lane>, Vec<u
             },
             processes: one.of("processes").count(0.0, MOST_PROCESSES, 0)? as usize,
             priority: one.of("priority").number_or(-1e9, 1e9, 0.0)? as i64,
-            at_once: one.of("at_once").count(0.0, MOST, 0)?,
-            deadline_ns: one.of("deadline_ms").ms()?,
         });
-        for (index, lane) in named.iter().enumerate() {
-            if lane == name {
-                lane_of[index] = number;
-            }
-        }
         for route in one.of("routes").list()? {
             let text = route.text()?;
             match model.routes.iter().position(|known| known.name == text) {

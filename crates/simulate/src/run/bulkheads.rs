@@ -22,7 +22,6 @@ impl<'a> World<'a> {
     pub(super) fn order_over(&mut self, id: u32, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Done => upstream::Outcome::Ok,
-            Outcome::Failed => upstream::Outcome::Failed,
             Outcome::Refused => upstream::Outcome::Cancelled,
         };
         let now_ns = self.now_ns;

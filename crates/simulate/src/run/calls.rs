@@ -53,7 +53,7 @@ impl World<'_> {
         let step = self.model.steps[job.step as usize];
         job.step += 1;
         job.wants_ns = self.now_ns;
-        let mut io_ns = step.draw(&mut job.stream);
+        let io_ns = step.draw(&mut job.stream);
         let Work::Io {
             upstream: Some(upstream),
         } = step.work
@@ -62,14 +62,6 @@ impl World<'_> {
             return self.timers.push(self.now_ns + io_ns, Class::Other, event);
         };
         let upstream = upstream as usize;
-        let called = &self.model.upstreams[upstream];
-        if called.failure_frac > 0.0 && job.stream.unit() <= called.failure_frac {
-            job.failed = true;
-        }
-        if called.timeout_ns > 0 && io_ns > called.timeout_ns {
-            io_ns = called.timeout_ns;
-            job.failed = true;
-        }
         let limit = self.set_up.upstream_limits[upstream];
         if limit > 0 {
             let process = self.jobs[id].process as usize;
@@ -92,10 +84,6 @@ impl World<'_> {
         } = step.work
         {
             self.left_upstream(process, upstream as usize);
-        }
-        let job = &mut self.jobs[id];
-        if job.failed {
-            job.step = job.end;
         }
         self.go_on(id);
     }

@@ -283,14 +283,11 @@ impl World<'_> {
         open.min_by_key(|&process| self.processes[process].in_progress)
     }
 
-    /// Whether one more of a lane may be in progress: its own bound, and what is kept for others.
+    /// Whether one more of a lane may be in progress: not in what is kept for others.
     fn may_begin(&self, lane: usize) -> bool {
         let lanes = &self.set_up.lanes;
         let rule = &lanes[lane];
         let here = self.front.in_progress[lane];
-        if rule.at_once > 0 && here >= rule.at_once {
-            return false;
-        }
         let keeps = |other: usize| {
             let one = &lanes[other];
             other != lane && one.kind == Kind::Soft && one.processes > 0

@@ -29,10 +29,10 @@ impl World<'_> {
         how: impl Fn(&mut Interval, u64, u64),
     ) {
         let one = &mut self.processes[process];
-        let (Some(gate), waiters) = (&mut one.gate, &mut one.line) else {
+        let (Some(permits), waiters) = (&mut one.permits, &mut one.line) else {
             return;
         };
-        let interval = &mut gate.interval;
+        let interval = &mut permits.interval;
         if due(interval, self.now_ns) {
             how(interval, self.now_ns, waiters.wakes(self.now_ns));
             waiters.set_interval(self.now_ns, interval.ns().max(1));

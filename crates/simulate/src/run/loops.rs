@@ -1,7 +1,6 @@
 //! Processes whose requests run on one loop.
 
-use crate::jobs::Origin;
-use crate::looped::{Looped, Pool, Turn};
+use crate::looped::{Looped, Turn};
 use crate::process::LOOP;
 use crate::world::World;
 
@@ -43,28 +42,6 @@ impl World<'_> {
         Some(LOOP)
     }
 
-    /// Fills a pool of a closed loop on gevent: who spawns goes on until it has no room.
-    pub(super) fn fill_pool(&mut self, places: u32) {
-        let free = (0..places).map(|place| (place, 0)).collect();
-        self.looped(0).pool = Some(Pool {
-            room: places,
-            told: false,
-            free,
-        });
-        self.spawn();
-        self.loop_wakes(0);
-    }
-
-    /// A greenlet of a pool has ended: its place is free, which its spawner learns by a callback.
-    pub(super) fn pool_freed(&mut self, place: u32) {
-        let now_ns = self.now_ns;
-        let looped = self.looped(0);
-        if let Some(pool) = &mut looped.pool {
-            pool.free.push_back((place, now_ns));
-            looped.call_back(Turn::Ended);
-        }
-    }
-
     /// Runs what is ready up to the next burst. False: nothing is.
     fn loop_turns(&mut self, process: usize) -> bool {
         loop {
@@ -79,50 +56,10 @@ impl World<'_> {
                     }
                 }
                 Turn::Accept => self.accept(process),
-                Turn::Ended => self.pool_ended(),
-                Turn::Room => {
-                    if let Some(pool) = &mut self.looped(0).pool {
-                        pool.told = false;
-                    }
-                    self.spawn();
-                }
             }
             if self.looped(process).job.is_some() {
                 return true;
             }
-        }
-    }
-
-    fn pool_ended(&mut self) {
-        let looped = self.looped(0);
-        if let Some(pool) = &mut looped.pool {
-            pool.room += 1;
-            if !std::mem::replace(&mut pool.told, true) {
-                looped.call_back(Turn::Room);
-            }
-        }
-    }
-
-    fn spawn(&mut self) {
-        loop {
-            let Some(pool) = &mut self.looped(0).pool else {
-                return;
-            };
-            if pool.room == 0 {
-                return;
-            }
-            let Some((place, free_ns)) = pool.free.pop_front() else {
-                return;
-            };
-            pool.room -= 1;
-            let route = self.source.route();
-            let id = self.create(route, free_ns, Origin::Place(place), None);
-            let lane = self.lane_of(id);
-            self.front.entered(lane);
-            let one = &mut self.processes[0];
-            one.in_flight += 1;
-            one.in_progress += 1;
-            self.looped(0).call_back(Turn::Run(id));
         }
     }
 }

@@ -21,11 +21,10 @@ mod tests;
 
 use crate::cores::Stretch;
 use crate::heap::Class;
-use crate::jobs::Origin;
 use crate::model::{Arrivals, Came, Model};
 use crate::process::Process;
 use crate::report::{Report, RouteReport};
-use crate::set_up::{Host, Queue, SetUp};
+use crate::set_up::{Queue, SetUp};
 use crate::world::{Event, World};
 
 /// Events between two looks at whether somebody wants the run to stop: some 10 ms.
@@ -104,10 +103,7 @@ impl World<'_> {
     }
 
     /// What has come of it.
-    pub fn report(mut self, jobs: u64) -> Report {
-        if !self.tally.complete() {
-            self.tally.close();
-        }
+    pub fn report(self, jobs: u64) -> Report {
         let ns = self.now_ns.max(1) as f64;
         let process = |one: &Process| (one.busy_ns as f64 / ns, one.done);
         let central = self.set_up.queue == Queue::Central;
@@ -146,14 +142,6 @@ impl World<'_> {
                 }
             }
             Arrivals::Recorded { came, once } => self.replay(came, *once),
-            Arrivals::Closed { places, .. } => {
-                let gevent = matches!(self.set_up.host, Host::Gevent { .. });
-                if gevent && self.processes.len() == 1 && self.set_up.queue != Queue::Central {
-                    self.fill_pool(*places);
-                } else {
-                    (0..*places).for_each(|place| self.follow(place));
-                }
-            }
         }
     }
 
@@ -170,7 +158,6 @@ impl World<'_> {
                     self.arrive(one.route as usize, one.sequence, one.cpu_permille);
                 }
             }
-            Event::Place(place) => self.follow(place),
             Event::CallOver { job } => self.call_over(job),
             Event::PermitOver { job, wait } => self.permit_over(job, wait),
             Event::HoldOver { process } => self.hold_over(process as usize),
@@ -196,18 +183,9 @@ impl World<'_> {
     }
 
     fn arrive(&mut self, route: usize, sequence: Option<u32>, cpu_permille: u32) {
-        let id = self.create(route, self.now_ns, Origin::Open, sequence);
+        let id = self.create(route, sequence);
         self.jobs[id].cpu_permille = cpu_permille;
         self.enter(id);
-    }
-
-    /// The next request of a place of a closed loop.
-    fn follow(&mut self, place: u32) {
-        if self.source.started() < self.most {
-            let route = self.source.route();
-            let id = self.create(route, self.now_ns, Origin::Place(place), None);
-            self.enter(id);
-        }
     }
 
     fn enter(&mut self, id: u32) {

@@ -11,11 +11,11 @@ impl World<'_> {
     /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
     pub(super) fn ask(&mut self, process: usize, id: u32) -> bool {
         let job = &mut self.jobs[id];
-        let Some(gate) = &mut self.processes[process].gate else {
+        let Some(permits) = &mut self.processes[process].permits else {
             return true;
         };
-        let weight = gate.rule.weight;
-        let profile = gate.profile(job.route, job.phase);
+        let weight = permits.rule.weight;
+        let profile = permits.profile(job.route, job.phase);
         if !profile.needs_permit(&weight, Pin::Auto) {
             return true;
         }
@@ -24,16 +24,16 @@ impl World<'_> {
             deadline_ns: job.due_ns,
             expected_ns: profile.expected_ns(),
         };
-        if gate.queue.request(self.now_ns, id.into(), claim) {
+        if permits.queue.request(self.now_ns, id.into(), claim) {
             job.holds = true;
-            gate.hold(id, self.now_ns, claim.expected_ns);
+            permits.hold(id, self.now_ns, claim.expected_ns);
             self.shorten(process);
             return true;
         }
         self.waits = self.waits.wrapping_add(1).max(1);
         job.wait = self.waits;
         job.expected_ns = claim.expected_ns;
-        let over_ns = self.now_ns + gate.rule.bounds.wait_ns(gate.queue.expected_ns());
+        let over_ns = self.now_ns + permits.rule.bounds.wait_ns(permits.queue.expected_ns());
         let event = Event::PermitOver {
             job: id,
             wait: job.wait,
@@ -47,16 +47,18 @@ impl World<'_> {
     pub(super) fn phase_over(&mut self, id: u32, burst_ns: u64) {
         let job = &mut self.jobs[id];
         let process = job.process as usize;
-        let Some(gate) = &mut self.processes[process].gate else {
+        let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let (weight, last) = (gate.rule.weight, gate.rule.phases.max(1) as u32 - 1);
-        gate.profile(job.route, job.phase).update(burst_ns, &weight);
+        let (weight, last) = (permits.rule.weight, permits.rule.phases.max(1) as u32 - 1);
+        permits
+            .profile(job.route, job.phase)
+            .update(burst_ns, &weight);
         job.phase = (job.phase + 1).min(last);
         if std::mem::take(&mut job.holds) {
-            gate.holders.retain(|holder| holder.id != id);
-            let granted = gate.queue.release(self.now_ns, id.into());
-            let nobody = gate.queue.holders() == 0;
+            permits.holders.retain(|holder| holder.id != id);
+            let granted = permits.queue.release(self.now_ns, id.into());
+            let nobody = permits.queue.holders() == 0;
             self.granted(process, &granted);
             if nobody {
                 self.restore(process);
@@ -72,10 +74,10 @@ impl World<'_> {
             return;
         }
         let process = job.process as usize;
-        let Some(gate) = &mut self.processes[process].gate else {
+        let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let granted = gate.queue.cancel(self.now_ns, id.into());
+        let granted = permits.queue.cancel(self.now_ns, id.into());
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
@@ -83,17 +85,17 @@ impl World<'_> {
 
     /// Looks whether a hold has lasted for too long: then one more is admitted.
     pub(super) fn hold_over(&mut self, process: usize) {
-        let Some(gate) = &mut self.processes[process].gate else {
+        let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        gate.watched = false;
+        permits.watched = false;
         let mut granted = Granted::new();
-        if gate.queue.waiting() > 0 {
-            let bounds = gate.rule.bounds;
-            for holder in gate.holders.iter_mut().filter(|holder| !holder.lent) {
+        if permits.queue.waiting() > 0 {
+            let bounds = permits.rule.bounds;
+            for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
                 if self.now_ns - holder.since_ns >= bounds.hold_ns(holder.expected_ns) {
                     holder.lent = true;
-                    granted.extend(gate.queue.lend(self.now_ns, holder.id.into()));
+                    granted.extend(permits.queue.lend(self.now_ns, holder.id.into()));
                 }
             }
         }
@@ -108,8 +110,8 @@ impl World<'_> {
             let job = &mut self.jobs[id];
             job.holds = true;
             let expected_ns = job.expected_ns;
-            if let Some(gate) = &mut self.processes[process].gate {
-                gate.hold(id, self.now_ns, expected_ns);
+            if let Some(permits) = &mut self.processes[process].permits {
+                permits.hold(id, self.now_ns, expected_ns);
             }
             self.shorten(process);
             self.want_cpu(process, id);
@@ -127,17 +129,17 @@ impl World<'_> {
 
     /// Sees to it that the first hold that may last too long is looked at then.
     fn watch(&mut self, process: usize) {
-        let Some(gate) = &mut self.processes[process].gate else {
+        let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        if gate.watched || gate.queue.waiting() == 0 {
+        if permits.watched || permits.queue.waiting() == 0 {
             return;
         }
-        let bounds = gate.rule.bounds;
-        let counting = gate.holders.iter().filter(|holder| !holder.lent);
+        let bounds = permits.rule.bounds;
+        let counting = permits.holders.iter().filter(|holder| !holder.lent);
         let ends = counting.map(|holder| holder.since_ns + bounds.hold_ns(holder.expected_ns));
         if let Some(at_ns) = ends.min() {
-            gate.watched = true;
+            permits.watched = true;
             let at_ns = at_ns.max(self.now_ns + 1);
             let event = Event::HoldOver {
                 process: process as u32,

@@ -1,34 +1,26 @@
 //! A request's way: made, its steps one after the other, its end.
 
-use crate::heap::Class;
-use crate::jobs::{Between, Job, Origin};
-use crate::model::{Arrivals, Came, Work};
+use crate::jobs::{Between, Job};
+use crate::model::{Came, Work};
 use crate::tally::Outcome;
-use crate::world::{Event, World};
+use crate::world::World;
 
 impl World<'_> {
     /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
-    pub(super) fn create(
-        &mut self,
-        route: usize,
-        arrival_ns: u64,
-        origin: Origin,
-        sequence: Option<u32>,
-    ) -> u32 {
+    pub(super) fn create(&mut self, route: usize, sequence: Option<u32>) -> u32 {
+        let arrival_ns = self.now_ns;
         let (index, mut stream) = self.source.begin(route);
         let of_route = &self.model.routes[route];
         // Drawn in any case: what a request draws after it must not depend on who chose.
         let drawn = of_route.draw(&mut stream);
         let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
-        let lane_ns = self.set_up.lanes[self.set_up.lane_of[route]].deadline_ns;
-        let deadline_ns = [of_route.deadline_ns, lane_ns]
-            .into_iter()
-            .filter(|&ns| ns > 0)
-            .min();
         self.jobs.add(Job {
             index,
             arrival_ns,
-            due_ns: deadline_ns.map_or(0, |ns| arrival_ns + ns),
+            due_ns: match of_route.deadline_ns {
+                0 => 0,
+                ns => arrival_ns + ns,
+            },
             began_ns: arrival_ns,
             wants_ns: arrival_ns,
             burst_ns: 0,
@@ -42,13 +34,11 @@ impl World<'_> {
             process: 0,
             phase: 0,
             wait: 0,
-            origin,
             fresh: true,
             holds: false,
             between: None,
             placed: false,
             releases: 0,
-            failed: false,
             ordered: self.bulkheads.is_some(),
         })
     }
@@ -57,12 +47,7 @@ impl World<'_> {
     pub(super) fn advance(&mut self, id: u32) {
         let job = &mut self.jobs[id];
         if job.step == job.end {
-            let outcome = if job.failed {
-                Outcome::Failed
-            } else {
-                Outcome::Done
-            };
-            return self.finish(id, outcome);
+            return self.finish(id, Outcome::Done);
         }
         let step = &self.model.steps[job.step as usize];
         match step.work {
@@ -137,31 +122,10 @@ impl World<'_> {
         if let (Some(shed), Outcome::Done) = (one.sheds.get_mut(lane), outcome) {
             shed.served(self.now_ns - job.began_ns, span_ns);
         }
-        self.front.left(lane);
+        self.front.in_progress[lane] -= 1;
         self.place_free(process);
-        if let Origin::Place(place) = job.origin {
-            self.place_over(place);
-        }
         if job.ordered {
             self.begin_orders();
-        }
-    }
-
-    fn place_over(&mut self, place: u32) {
-        let pooled = self.processes[0]
-            .looped
-            .as_ref()
-            .is_some_and(|looped| looped.pool.is_some());
-        let Arrivals::Closed { think_ns, .. } = self.model.arrivals else {
-            return;
-        };
-        if pooled {
-            self.pool_freed(place);
-        } else if think_ns > 0 {
-            let at_ns = self.now_ns + think_ns;
-            self.timers.push(at_ns, Class::New, Event::Place(place));
-        } else {
-            self.follow(place);
         }
     }
 }

@@ -14,7 +14,6 @@ host = "gevent"
 processes = 1
 cores = 2
 slots = 1000
-memory_mb = 60
 [[routes]]
 route = "GET /bikes"
 rate_per_s = 30

@@ -58,11 +58,10 @@ def _any(seed: int) -> Profile:
         cores=chance.randint(1, 8),
         slots=_perhaps(chance, chance.randint(1, 64)),
         overhead_ms=chance.randint(0, 1000) / 1000,
-        memory_mb=_perhaps(chance, float(chance.randint(10, 1000))),
         arrivals=Arrivals(math.fsum(route.rate_per_s for route in routes), _perhaps(chance, chance.uniform(0, 50))),
         upstreams=tuple(Upstream(name, _perhaps(chance, chance.randint(1, 500))) for name in _UPSTREAMS),
         routes=tuple(sorted(routes, key=lambda route: (-route.rate_per_s, route.route))),
-        measured={name: Measured.of([chance.lognormvariate(3, 2) for _ in range(9)], due=2, late=1) for name in names},
+        measured={name: Measured.of([chance.lognormvariate(3, 2) for _ in range(9)]) for name in names},
         notes=chance.choice([(), ("a note.",)]),
     )
 
@@ -75,8 +74,6 @@ def _route(chance: random.Random, name: str, seconds: float) -> Route:
         sequences=tuple(Sequence(1.0, _steps(chance)) for _ in range(requests)),
         upstreams=_UPSTREAMS,
         deadline_ms=_perhaps(chance, chance.uniform(1, 5000)),
-        bytes_out=_perhaps(chance, float(chance.randint(0, 10**6))),
-        memory_mb=_perhaps(chance, float(chance.randint(1, 100))),
         requests=requests,
         unlocked_frac=_perhaps(chance, chance.choice([0.0, round(chance.random(), 3)])),
     )

@@ -14,7 +14,6 @@ from greenlane_tools.plan.differences import Measure, answers, compared, rows_of
 from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Step
-from greenlane_tools.plan.standing import standing_of
 
 
 def service(cpu_ms: float, cv: float = 0.4, io_ms: float = 55.0) -> Law:
@@ -38,7 +37,7 @@ def test_two_samples_of_one_service_are_no_change() -> None:
     changes = 0
     for seed in range(8):
         found = compared(*pair(service(5), service(5), seed))
-        assert len(found.differences) == 8
+        assert len(found.differences) == 4
         changes += sum(bool(each.changed) for each in found.differences)
     assert changes <= 1
     assert any("No request costs more or less" in sentence for sentence in answers(found))
@@ -55,24 +54,22 @@ def test_a_change_of_cpu_is_found_with_an_interval_that_holds_it(factor: float) 
     assert held >= 3
 
 
-def test_question_15_a_limit_of_12_is_now_7() -> None:
+def test_question_15_the_cliff_is_nearer() -> None:
     old, new = pair(service(5, cv=0.1), service(9.2, cv=0.1), 1)
     found = compared(old, new)
-    knee, headroom = found.of("GET /x", Measure.KNEE), found.of("", Measure.HEADROOM)
-    assert knee is not None and headroom is not None
-    assert (round(knee.old), round(knee.new)) == (12, 7)
-    assert headroom.old == pytest.approx(4, rel=0.03) and headroom.new == pytest.approx(1000 / (50 * 9.2), rel=0.03)
+    assert found.full == (pytest.approx(4, rel=0.03), pytest.approx(1000 / (50 * 9.2), rel=0.03))
     said = answers(found)
-    assert said[0].startswith("The cliff is nearer: the CPU was full at 4.0× the load before, now at 2.2×")
-    assert any("a limit of 12 is now 7" in sentence and "+84 %" in sentence for sentence in said)
-    assert all(row["is"] == "changed" for row in table_of(found))
+    assert said[0].startswith("The cliff is nearer: the service was full at 4.0× the load before, now at 2.2×")
+    assert any("GET /x: CPU a request" in sentence and "+84 %" in sentence for sentence in said)
+    assert [(row["what"], row["is"]) for row in table_of(found)] == [("CPU a request", "changed")] * 2
 
 
 def test_more_visitors_are_no_slower_release() -> None:
     old, new = pair(service(5), service(5), 3)
     twice = replace(new.routes[0], rate_per_s=2 * new.routes[0].rate_per_s)
-    found = compared(old, replace(new, routes=(twice,))).of("", Measure.HEADROOM)
-    assert found is not None and not found.changed and found.ratio == pytest.approx(1, abs=0.1)
+    found = compared(old, replace(new, routes=(twice,)))
+    assert not any(each.changed for each in found.differences)
+    assert found.full[1] == pytest.approx(found.full[0], rel=0.1)
 
 
 @pytest.mark.slow
@@ -100,11 +97,3 @@ def test_routes_of_one_side_are_named_and_those_of_none_refused() -> None:
     assert list(found.gone) == ["GET /a"] and not found.come
     with pytest.raises(PlanError, match="a route of both"):
         compared(old, both)
-
-
-@pytest.mark.slow
-def test_question_16_how_close_is_the_cliff() -> None:
-    profile = replace(sampled(service(5, cv=0.1), 6000, seed=1), processes=1, cores=2)
-    standing = standing_of(profile)
-    assert standing.busy_frac == pytest.approx(0.5, rel=0.02) and standing.headroom == pytest.approx(2, rel=0.02)
-    assert standing.knee == pytest.approx(12, rel=0.02)

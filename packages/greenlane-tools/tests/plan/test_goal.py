@@ -43,7 +43,6 @@ def test_a_goal_is_read_as_it_is_said(text: str, expected: list[Goal]) -> None:
         ("bike p99 <= 5ms", "expected a route of the profile: GET /quote/<int:id>, GET /bikes"),
         ("get p99 <= 5ms", "expected one route; get is in GET /quote/<int:id>, GET /bikes"),
         ("bikes 99 % in time", "expected a route with a deadline; the profile knows none of GET /bikes"),
-        ("lane light p99 <= 5ms", "expected a lane of the profile: it has none"),
     ],
 )
 def test_a_wrong_goal_is_refused_with_what_may_be_written(text: str, said: str) -> None:
@@ -58,11 +57,6 @@ def test_in_time_is_the_routes_own_deadline() -> None:
     due = replace(PROFILE, routes=tuple(replace(route, deadline_ms=250.0) for route in PROFILE.routes))
     assert goals(["bikes 99.9 % in time"], due) == (Goal(BIKES, 0.999, 250),)
     assert usual_goals(due)[0] == (Goal(QUOTE, 0.99, 250), Goal(BIKES, 0.99, 250))
-
-
-def test_a_lane_stands_for_its_routes() -> None:
-    laned = replace(PROFILE, routes=tuple(replace(route, lane="light") for route in PROFILE.routes))
-    assert [goal.route for goal in goals(["lane light p99 <= 1s"], laned)] == [QUOTE, BIKES]
 
 
 def test_without_a_goal_requests_may_take_twice_their_own_time() -> None:

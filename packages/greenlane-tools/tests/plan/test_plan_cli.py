@@ -44,18 +44,10 @@ def test_a_profile_is_written_and_is_the_recordings(run: Run, tmp_path: Path) ->
     assert run("profile", "p.json", "-o", "-")[1].rstrip("\n").encode() == (tmp_path / "p.json").read_bytes()
 
 
-def test_completed_and_named(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "known.toml").write_text(
-        '[[routes]]\nroute = "bikes"\nlane = "fast"\nbytes_out = 54000\n[[upstreams]]\nname = "offers"\nlimit = 40\n',
-        "utf-8",
-    )
-    argv = ("bikes.toml", "-o", "p.json", "--known", "known.toml")
-    assert run("profile", *argv, "--name", "shop")[0] == 0
+def test_named(run: Run, tmp_path: Path) -> None:
+    assert run("profile", "bikes.toml", "-o", "p.json", "--name", "shop")[0] == 0
     found = json.loads((tmp_path / "p.json").read_bytes())
-    bikes = next(route for route in found["routes"] if route["route"] == "bikes")
     assert (found["name"], found["source"], found["processes"], found["seconds"]) == ("shop", "model", 2, 60.0)
-    assert (bikes["lane"], bikes["bytes_out"]) == ("fast", 54000)
-    assert found["upstreams"] == [{"name": "offers", "limit": 40}]
 
 
 def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> None:
@@ -83,13 +75,7 @@ def test_diff_finds_a_slower_release_and_no_other(run: Run, tmp_path: Path) -> N
         (["profile", "cut.json", "-o", "-"], "read cut.json: profile=", "cut or changed"),
         (["profile", "wrong.toml", "-o", "-"], "host='gevnt', expected one of", "did you mean 'gevent'?"),
         (["diff", "bikes.toml", "pricing.glr"], "a route of both", "two profiles of one service"),
-        (["profile", "pricing.glr", "-o", "p.json", "--known", "none.toml"], "none.toml", ""),
         (["profile", "bikes.toml", "-o", "no/such/p.json"], "-o='no/such/p.json'", "name another"),
-        (
-            ["profile", "bikes.toml", "-o", "p.json", "--known", "strange.toml"],
-            "route='bike', expected a route",
-            "'bikes'?",
-        ),
         (
             ["profile", "http://127.0.0.1:1/", "-o", "-"],
             "expected a file or folder that exists",
@@ -105,7 +91,6 @@ def test_what_it_cannot_do_is_said_with_a_hint(run: Run, tmp_path: Path, argv: l
     (tmp_path / "wrong.toml").write_text(
         'host = "gevnt"\n' + BIKES.partition("\n")[2].replace('host = "gevent"', ""), "utf-8"
     )
-    (tmp_path / "strange.toml").write_text('[[routes]]\nroute = "bike"\n', "utf-8")
     code, out, err = run(*argv)
     assert (code, out) == (2, "")
     assert says in err and hint in err

@@ -13,7 +13,7 @@ from greenlane.errors import PlanError
 from greenlane_tools.plan.band import Band
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.set_up import SetUp, SetUpLane
-from greenlane_tools.plan.verify.compared import Compared, table_of
+from greenlane_tools.plan.verify.compared import Compared
 from greenlane_tools.plan.verify.played import Played
 from greenlane_tools.plan.verify.proof import contender_of
 from greenlane_tools.plan.verify.scenarios import application_of, classes_of, named, twin
@@ -82,8 +82,6 @@ def test_a_measurement_is_in_its_band_or_not() -> None:
     assert Compared("now", band, 350, 0.99, 2000).inside is True
     assert Compared("now", band, 420, 0.97, 2000).inside is False
     assert Compared("now", band, None, 0.97, 200).inside is None
-    (row,) = table_of([Compared("now", band, 420, 0.97, 2000)])
-    assert (row["predicted"], row["measured"], row["is"]) == ("300 ms to 400 ms", "420 ms", "out")
 
 
 @pytest.mark.soak

@@ -2,16 +2,13 @@
 
 - `Profile`: what a service's requests do, how they come, on what they run
 - `opened`: a profile from a recording, a hand-written model, or a profile's file
-- `with_known`: completed by what a recording does not tell
 - `compared`: before and after a release
 - `simulate`, `simulate_cells`: what its latencies would be under a set-up
 """
 
 from greenlane_tools.plan.differences import compared
-from greenlane_tools.plan.model_file import with_known
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.simulation import (
-    Estimate,
     Simulated,
     SimulatedRoute,
     SimulationCell,
@@ -24,15 +21,12 @@ __all__ = [
     # where it comes from
     "Profile",
     "opened",
-    # completed
-    "with_known",
     # two of them
     "compared",
     # under a set-up
     "simulate",
     "simulate_cells",
     "SimulationCell",
-    "Estimate",
     "Simulated",
     "SimulatedRoute",
 ]

@@ -4,7 +4,7 @@
 
 In turn: what was recorded of each goal, and whether that is enough to plan for it; what no set-up can change (the
 requests' own work); the ways to serve, each simulated briefly with the same requests; the best few at other loads until
-a goal breaks; then at length, and between what and what a measurement will be. Everything follows from the profile, the
+a goal breaks, and between what and what a measurement will be. Everything follows from the profile, the
 goals and a seed: the same again gives the same.
 """
 
@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.page.quantities import amount, milliseconds
+from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.band import Band, bands
 from greenlane_tools.plan.candidates import Room, candidates, hanging, needed_processes
-from greenlane_tools.plan.cliff import at_length, guessed, told, unsure, with_curves
+from greenlane_tools.plan.cliff import full_load, with_cliff
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Told
 from greenlane_tools.plan.profile import Profile, Route
 from greenlane_tools.plan.seen import Seen, enough, needed, seen
 from greenlane_tools.plan.set_up import SetUp, present
 
-__all__ = ["EDGE_TIMES", "Advice", "AdviceVerdict", "advised", "open_loop"]
+__all__ = ["EDGE_TIMES", "Advice", "AdviceVerdict", "advised"]
 
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
 EDGE_TIMES: Final = 1.1
@@ -42,9 +41,6 @@ _SAME_FRAC: Final = 0.05
 #: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
 _FAR_TIMES: Final = 2.0
 _FEW: Final = 5
-#: Times that a choice is borne out at length before what there is must do.
-_ROUNDS: Final = 3
-_AT_LENGTH: Final = "looking at the best at length"
 _STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
 
 
@@ -125,7 +121,7 @@ def advised(
     """
     if not goals:
         raise PlanError("plan", name="--goal", value=[], rule="one goal at least", hint='--goal "bikes p99.9 <= 500ms"')
-    profile, notes = open_loop(profile)
+    notes = []
     known = tuple(filter(None, (seen(goal, profile) for goal in goals)))
     judged = tuple(goal for goal in goals if enough(goal, profile))
     whole = Advice(profile, tuple(goals), AdviceVerdict.TOO_FEW, judged, known, seed=seed)
@@ -151,19 +147,15 @@ def advised(
 class _Choice:
     def __init__(self, runs: CellRuns, asked: Advice) -> None:
         self._runs, self._asked = runs, asked
-        #: The tail of whoever waits least.
-        self._least = 0.0
 
     def made(self, tried: Sequence[Candidate]) -> Advice:
         found = self._runs.at(tried, f"trying {len(tried)} ways to serve it", quick=True)
         options = [Option(candidate, at) for candidate, at in zip(tried, found, strict=True)]
-        self._least = min(option.at.tail for option in options)
-        close = with_curves(self._runs, _unique([options[0], *self._finalists(options)]))
+        close = with_cliff(self._runs, _unique([options[0], *self._finalists(options)]))
         safe = self._going_on(close)
-        verdict, chosen, close = self._confirmed(close, safe)
-        named = self._at_length(_unique([close[0], chosen]))
-        by_name = {option.candidate.name: option for option in [*options, *close, *named]}
-        there, best = by_name[options[0].candidate.name], by_name[chosen.candidate.name]
+        verdict, best = _chosen(close, safe)
+        there = close[0]
+        by_name = {option.candidate.name: option for option in [*options, *close]}
         notes = self._asked.notes if there.candidate.name in safe else (*self._asked.notes, _STOPS)
         profile, goals, seed = self._runs.profile, self._runs.goals, self._runs.seed
         advice = replace(
@@ -191,9 +183,8 @@ class _Choice:
         return [*_unique([smallest, min(cheapest, key=self._lasting), *held, *cheapest])[: _FINALISTS - 1], *beyond]
 
     def _lasting(self, option: Option) -> tuple[float, float]:
-        """What lasts longest comes first, by theory where nobody looked; then the shortest tail."""
-        lasts = guessed(self._runs.profile, option, self._least) if option.holds is None else option.holds
-        return -lasts, option.at.tail
+        """What is full last comes first, then the shortest tail."""
+        return -full_load(self._runs.profile, option.set_up), option.at.tail
 
     def _going_on(self, close: Sequence[Option]) -> set[str]:
         """Names of the options with which the others' orders go on when the busiest upstream hangs, where calls hold
@@ -209,69 +200,23 @@ class _Choice:
         }
         return holds or everyone
 
-    def _confirmed(self, close: Sequence[Option], safe: Collection[str]) -> tuple[AdviceVerdict, Option, list[Option]]:
-        """The choice that runs at length bear out, and all options with these: what was chosen for short runs alone is
-        judged again."""
-        found = list(close)
-        rounds: Counter[str] = Counter()
-        while True:
-            verdict, chosen = self._chosen(found, safe)
-            name = chosen.candidate.name
-            loads = {found[0].candidate.name: _missing(found[0], 1.0)}
-            cheaper = self._at_the_edge(found, chosen, safe)
-            if cheaper is not None:
-                loads[cheaper.candidate.name] = _missing(cheaper, 1.0, EDGE_TIMES)
-            else:
-                loads[name] = _missing(chosen, 1.0)
-                if verdict is not AdviceVerdict.OUT_OF_REACH and rounds[name] < _ROUNDS:
-                    loads[name] += unsure(self._runs, chosen)
-                rounds[name] += 1
-            if not any(loads.values()):
-                return verdict, chosen, found
-            found = at_length(self._runs, found, loads, _AT_LENGTH)
 
-    def _chosen(self, close: Sequence[Option], safe: Collection[str]) -> tuple[AdviceVerdict, Option]:
-        now = close[0]
-        reached = [option for option in close if option.at.reached]
-        # A goal that is reached comes before what happens when an upstream hangs.
-        reached = [option for option in reached if option.candidate.name in safe] or reached
-        if not reached:
-            return AdviceVerdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
-        sure = [option for option in reached if _holds(option) >= EDGE_TIMES] or reached
-        least = min(option.cost for option in sure)
-        cheapest = [option for option in sure if option.cost == least]
-        if now in cheapest and _holds(now) >= _ROOM_TIMES:
-            return AdviceVerdict.NOTHING, now
-        most = max(_holds(option) for option in cheapest)
-        alike = [option for option in cheapest if _holds(option) >= most * (1 - _SAME_FRAC)]
-        best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
-        return (AdviceVerdict.NOTHING if best is now else AdviceVerdict.CHANGE), best
-
-    def _at_the_edge(self, close: Sequence[Option], chosen: Option, safe: Collection[str]) -> Option | None:
-        """What costs less than what was chosen, reaches the goals and was left since it is at the edge: the one that
-        lasts longest. That it is must not follow from a short run alone."""
-        found = [
-            option for option in close
-            if option.at.reached and option.cost < chosen.cost and option.candidate.name in safe
-        ]  # fmt: skip
-        known = any(told(option, EDGE_TIMES) for option in found)
-        return max(found, key=_holds) if found and chosen.at.reached and not known else None
-
-    def _at_length(self, options: Sequence[Option]) -> list[Option]:
-        """The same, run at length where they are not yet."""
-        wanted = {option.candidate.name: _missing(option, 1.0) for option in options}
-        return at_length(self._runs, options, wanted, _AT_LENGTH)
-
-
-def open_loop(profile: Profile) -> tuple[Profile, list[str]]:
-    """The profile with requests that come as they like: what a benchmark's clients would wait for is asked anyway."""
-    if profile.arrivals.clients is None:
-        return profile, []
-    text = (
-        f"The load was a closed loop of {profile.arrivals.clients} clients; it is taken for "
-        f"{amount(profile.arrivals.rate_per_s)} requests a second that come as they like, as from a public."
-    )
-    return replace(profile, arrivals=replace(profile.arrivals, clients=None)), [text]
+def _chosen(close: Sequence[Option], safe: Collection[str]) -> tuple[AdviceVerdict, Option]:
+    now = close[0]
+    reached = [option for option in close if option.at.reached]
+    # A goal that is reached comes before what happens when an upstream hangs.
+    reached = [option for option in reached if option.candidate.name in safe] or reached
+    if not reached:
+        return AdviceVerdict.OUT_OF_REACH, min(close, key=lambda each: each.at.tail)
+    lasting = [option for option in reached if _holds(option) >= EDGE_TIMES] or reached
+    least = min(option.cost for option in lasting)
+    cheapest = [option for option in lasting if option.cost == least]
+    if now in cheapest and _holds(now) >= _ROOM_TIMES:
+        return AdviceVerdict.NOTHING, now
+    most = max(_holds(option) for option in cheapest)
+    alike = [option for option in cheapest if _holds(option) >= most * (1 - _SAME_FRAC)]
+    best = min(alike, key=lambda each: (each.candidate.effort, each.at.tail))
+    return (AdviceVerdict.NOTHING if best is now else AdviceVerdict.CHANGE), best
 
 
 def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
@@ -329,8 +274,3 @@ def _held_against(advice: Advice, there: Option) -> Advice:
 
 def _holds(option: Option) -> float:
     return option.holds or 0.0
-
-
-def _missing(option: Option, *loads: float) -> tuple[float, ...]:
-    """Of these loads those at which it was not run at length."""
-    return tuple(load for load in loads if all(run.load != load for run in option.long))

@@ -10,15 +10,14 @@ from typing import Final, Literal
 
 from greenlane.errors import PlanError
 
-__all__ = ["MILLISECONDS", "PER_SECOND", "Amount", "Unit", "amount", "spelt"]
+__all__ = ["MILLISECONDS", "PER_SECOND", "Amount", "Unit", "amount"]
 
 #: What was said, a unit's letters by its factor.
 Unit = Mapping[str, float]
 MILLISECONDS: Final[Unit] = {"ms": 1.0, "s": 1000.0, "us": 0.001}
 PER_SECOND: Final[Unit] = {"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 
-#: What a number of a kind looks like: its unit's letters.
-_UNITS: Final = {"ms": "ms", "per_s": "a second", "frac": "%", "x": "times", "gbit_per_s": "Gbit/s", "mb": "MB"}
+_UNITS: Final = {"ms": "ms", "per_s": "a second"}
 _AMOUNT: Final = re.compile(r"(?P<sign>[+-]?)(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>x|[a-z/]+)", re.IGNORECASE)
 
 
@@ -37,12 +36,12 @@ class Amount:
         return max(0.0, value + self.value) if self.how == "plus" else self.value
 
     def said(self, unit: str) -> str:
-        """`times 0.5`, `50 ms more`, `12 ms`; `unit` as of `spelt`."""
+        """`times 0.5`, `50 ms more`, `12 ms`; `unit`: ms or per_s."""
         if self.how == "times":
             return f"times {self.value:.3g}"
         if self.how == "to":
-            return spelt(self.value, unit)
-        return f"{spelt(abs(self.value), unit)} {'more' if self.value >= 0 else 'less'}"
+            return _spelt(self.value, unit)
+        return f"{_spelt(abs(self.value), unit)} {'more' if self.value >= 0 else 'less'}"
 
 
 def amount(option: str, text: str, units: Unit) -> Amount:
@@ -66,20 +65,9 @@ def amount(option: str, text: str, units: Unit) -> Amount:
     return Amount("plus", -value if sign == "-" else value) if sign else Amount("to", value)
 
 
-def spelt(value: float, unit: str = "") -> str:
-    """A number for people: three digits, its unit behind it; shares as per cent.
-
-    Args:
-        unit: ms, per_s, frac (0 to 1), gbit_per_s, or "" for a number of things.
-    """
-    if not math.isfinite(value):
-        return "without end" if unit in ("ms", "") else "without bound"
-    if unit == "frac":
-        return f"{100 * value:.3g} %"
-    if unit == "ms" and value >= 1000:
-        return f"{value / 1000:.3g} s"
+def _spelt(value: float, unit: str) -> str:
     number = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{number} {_UNITS[unit]}" if unit else number
+    return f"{number} {_UNITS[unit]}"
 
 
 def _rule(units: Unit) -> str:

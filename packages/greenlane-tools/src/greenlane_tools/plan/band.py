@@ -70,7 +70,7 @@ def bands(
 
 def _band(goal: Goal, draws: Sequence[Judged]) -> Band:
     latencies = [math.inf if math.isnan(each.latency_ms) else each.latency_ms for each in draws]
-    shares = [0.0 if math.isnan(each.within.at) else each.within.at for each in draws]
+    shares = [each.within for each in draws]
     return Band(
         goal,
         min(latencies) / MODEL,

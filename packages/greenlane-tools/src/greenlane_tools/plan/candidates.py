@@ -180,7 +180,7 @@ class _Search:
         most = min(self._room.processes, max(wanted.processes, self._base.processes) + _MORE)
         for processes in range(wanted.processes, max(wanted.processes, most) + 1):
             number = max(1, math.ceil(wanted.needed / processes))
-            plain = replace(self._base, processes=processes, limit=number, upstream_limits={}, breakers=False)
+            plain = replace(self._base, processes=processes, limit=number, upstream_limits={})
             law = f"Little's law: {wanted.busy:.3g} busy on average"
             said = f"{_processes(processes)} with {number} slots{_each(processes)} ({law})"
             yield self._made(f"slots {processes}x{number}", plain, said, stock=True)
@@ -211,7 +211,7 @@ class _Search:
         # Production shares slots out fairly: with k upstreams that all want more each has 1/(k + 1) of them.
         fair = max(wide, math.ceil(limit * (len(rates) + 1) / processes))
         for each, most_of_one in dict.fromkeys(((number, tight), (wide, limit), (fair, limit))):
-            held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, most_of_one), breakers=True)
+            held = replace(plain, limit=each, upstream_limits=dict.fromkeys(rates, most_of_one))
             spare = f" and {each - number} more{_each(processes)}, so that the others keep theirs when one hangs"
             more = "" if each == number else spare
             words = f"{said}{more}, at most {most_of_one} for one upstream"
@@ -261,7 +261,7 @@ class _Search:
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
         return replace(
             self._base, host=host, processes=processes, cores=self._room.cores, queue="accept", limit=limit,
-            at_once=0, shed=False, lanes=(), placement={}, permits=0, switch_interval_ms=self._switch_ms(host),
+            shed=False, lanes=(), placement={}, switch_interval_ms=self._switch_ms(host),
             costs=costs_of(self._profile, host, front=False),
         )  # fmt: skip
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import enum
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import stdev
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.page.quantities import amount, factor, milliseconds
-from greenlane_tools.plan.profile import Mean, Profile, Route
-from greenlane_tools.plan.standing import RouteStanding, ServiceStanding, standing_of
+from greenlane_tools.page.quantities import factor, milliseconds
+from greenlane_tools.plan.cliff import full_load
+from greenlane_tools.plan.profile import LOOPS, Profile, Route
+from greenlane_tools.plan.set_up import SetUp
 
 __all__ = [
     "COLUMNS",
@@ -50,17 +51,9 @@ class Measure(enum.Enum):
 
     CPU = "cpu_ms"
     IO = "io_ms"
-    KNEE = "knee"
-    #: Times the load before at which the CPU is full; of a route: its own load, the others as they are.
-    HEADROOM = "headroom"
 
 
-_WHAT: Final = {
-    Measure.CPU: "CPU a request",
-    Measure.IO: "I/O a request",
-    Measure.KNEE: "knee",
-    Measure.HEADROOM: "headroom",
-}
+_WHAT: Final = {Measure.CPU: "CPU a request", Measure.IO: "I/O a request"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +88,8 @@ class ProfileComparison:
     #: Routes of only one of them.
     gone: Sequence[str]
     come: Sequence[str]
+    #: Times the load before at which the service is full, before and after.
+    full: tuple[float, float]
 
     def of(self, route: str, measure: Measure) -> ProfileDifference | None:
         """One of them."""
@@ -118,8 +113,8 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> ProfileComparison:
         hint = "compare two profiles of one service"
         raise PlanError("compare the profiles", name="routes", value=0, rule=rule, hint=hint)
     chance = random.Random(seed)
-    before = _Drawn(old, old, names, chance)
-    after = _Drawn(new, old, names, chance)
+    then = _at_rates(new, old)
+    before, after = _Drawn(old, names, chance), _Drawn(then, names, chance)
     found = [
         difference
         for name in ("", *names)
@@ -132,67 +127,59 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> ProfileComparison:
         differences=found,
         gone=[route.route for route in old.routes if route.route not in names],
         come=[route.route for route in new.routes if route.route not in names],
+        full=(_full_at(old), _full_at(then)),
     )
 
 
-class _View:
-    """A standing, by route."""
-
-    def __init__(self, standing: ServiceStanding) -> None:
-        self._standing = standing
-        self._routes: Mapping[str, RouteStanding] = {route.route: route for route in standing.routes}
-
-    def value(self, name: str, measure: Measure) -> float | None:
-        """One number; "" = of all routes together."""
-        if name:
-            return _of_route(self._routes[name], measure)
-        if measure is Measure.KNEE:
-            return self._standing.knee
-        return self._standing.headroom if measure is Measure.HEADROOM else _per_request(self._standing, measure)
+def _at_rates(profile: Profile, rates: Profile) -> Profile:
+    by_name = {route.route: route.rate_per_s for route in rates.routes}
+    routes = (replace(route, rate_per_s=by_name.get(route.route, route.rate_per_s)) for route in profile.routes)
+    return replace(profile, routes=tuple(routes))
 
 
 class _Drawn:
-    """A profile at given rates: its standing, and that of resamples of it."""
+    """Costs of a profile's requests, by route and "" = the mean of all; first as they are, then of its resamples."""
 
-    def __init__(self, profile: Profile, rates: Profile, names: Sequence[str], chance: random.Random) -> None:
-        by_name = {route.route: route.rate_per_s for route in rates.routes}
-        routes = tuple(
-            replace(route, rate_per_s=by_name.get(route.route, route.rate_per_s), mean=route.demand)
-            for route in profile.routes
-        )
-        self._profile = replace(profile, routes=routes)
-        self.view = _View(standing_of(self._profile))
+    def __init__(self, profile: Profile, names: Sequence[str], chance: random.Random) -> None:
         # A model says all that there is: nothing of it is left to chance. What only one profile has must not make
         # everything unknown.
         exact = profile.source == "model"
-        self.known = {route.route: exact or _varies(route) for route in routes}
+        self.known = {route.route: exact or _varies(route) for route in profile.routes}
         self.known[""] = all(self.known[name] for name in names)
-        draws = [[route.demand] * _RESAMPLES if exact else _means(route, chance) for route in routes]
-        self.draws = [self._resampled([of[draw] for of in draws]) for draw in range(_RESAMPLES)]
+        self._costs = {route.route: _costs(route, profile, chance, exact=exact) for route in profile.routes}
+        rates = {route.route: route.rate_per_s for route in profile.routes if route.rate_per_s}
+        if whole := math.fsum(rates.values()):
+            columns = [[(name, self._costs[name][draw]) for name in rates] for draw in range(_RESAMPLES + 1)]
+            self._costs[""] = [
+                {each: math.fsum(rates[name] * cost[each] for name, cost in column) / whole for each in Measure}
+                for column in columns
+            ]
 
-    def _resampled(self, means: Sequence[Mean]) -> _View:
-        pairs = zip(self._profile.routes, means, strict=True)
-        routes = tuple(replace(route, mean=mean) for route, mean in pairs)
-        return _View(standing_of(replace(self._profile, routes=routes)))
+    def values(self, name: str, measure: Measure) -> list[float]:
+        """One number, then the same of each resample; empty where it is none."""
+        found = [cost[measure] for cost in self._costs.get(name, ())]
+        return found if found and min(found) > 0 else []
 
 
 def _varies(route: Route) -> bool:
     return len(route.sequences) >= _LEAST_SEQUENCES
 
 
-def _means(route: Route, chance: random.Random) -> list[Mean]:
-    """Means of resamples, around the exact one."""
-    exact = route.demand
+def _costs(route: Route, profile: Profile, chance: random.Random, *, exact: bool) -> list[dict[Measure, float]]:
+    """What a request takes, around the exact means. On a loop held time is CPU to the others."""
+    mean, held = route.demand, profile.host in LOOPS
     rows = [
         (each.weight, *(each.weight * each.ms(kind) for kind in ("cpu", "free", "io", "held")))
         for each in route.sequences
     ]
-    whole = _ratios(rows)
-    found = []
-    for _ in range(_RESAMPLES):
-        drawn = _ratios(chance.choices(rows, k=len(rows)))
-        by = [one / other if other else 1.0 for one, other in zip(drawn, whole, strict=True)]
-        found.append(Mean(exact.cpu_ms * by[0], exact.free_ms * by[1], exact.io_ms * by[2], exact.held_ms * by[3]))
+    whole, found = _ratios(rows), []
+    for draw in range(_RESAMPLES + 1):
+        drawn = whole if exact or not draw else _ratios(chance.choices(rows, k=len(rows)))
+        cpu, free, io, kept = (one / other if other else 1.0 for one, other in zip(drawn, whole, strict=True))
+        computes = mean.cpu_ms * cpu + profile.overhead_ms
+        rest, blocks = mean.io_ms * io + mean.free_ms * free, mean.held_ms * kept
+        cpu_ms, io_ms = (computes + blocks, rest) if held else (computes, rest + blocks)
+        found.append({Measure.CPU: cpu_ms, Measure.IO: io_ms})
     return found
 
 
@@ -201,49 +188,22 @@ def _ratios(rows: Sequence[tuple[float, ...]]) -> list[float]:
     return [each / total for each in sums]
 
 
-def _of_route(route: RouteStanding, measure: Measure) -> float | None:
-    match measure:
-        case Measure.CPU:
-            return route.cpu_ms
-        case Measure.IO:
-            return route.rest_ms
-        case Measure.KNEE:
-            return route.knee
-        case Measure.HEADROOM:
-            return route.headroom
-
-
-def _per_request(standing: ServiceStanding, measure: Measure) -> float | None:
-    """The mean of all requests."""
-    rate = math.fsum(route.rate_per_s for route in standing.routes)
-    if not rate:
-        return None
-    costs = ((route.cpu_ms if measure is Measure.CPU else route.rest_ms, route.rate_per_s) for route in standing.routes)
-    return math.fsum(cost * per_s for cost, per_s in costs) / rate
-
-
 def _difference(name: str, measure: Measure, before: _Drawn, after: _Drawn) -> ProfileDifference | None:
     """None where there is nothing to compare: neither has I/O, or a route has no CPU."""
-    old, new = before.view.value(name, measure), after.view.value(name, measure)
-    if old is None or new is None or old <= 0 or new <= 0:
+    olds, news = before.values(name, measure), after.values(name, measure)
+    if not olds or not news:
         return None
-    known = before.known[name] and after.known[name]
-    logs = [_logs(each, name, measure) for each in (before, after)]
-    if not known or any(len(each) < _RESAMPLES for each in logs):
+    (old, *_), (new, *_) = olds, news
+    if not (before.known[name] and after.known[name]):
         return ProfileDifference(name, measure, old, new, new / old, None, None)
-    error = math.hypot(*(stdev(each) for each in logs))
+    error = math.hypot(*(stdev(map(math.log, values[1:])) for values in (olds, news)))
     middle, half = math.log(new / old), _Z * error
     return ProfileDifference(name, measure, old, new, new / old, math.exp(middle - half), math.exp(middle + half))
 
 
-def _logs(drawn: _Drawn, name: str, measure: Measure) -> list[float]:
-    values = [view.value(name, measure) for view in drawn.draws]
-    return [math.log(value) for value in values if value is not None and value > 0]
-
-
 def answers(found: ProfileComparison) -> list[str]:
     """What a person asks after a release, most important first."""
-    said = [_headroom(found), *_routes(found)]
+    said = [_full(found), *_routes(found)]
     if found.come:
         said.append(f"New: {', '.join(found.come)}.")
     if found.gone:
@@ -280,33 +240,29 @@ def rows_of(found: ProfileComparison) -> list[Row]:
     return [{"view": "answer", "said": answers(found)}, *rows]
 
 
-def _headroom(found: ProfileComparison) -> str:
-    of = found.of("", Measure.HEADROOM)
-    if of is None:
+def _full_at(profile: Profile) -> float:
+    return full_load(profile, SetUp(profile.host, profile.processes, profile.cores))
+
+
+def _full(found: ProfileComparison) -> str:
+    of, (old, new) = found.of("", Measure.CPU), found.full
+    if of is None or not (math.isfinite(old) and math.isfinite(new)):
         return ""
     if not of.changed:
         known = "not changed beyond noise" if of.changed is False else "no interval"
-        return f"At the load before, the CPU is full at {factor(of.old)} that load, now at {factor(of.new)} ({known})."
-    way = "nearer" if of.new < of.old else "further away"
-    cliff = f"The cliff is {way}: the CPU was full at {factor(of.old)} the load before, now at {factor(of.new)}"
-    return f"{cliff} ({_interval(of)})."
+        return f"At the load before, the service is full at {factor(old)} that load, now at {factor(new)} ({known})."
+    way = "nearer" if new < old else "further away"
+    return f"The cliff is {way}: the service was full at {factor(old)} the load before, now at {factor(new)}."
 
 
 def _routes(found: ProfileComparison) -> list[str]:
-    """What each changed route costs now, and what that does to a limit that was set by its knee."""
+    """What each changed route costs now."""
     said = []
-    cpu = [each for each in found.differences if each.route and each.measure is Measure.CPU and each.changed]
-    for each in sorted(cpu, key=lambda one: -abs(one.ratio - 1)):
-        knee = found.of(each.route, Measure.KNEE)
-        text = f"{each.route}: CPU a request {milliseconds(each.old)} before, {milliseconds(each.new)} now"
-        text += f" ({_percent(each.ratio)}, {_interval(each)})"
-        if knee is not None and knee.changed and round(knee.old) != round(knee.new):
-            text += f"; a limit of {round(knee.old)} is now {round(knee.new)}"
-        said.append(f"{text}.")
-    io = [each for each in found.differences if each.route and each.measure is Measure.IO and each.changed]
-    for each in sorted(io, key=lambda one: -abs(one.ratio - 1)):
-        times = f"{milliseconds(each.old)} before, {milliseconds(each.new)} now"
-        said.append(f"{each.route}: I/O a request {times} ({_percent(each.ratio)}, {_interval(each)}).")
+    for measure in Measure:
+        changed = [each for each in found.differences if each.route and each.measure is measure and each.changed]
+        for each in sorted(changed, key=lambda one: -abs(one.ratio - 1)):
+            times = f"{milliseconds(each.old)} before, {milliseconds(each.new)} now"
+            said.append(f"{each.route}: {_WHAT[measure]} {times} ({_percent(each.ratio)}, {_interval(each)}).")
     known = [each for each in found.differences if each.changed is not None]
     if known and not any(each.changed for each in known):
         said.append(f"No request costs more or less than before, beyond noise and {NOISE_FRAC:.0%}.")
@@ -314,13 +270,11 @@ def _routes(found: ProfileComparison) -> list[str]:
 
 
 def _told(each: ProfileDifference) -> Row:
-    numbers = milliseconds if each.measure in (Measure.CPU, Measure.IO) else amount
-    times = factor if each.measure is Measure.HEADROOM else numbers
     return {
         "route": each.route or _ALL,
         "what": _WHAT[each.measure],
-        "before": times(each.old),
-        "after": times(each.new),
+        "before": milliseconds(each.old),
+        "after": milliseconds(each.new),
         "change": _percent(each.ratio),
         "interval": _interval(each) if each.low is not None else None,
         "is": {True: "changed", False: "noise", None: "not known"}[each.changed],

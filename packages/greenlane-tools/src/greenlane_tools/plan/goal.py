@@ -4,7 +4,6 @@
     bikes 99.9 % within 500 ms      the same
     GET /quote 99 % in time         within the route's own deadline
     p99 <= 1s                       every route; also `* p99 <= 1s`
-    lane light p99 <= 200ms         every route of that lane
 
 Several goals stand behind each other with `;` between them, or come one by one. All of them must be met. Whatever the
 words, a goal is one thing: a share of a route's requests that is answered well within a time, counted from arrival. A
@@ -128,7 +127,9 @@ def _in_time(text: str, share: float, routes: Sequence[Route]) -> list[Goal]:
     due = [route for route in routes if route.deadline_ms]
     if not due:
         rule = f"a route with a deadline; the profile knows none of {', '.join(route.route for route in routes[:3])}"
-        raise _error(text, rule, "name a time: 99.9 % within 500ms; or give deadline_ms with `plan profile --known`")
+        raise _error(
+            text, rule, "name a time: 99.9 % within 500ms; or give its deadline_ms in a profile (`plan profile`)"
+        )
     return [Goal(route.route, share, float(route.deadline_ms or 0)) for route in due]
 
 
@@ -162,13 +163,6 @@ def _named(text: str, who: str, profile: Profile) -> Sequence[Route]:
     who = who.strip()
     if who in _ALL:
         return profile.routes
-    if who.startswith("lane "):
-        lane = who.removeprefix("lane ").strip()
-        found = [route for route in profile.routes if route.lane == lane]
-        lanes = sorted({route.lane for route in profile.routes if route.lane})
-        if not found:
-            raise _error(text, f"a lane of the profile: {', '.join(lanes) or 'it has none'}", nearest(lane, lanes))
-        return found
     found = [route for route in profile.routes if route.route == who] or [
         route for route in profile.routes if who.lower() in _words(route.route)
     ]

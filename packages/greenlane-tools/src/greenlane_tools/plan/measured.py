@@ -31,14 +31,9 @@ class Measured:
     counts: Mapping[int, int]
     #: Sum of the latencies, ms.
     sum_ms: float
-    #: With a deadline; of those, answered after it.
-    due: int = 0
-    late: int = 0
-    #: HTTP 5xx, or a task that failed.
-    failed: int = 0
 
     @classmethod
-    def of(cls, latencies_ms: Iterable[float], *, due: int = 0, late: int = 0, failed: int = 0) -> Measured:
+    def of(cls, latencies_ms: Iterable[float]) -> Measured:
         """Counts them."""
         counts: dict[int, int] = {}
         total = 0.0
@@ -46,17 +41,12 @@ class Measured:
             bucket = bucket_of(ms)
             counts[bucket] = counts.get(bucket, 0) + 1
             total += ms
-        return cls(dict(sorted(counts.items())), round(total, 3), due, late, failed)
+        return cls(dict(sorted(counts.items())), round(total, 3))
 
     @property
     def samples(self) -> int:
         """Requests."""
         return sum(self.counts.values())
-
-    @property
-    def mean_ms(self) -> float | None:
-        """None without requests."""
-        return self.sum_ms / self.samples if self.samples else None
 
     def quantile_ms(self, share: float) -> float | None:
         """The latency that this share of the requests does not exceed, nearest rank; None without requests."""
@@ -86,9 +76,6 @@ class Measured:
             "samples": self.samples,
             **{name: round(ms, 4) for name, ms in levels.items() if ms is not None},
             "sum_ms": self.sum_ms,
-            "due": self.due,
-            "late": self.late,
-            "failed": self.failed,
             "buckets": [[bucket, count] for bucket, count in sorted(self.counts.items())],
         }
 

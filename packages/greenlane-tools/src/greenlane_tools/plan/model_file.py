@@ -17,16 +17,14 @@ import math
 import random
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Final
 
 from greenlane.errors import PlanError
-from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.fields import Fields
-from greenlane_tools.plan.profile import HOSTS, Profile, Upstream, profile_of
+from greenlane_tools.plan.profile import Profile, profile_of
 
-__all__ = ["profile_of_model", "with_known"]
+__all__ = ["profile_of_model"]
 
 _ATTEMPT: Final = "read the model"
 #: Sequences that a law is drawn as.
@@ -35,7 +33,6 @@ _NORMAL: Final = NormalDist()
 _Z99: Final = _NORMAL.inv_cdf(0.99)
 _RULE: Final = 'ms, or { mean, cv }, { median, p99 } or { mean, law = "exponential" }'
 _PLACES: Final = ("cpu", "free", "io", "held")
-_KNOWN: Final = "add what is known"
 
 
 def profile_of_model(text: str) -> Profile:
@@ -141,72 +138,3 @@ def _law(fields: Fields, table: Mapping[str, object], seed: str) -> list[float]:
     found = [each * scale for each in drawn]
     random.Random(seed).shuffle(found)
     return found
-
-
-def with_known(profile: Profile, text: str) -> Profile:
-    """The profile with these fields set.
-
-    Raises: PlanError for a field, route or upstream that there is not.
-    """
-    try:
-        fields = Fields(tomllib.loads(text), attempted=_KNOWN)
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(_KNOWN, name="known", value=text[:40], rule=f"TOML ({error})") from None
-    changed = replace(
-        profile,
-        name=fields.text("name", profile.name),
-        host=fields.text("host", profile.host, among=HOSTS),
-        cores=fields.whole("cores", profile.cores, least=1),
-        processes=fields.whole("processes", profile.processes, least=1),
-        slots=fields.whole("slots", profile.slots or 0, least=1) or None,
-        memory_mb=fields.perhaps("memory_mb") if fields.has("memory_mb") else profile.memory_mb,
-    )
-    for each in fields.tables("routes"):
-        changed = _route(changed, each)
-    for each in fields.tables("upstreams"):
-        changed = _upstream(changed, each)
-    fields.end()
-    return changed
-
-
-def _route(profile: Profile, fields: Fields) -> Profile:
-    name = fields.text("route")
-    names = [route.route for route in profile.routes]
-    if name not in names:
-        raise fields.error("route", name, "a route of the profile", nearest(name, names) or _has(names))
-    deadline_ms, lane = fields.perhaps("deadline_ms", open_=True), fields.text("lane", "")
-    numbers = {each: fields.perhaps(each) for each in ("bytes_in", "bytes_out", "memory_mb")}
-    fields.end()
-    set_ = {each: value for each, value in numbers.items() if value is not None}
-
-    def known(each: float | None, field: str) -> float | None:
-        return set_.get(field, each)
-
-    routes = (
-        replace(
-            route,
-            deadline_ms=deadline_ms or route.deadline_ms,
-            lane=lane or route.lane,
-            bytes_in=known(route.bytes_in, "bytes_in"),
-            bytes_out=known(route.bytes_out, "bytes_out"),
-            memory_mb=known(route.memory_mb, "memory_mb"),
-        )
-        if route.route == name
-        else route
-        for route in profile.routes
-    )
-    return replace(profile, routes=tuple(routes))
-
-
-def _upstream(profile: Profile, fields: Fields) -> Profile:
-    name, limit = fields.text("name"), fields.whole("limit", least=1)
-    fields.end()
-    names = [each.name for each in profile.upstreams]
-    if name not in names:
-        raise fields.error("name", name, "an upstream of the profile", nearest(name, names) or _has(names))
-    upstreams = (Upstream(name, limit) if each.name == name else each for each in profile.upstreams)
-    return replace(profile, upstreams=tuple(upstreams))
-
-
-def _has(names: list[str]) -> str:
-    return f"it has {', '.join(names[:5]) or 'none'}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
-from greenlane_tools.plan.simulation import Estimate, Simulated, SimulationCell, simulate_cells
+from greenlane_tools.plan.simulation import Simulated, SimulationCell, simulate_cells
 
 __all__ = [
     "JOBS",
@@ -20,10 +19,8 @@ __all__ = [
     "Option",
     "Predicted",
     "CellRuns",
-    "GoalStanding",
     "Told",
     "cell_of",
-    "judged",
     "predicted",
 ]
 
@@ -40,15 +37,6 @@ _LEAST_QUICK: Final = 20_000
 _BEYOND: Final = 30
 #: Part that is done of a stage, and the stage: "trying 24 ways".
 Told = Callable[[float, str], None]
-
-
-class GoalStanding(enum.Enum):
-    """How sure it is that a goal is met."""
-
-    MET = "met"
-    #: The goal lies within the interval of what was predicted.
-    CLOSE = "close"
-    MISSED = "missed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +74,13 @@ class Judged:
     """
 
     goal: Goal
-    within: Estimate
+    within: float
     latency_ms: float
 
     @property
-    def standing(self) -> GoalStanding:
-        """By the interval of what was predicted."""
-        if self.within.low >= self.goal.share:
-            return GoalStanding.MET
-        return GoalStanding.CLOSE if self.within.high >= self.goal.share else GoalStanding.MISSED
+    def met(self) -> bool:
+        """Whether the share is at least what is wanted."""
+        return self.within >= self.goal.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +98,6 @@ class Predicted:
         return not many and max(self.run.process_cpu_frac, default=0.0) < _FULL_FRAC
 
     @property
-    def standing(self) -> GoalStanding:
-        """The worst of the goals; what never settles misses them."""
-        return self.goals_standing if self.settled else GoalStanding.MISSED
-
-    @property
-    def goals_standing(self) -> GoalStanding:
-        """The worst of the goals, whether or not the rest is served."""
-        found = {each.standing for each in self.goals}
-        if GoalStanding.MISSED in found:
-            return GoalStanding.MISSED
-        return GoalStanding.CLOSE if GoalStanding.CLOSE in found else GoalStanding.MET
-
-    @property
     def reached(self) -> bool:
         """Each goal's share, as it was predicted, is at least what is wanted, and all that comes is served."""
         return self.settled and self.goals_reached
@@ -132,7 +105,7 @@ class Predicted:
     @property
     def goals_reached(self) -> bool:
         """Each goal's share is at least what is wanted, whether or not the rest is served."""
-        return all(each.within.at >= each.goal.share for each in self.goals)
+        return all(each.met for each in self.goals)
 
     @property
     def worst(self) -> Judged:
@@ -155,23 +128,16 @@ class Option:
 
     Args:
         at: at the load of the profile.
-        curve: short runs at other loads, ascending, that of the profile's among them.
-        long: runs at length, `at` among them once it is one.
-        holds: highest factor of the load that reaches the goals, and none below misses one; None = not looked for,
-            0 = there is none, inf = all that were looked at do.
-        breaks: lowest factor of the load that misses a goal; None = not looked for, inf = there is none.
-        sure: runs at length say so on both sides; else it is about there.
-        jobs: requests of `at` where it is a run at length; 0 = it is a short one.
+        curve: runs at length at other loads, ascending, `at` among them; () = nobody looked.
+        holds: the highest of these loads that reaches the goals; None = not looked for, 0 = none does, inf = any does.
+        breaks: the lowest that misses a goal; None = not looked for, inf = there is none.
     """
 
     candidate: Candidate
     at: Predicted
     curve: tuple[Predicted, ...] = ()
-    long: tuple[Predicted, ...] = ()
     holds: float | None = None
     breaks: float | None = None
-    sure: bool = False
-    jobs: int = field(default=0, compare=False)
 
     @property
     def set_up(self) -> SetUp:
@@ -198,22 +164,14 @@ def cell_of(
 def predicted(run: Simulated, profile: Profile, set_up: SetUp, goals: Sequence[Goal], load: float) -> Predicted:
     """What the run of `cell_of` says of the goals."""
     due = _due(profile, set_up, goals)
-    return Predicted(load, run, tuple(judged(run, goal, due[goal.route]) for goal in goals))
+    return Predicted(load, run, tuple(_judged(run, goal, due[goal.route]) for goal in goals))
 
 
-def judged(run: Simulated, goal: Goal, due_ms: float | None) -> Judged:
-    """One goal. The interval is that of the batches where the goal's limit was the deadline of the run, `due_ms`."""
+def _judged(run: Simulated, goal: Goal, due_ms: float | None) -> Judged:
+    """One goal: exact where its limit was the deadline of the run, `due_ms`; else by the histogram."""
     route = run.route(goal.route)
-    if due_ms == goal.limit_ms:
-        within = _open(route.within_deadline, route.ended)
-    else:
-        within = _beside(route.within_frac(goal.limit_ms), route.ended)
-    return Judged(goal, within, _latency_ms(run, goal))
-
-
-def _open(within: Estimate, samples: int) -> Estimate:
-    """Where nothing was late no batch differs from another: then the rule of three says how many may be."""
-    return Estimate(1.0, max(0.0, 1 - 3 / max(3, samples)), 1.0) if within.at >= 1 else within
+    within = route.within_deadline_frac if due_ms == goal.limit_ms else route.within_frac(goal.limit_ms)
+    return Judged(goal, 0.0 if math.isnan(within) else within, _latency_ms(run, goal))
 
 
 def _latency_ms(run: Simulated, goal: Goal) -> float:
@@ -221,14 +179,6 @@ def _latency_ms(run: Simulated, goal: Goal) -> float:
     route = run.route(goal.route)
     share = goal.share * route.ended / route.done if route.done else math.inf
     return route.percentile_ms(share) if share <= 1 else math.inf
-
-
-def _beside(share: float, samples: int) -> Estimate:
-    """An interval by counts alone, widened: neighbours in time are late together."""
-    if not samples or math.isnan(share):
-        return Estimate(0.0, 0.0, 1.0)
-    half = 3 * 1.96 * math.sqrt(max(share * (1 - share), 1 / samples) / samples)
-    return Estimate(share, max(0.0, share - half), min(1.0, share + half))
 
 
 def _due(profile: Profile, set_up: SetUp, goals: Sequence[Goal]) -> Mapping[str, float | None]:

@@ -55,8 +55,6 @@ class Arrivals:
     rate_per_s: float
     #: Variance of the counts in 1 s by their mean; 1 = Poisson, more = bursts. None = not known.
     dispersion: float | None = None
-    #: So many clients wait for their answers before they ask again: a benchmark. None = open, from a public.
-    clients: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,6 @@ class Profile:
     switch_interval_ms: float | None = None
     #: CPU of a process that belongs to no request, by request: accepting, parsing, collecting.
     overhead_ms: float = 0.0
-    #: Resident memory of one process. None = not known.
-    memory_mb: float | None = None
     #: What a reader must know, each a sentence.
     notes: tuple[str, ...] = ()
 
@@ -173,12 +169,10 @@ class Profile:
             "slots": self.slots,
             "switch_interval_ms": self.switch_interval_ms,
             "overhead_ms": rounded(self.overhead_ms),
-            "memory_mb": self.memory_mb,
             "requests": self.requests,
             "arrivals": {
                 "rate_per_s": self.arrivals.rate_per_s,
                 "dispersion": self.arrivals.dispersion,
-                "clients": self.arrivals.clients,
             },
             "upstreams": [{"name": each.name, "limit": each.limit} for each in self.upstreams],
             "routes": [route_json(route) for route in self.routes],
@@ -216,7 +210,6 @@ def profile_of(fields: Fields) -> Profile:
         slots=fields.whole("slots", 0, least=1) or None,
         switch_interval_ms=fields.perhaps("switch_interval_ms", open_=True),
         overhead_ms=fields.number("overhead_ms", 0.0),
-        memory_mb=fields.perhaps("memory_mb"),
         arrivals=_arrivals(fields.table("arrivals"), routes),
         upstreams=_upstreams(fields, routes),
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),
@@ -224,7 +217,7 @@ def profile_of(fields: Fields) -> Profile:
         notes=fields.texts("notes"),
     )
     requests = fields.whole("requests", found.requests)
-    fields.ignore("anonymous")
+    fields.ignore("anonymous", "memory_mb")
     fields.end()
     _check(found, fields, requests)
     return found
@@ -235,8 +228,8 @@ def _arrivals(fields: Fields, routes: tuple[Route, ...]) -> Arrivals:
     found = Arrivals(
         rate_per_s=fields.number("rate_per_s", rates),
         dispersion=fields.perhaps("dispersion"),
-        clients=fields.whole("clients", 0, least=1) or None,
     )
+    fields.ignore("clients")
     fields.end()
     if abs(found.rate_per_s - rates) > _SUM_FRAC * max(found.rate_per_s, rates):
         rule = f"the sum of the routes' rates, {rates:.6g}"
@@ -269,10 +262,8 @@ def _measured(fields: Fields) -> Measured:
     found = Measured(
         counts=dict(sorted(counts.items())),
         sum_ms=fields.number("sum_ms", 0.0),
-        due=fields.whole("due", 0),
-        late=fields.whole("late", 0),
-        failed=fields.whole("failed", 0),
     )
+    fields.ignore("due", "late", "failed")
     fields.end()
     return found
 

@@ -19,18 +19,18 @@ from statistics import median
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.page.quantities import count, share
+from greenlane_tools.page.quantities import amount, count, share
 from greenlane_tools.plan.measured import Measured
 from greenlane_tools.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
 from greenlane_tools.plan.recorded_host import host_of, off_s, overhead_ms, seen_s, slots_of, spread
 from greenlane_tools.plan.recorded_steps import Life, Upstreams, shortened, steps_of
 from greenlane_tools.plan.route import Kind, Step
 from greenlane_tools.plan.route import Sequence as Sampled
-from greenlane_tools.plan.unlocked import free_fracs, unlocked_fracs
+from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.contention import interval_ns
 from greenlane_tools.report.subject import RecordedRows
-from greenlane_tools.report.workers import balance_of, load_of
+from greenlane_tools.report.workers import Load, balance_of, load_of
 
 __all__ = ["kept", "profile_of_recording"]
 
@@ -74,12 +74,8 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     load = load_of(jobs)
     upstreams = Upstreams(recording.calls, recording.held)
     by_route = _by_route(jobs)
-    free = free_fracs(recording, jobs) if host not in LOOPS else {}
     unlocked = unlocked_fracs(recording.looks, by_route) if host in LOOPS else {}
-    made = (
-        _Sampling(recording, route, of, upstreams, host, free.get(route, 0.0)).made(seconds)
-        for route, of in by_route.items()
-    )
+    made = (_Sampling(recording, route, of, upstreams, host).made(seconds) for route, of in by_route.items())
     found = [replace(each, unlocked_frac=unlocked.get(each.route)) for each in made]
     overhead = overhead_ms(recording, jobs)
     return Profile(
@@ -92,16 +88,15 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
         slots=slots_of(recording.processes, host),
         switch_interval_ms=interval_ns(recording.processes) / 1e6 if _tells(recording, "interval_ms") else None,
         overhead_ms=round(overhead or 0.0, 5),
-        memory_mb=_memory_mb([worker.rss_bytes for worker in workers]),
         arrivals=Arrivals(
             rate_per_s=math.fsum(route.rate_per_s for route in found),
             dispersion=spread([job.arrival_ns for job in jobs]),
-            clients=load.most_in_progress if load.closed else None,
         ),
         upstreams=tuple(Upstream(each) for each in sorted({name for route in found for name in route.upstreams})),
         routes=tuple(sorted(found, key=lambda route: (-route.rate_per_s, route.route))),
         measured={route: _measured(of) for route, of in by_route.items()},
         notes=(
+            *_benchmark(load, found),
             *_left_out(jobs, overhead, len(recording.unfinished)),
             *(_locked(found) if host in LOOPS else ()),
             *list(recording.notes)[:_MOST_NOTES],
@@ -124,11 +119,10 @@ class _Sampling:
         jobs: Sequence[Job],
         upstreams: Upstreams,
         host: str,
-        free_frac: float,
     ) -> None:
         self._on_loop = host in LOOPS
         self._recording, self._route, self._jobs = recording, route, jobs
-        self._upstreams, self._free_frac = upstreams, free_frac
+        self._upstreams = upstreams
         self._cpu_ms = math.fsum(job.cpu_ns for job in jobs) / len(jobs) / 1e6
         self._io_ms = math.fsum(_io_ns(job) for job in jobs) / len(jobs) / 1e6
 
@@ -144,7 +138,7 @@ class _Sampling:
         lives = shortened(lives) if self._on_loop else lives
         names = self._upstreams.of_route(self._route, lives, len(chosen) / len(self._jobs))
         sequences = tuple(
-            Sampled(weight, steps_of(life, names.named(who), free_frac=self._free_frac) or _NOTHING)
+            Sampled(weight, steps_of(life, names.named(who)) or _NOTHING)
             for (_, weight), (who, life) in zip(chosen, lives.items(), strict=True)
         )
         return Route(
@@ -219,17 +213,7 @@ def _deadline_ms(jobs: Iterable[Job]) -> float | None:
 
 
 def _measured(jobs: Sequence[Job]) -> Measured:
-    return Measured.of(
-        (job.latency_ns / 1e6 for job in jobs),
-        due=sum(job.deadline_ns > 0 for job in jobs),
-        late=sum(0 < job.deadline_ns < job.end_ns for job in jobs),
-        failed=sum(job.status >= 500 or job.status == 1 for job in jobs),
-    )
-
-
-def _memory_mb(rss_bytes: Iterable[int]) -> float | None:
-    known = [each for each in rss_bytes if each]
-    return round(sum(known) / len(known) / 1e6, 1) if known else None
+    return Measured.of(job.latency_ns / 1e6 for job in jobs)
 
 
 def _tells(recording: RecordedRows, name: str) -> bool:
@@ -246,6 +230,15 @@ def _check_one_machine(recording: RecordedRows) -> None:
     if len(boots) > 1:
         rule = "processes of one machine, since one start of it: their clocks are not the same"
         raise _error("boots", len(boots), rule, "make a profile of each machine")
+
+
+def _benchmark(load: Load, routes: Sequence[Route]) -> list[str]:
+    """What a benchmark's clients would wait for is asked anyway."""
+    if not load.closed:
+        return []
+    per_s = amount(math.fsum(route.rate_per_s for route in routes))
+    said = f"The load was a closed loop of {load.most_in_progress} clients; it is taken for {per_s} requests a second "
+    return [f"{said}that come as they like, as from a public."]
 
 
 def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> list[str]:

@@ -44,12 +44,11 @@ _MOST: Final = 32
 _HELD_FRAC: Final = 0.5
 
 
-def steps_of(segments: Iterable[Segment], named: Named, *, free_frac: float = 0.0) -> tuple[Step, ...]:
+def steps_of(segments: Iterable[Segment], named: Named) -> tuple[Step, ...]:
     """The steps; empty if nothing of it was seen.
 
     Args:
         segments: its life, as `Recording.segments` gives it.
-        free_frac: the share of its CPU that runs without the GIL; taken from the end of each stretch.
     """
     steps: list[Step] = []
     for segment, ns in _laid(sorted(segments, key=lambda each: each.from_ns)):
@@ -63,8 +62,6 @@ def steps_of(segments: Iterable[Segment], named: Named, *, free_frac: float = 0.
     found = list(joined(steps))
     while len(found) > _MOST_STEPS and len(shorter := _shorter(found)) < len(found):
         found = shorter
-    if free_frac > 0:
-        found = [part for step in found for part in _split(step, free_frac)]
     return joined(Step(step.kind, round(step.ms, 5), step.upstream) for step in found)
 
 
@@ -101,12 +98,6 @@ def _shorter(steps: list[Step]) -> list[Step]:
         else:
             kept.append(step)
     return list(joined([*kept, Step("io", carried)] if carried else kept))
-
-
-def _split(step: Step, free_frac: float) -> list[Step]:
-    if step.kind != "cpu":
-        return [step]
-    return [Step("cpu", step.ms * (1 - free_frac)), Step("free", step.ms * free_frac)]
 
 
 def shortened(lives: Mapping[tuple[int, int], Life]) -> dict[tuple[int, int], Life]:

@@ -64,10 +64,6 @@ class Sequence:
         """Its time in steps of these kinds."""
         return sum(step.ms for step in self.steps if step.kind in kinds)
 
-    def phases(self) -> int:
-        """How often it wants the CPU: stretches of it between I/O."""
-        return sum(step.kind == "cpu" for step in self.steps)
-
     def longest_ms(self) -> float:
         """Its longest stretch on the CPU that needs the GIL."""
         return max((step.ms for step in self.steps if step.kind == "cpu"), default=0.0)
@@ -113,14 +109,8 @@ class Route:
     sequences: tuple[Sequence, ...]
     #: Upstreams that its steps name by index.
     upstreams: tuple[str, ...] = ()
-    lane: str | None = None
     #: From arrival. None = none known.
     deadline_ms: float | None = None
-    #: Mean body of a request and of its answer. None = not known.
-    bytes_in: float | None = None
-    bytes_out: float | None = None
-    #: That one request holds while it runs. None = not known.
-    memory_mb: float | None = None
     #: That the profile saw; 0 = none: written by hand.
     requests: int = 0
     #: Over all its requests. None = the sequences say it.
@@ -135,16 +125,6 @@ class Route:
     def demand(self) -> Mean:
         """Mean time by kind: over all requests where that is known, else over the sequences."""
         return self.mean or _mean_of(self.sequences)
-
-    @property
-    def phases(self) -> float:
-        """Mean number of times that a request wants the CPU."""
-        return weighted(self, lambda each: float(each.phases()))
-
-    @property
-    def longest_ms(self) -> float:
-        """The longest stretch of CPU in the sample."""
-        return max((each.longest_ms() for each in self.sequences), default=0.0)
 
 
 def _mean_of(sequences: Iterable[Sequence]) -> Mean:
@@ -178,16 +158,13 @@ def route_of(fields: Fields) -> Route:
         rate_per_s=fields.number("rate_per_s"),
         sequences=sequences,
         upstreams=upstreams,
-        lane=fields.text("lane", "") or None,
         deadline_ms=fields.perhaps("deadline_ms", open_=True),
-        bytes_in=fields.perhaps("bytes_in"),
-        bytes_out=fields.perhaps("bytes_out"),
-        memory_mb=fields.perhaps("memory_mb"),
         requests=fields.whole("requests", 0),
         mean=_mean(mean) if mean else None,
         threshold=fields.number("threshold", 0.0),
         unlocked_frac=fields.perhaps("unlocked_frac", most=1.0),
     )
+    fields.ignore("lane", "bytes_in", "bytes_out", "memory_mb")
     fields.end()
     _check_mean(found, fields)
     return found
@@ -262,13 +239,9 @@ def route_json(route: Route) -> dict[str, object]:
     """For the file."""
     table: dict[str, object] = {
         "route": route.route,
-        "lane": route.lane,
         "rate_per_s": route.rate_per_s,
         "requests": route.requests,
         "deadline_ms": route.deadline_ms,
-        "bytes_in": route.bytes_in,
-        "bytes_out": route.bytes_out,
-        "memory_mb": route.memory_mb,
         "upstreams": list(route.upstreams),
     }
     if route.mean is not None:

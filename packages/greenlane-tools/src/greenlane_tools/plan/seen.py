@@ -18,12 +18,20 @@ from greenlane_tools.page.quantities import count, milliseconds
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import carried
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.simulation import Estimate
 
-__all__ = ["Seen", "enough", "needed", "per_cent", "seen"]
+__all__ = ["Seen", "Share", "enough", "needed", "per_cent", "seen"]
 
 _TAIL: Final = 0.025
 _Z: Final = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share and the ends of its 95 % interval."""
+
+    at: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Seen:
     latency_ms: float
     low_ms: float
     high_ms: float | None
-    within: Estimate
+    within: Share
 
     @property
     def missed(self) -> bool:
@@ -136,8 +144,8 @@ def _below(number: int, chance: float, wanted: float) -> int:
     return k
 
 
-def _share(at: float, number: int) -> Estimate:
+def _share(at: float, number: int) -> Share:
     square = _Z**2 / number
     middle = at + square / 2
     half = math.sqrt(square * (at * (1 - at) + square / 4))
-    return Estimate(at, max(0.0, (middle - half) / (1 + square)), min(1.0, (middle + half) / (1 + square)))
+    return Share(at, max(0.0, (middle - half) / (1 + square)), min(1.0, (middle + half) / (1 + square)))

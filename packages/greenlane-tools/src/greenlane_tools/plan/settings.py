@@ -89,8 +89,7 @@ def _above(advice: Advice, option: Option) -> Iterator[str]:
     yield f"#     {command_of(option)}"
     if option.holds and option.breaks is not None and math.isfinite(option.breaks):
         which = "The goal" if len(option.at.goals) == 1 else "The first of the goals"
-        about = "" if option.sure else "about "
-        yield from _comment(f"{which} breaks at {about}{option.breaks:.2f} times the load that was planned for.")
+        yield from _comment(f"{which} breaks at {option.breaks:.2f} times the load that was planned for.")
     if option.set_up.shed:
         yield from _comment(_deadlines(advice))
 
@@ -118,14 +117,10 @@ def _comment(text: str) -> Iterator[str]:
 def _keys(set_up: SetUp) -> Iterator[str]:
     usual = Settings()
     if set_up.host == "permits":
-        if set_up.permits and set_up.permits != usual.permits:
-            yield f"permits = {set_up.permits}"
         if set_up.limit and set_up.limit != usual.threads:
             yield f"threads = {set_up.limit}"
     if set_up.queue == "central":
         yield f"workers = {set_up.processes}"
-        if set_up.at_once:
-            yield f"at_once = {set_up.at_once}"
     if set_up.host == "celery":
         yield from _of_tasks(set_up)
     if "process" in set_up.placement.values():
@@ -173,10 +168,6 @@ def _lanes(set_up: SetUp) -> Iterator[str]:
             yield f"processes = {lane.processes}"
         if lane.priority:
             yield f"priority = {lane.priority}"
-        if lane.at_once:
-            yield f"at_once = {lane.at_once}"
-        if lane.deadline_ms:
-            yield f"deadline_ms = {lane.deadline_ms:g}"
 
 
 def glob_of(route: str) -> str:

@@ -14,11 +14,10 @@ The set-up is a mapping with these keys; only `host` must be there:
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
     switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
-    permits                 0 = as many as the rule says
-    shed, breakers          true = by the production's rules (`breakers`: host celery)
-    lanes                   [{name, routes, kind, processes, priority, at_once, deadline_ms}]; kind soft or hard
+    shed                    true = by the production's rule
+    lanes                   [{name, routes, kind, processes, priority}]; kind soft or hard
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
-    placement, pool         {route: "thread" or "process"}, also "route:3" = its fourth step; processes for it (1)
+    placement, pool         {route: "thread" or "process"}; processes for it (1)
     costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {door_releases, request_releases,
                             call_releases, kept_frac}; each 0. How often a thread gives the GIL away for a moment: the
                             one that accepts, for a request; the request's own, before its first line and in a call to
@@ -48,9 +47,7 @@ from greenlane_tools import _native
 
 __all__ = [
     "CAUSES",
-    "Batch",
     "SimulationCell",
-    "Estimate",
     "Simulated",
     "SimulatedRoute",
     "rules",
@@ -60,41 +57,8 @@ __all__ = [
 
 #: What a request waits for; see `SimulatedRoute.waits_ms`.
 CAUSES: Final = ("queue", "cpu", "permit", "upstream", "placed")
-#: Names of the percentiles that batches have.
-_OF_BATCHES: Final[Mapping[float, str]] = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms", 0.999: "p999_ms"}
-#: 97.5 % quantile of Student's t at 31 degrees of freedom: a run has 32 batches; a few fewer hardly change it.
-_T: Final = 2.04
 #: Requests of a cell by default: p99 at 0.9 of the capacity is then good to about 5 %.
 JOBS: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value and the ends of its 95 % interval, from the spread between batches."""
-
-    at: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A 32nd of a run: requests that ended in a row."""
-
-    done: int
-    late: int
-    refused: int
-    failed: int
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    p999_ms: float
-
-    @property
-    def ended(self) -> int:
-        """However."""
-        return self.done + self.refused + self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +71,6 @@ class SimulatedRoute:
     late: int
     #: Never begun: they would have come too late.
     refused: int
-    #: A call of them has failed.
-    failed: int
     mean_ms: float
     max_ms: float
     #: CPU of a request, mean.
@@ -117,12 +79,11 @@ class SimulatedRoute:
     waits_ms: Mapping[str, float]
     #: (middle of the bucket in ns, requests), ascending; a bucket's middle is within 0.4 % of what is in it.
     latency_ns: tuple[tuple[int, int], ...] = field(repr=False)
-    batches: tuple[Batch, ...] = field(repr=False)
 
     @property
     def ended(self) -> int:
         """However."""
-        return self.done + self.refused + self.failed
+        return self.done + self.refused
 
     @property
     def within_deadline_frac(self) -> float:
@@ -142,23 +103,6 @@ class SimulatedRoute:
         """Part of all that was done within a latency."""
         inside = sum(count for middle_ns, count in self.latency_ns if middle_ns <= limit_ms * 1e6)
         return inside / self.ended if self.ended else math.nan
-
-    @property
-    def mean(self) -> Estimate:
-        """Mean latency."""
-        return _around(self.mean_ms, [each.mean_ms for each in self.batches if each.done])
-
-    def percentile(self, frac: float) -> Estimate:
-        """A percentile with its interval; `frac` is 0.5, 0.95, 0.99 or 0.999."""
-        name = _OF_BATCHES[frac]
-        return _around(self.percentile_ms(frac), [getattr(each, name) for each in self.batches if each.done])
-
-    @property
-    def within_deadline(self) -> Estimate:
-        """As `within_deadline_frac`."""
-        parts = [(each.done - each.late) / each.ended for each in self.batches if each.ended]
-        around = _around(self.within_deadline_frac, parts)
-        return Estimate(around.at, max(0.0, around.low), min(1.0, around.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,17 +258,4 @@ def _simulated(found: Mapping[str, Any]) -> Simulated:
 
 def _route(found: Mapping[str, Any]) -> SimulatedRoute:
     buckets = tuple((middle_ns, count) for middle_ns, count in found["latency_ns"])
-    batches = tuple(Batch(**each) for each in found["batches"])
-    others = {name: value for name, value in found.items() if name not in ("latency_ns", "batches")}
-    return SimulatedRoute(latency_ns=buckets, batches=batches, **others)
-
-
-def _around(at: float, batches: Sequence[float]) -> Estimate:
-    """The value of the whole run, with the spread of its batches (method of batch means)."""
-    count = len(batches)
-    if count < 2:
-        return Estimate(at, -math.inf, math.inf)
-    mean = math.fsum(batches) / count
-    variance = math.fsum((each - mean) ** 2 for each in batches) / (count - 1)
-    half = _T * math.sqrt(variance / count)
-    return Estimate(at, at - half, at + half)
+    return SimulatedRoute(**{**found, "latency_ns": buckets})

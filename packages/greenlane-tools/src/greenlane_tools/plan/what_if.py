@@ -5,16 +5,16 @@
     --split bikes            processes of its own (also bikes,scooters=2: two of them)
 
 A route may be named by a word of it (`bikes` for `GET /v1/bikes/price`) where only one has it. Everything is pure: the
-profile and the set-up's table that come in stay as they are. What was measured does not describe a changed profile, so
+profile and the set-up that come in stay as they are. What was measured does not describe a changed profile, so
 it goes; what was changed stands in its notes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.settings.refusal import nearest
@@ -22,11 +22,10 @@ from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount
 from greenlane_tools.plan.profile import Mean, Profile, Route, told_dispersion, weighted
 from greenlane_tools.plan.route import Kind, Step, joined
 from greenlane_tools.plan.route import Sequence as Steps
+from greenlane_tools.plan.set_up import SetUp, SetUpLane
 
-__all__ = ["Change", "Table", "applied", "asked"]
+__all__ = ["Change", "applied", "asked"]
 
-#: A set-up as its JSON has it.
-Table = Mapping[str, Any]
 _COMPUTES: Final = frozenset({"cpu", "free"})
 #: As the fields of a `Mean` stand.
 _ORDER: Final[tuple[Kind, ...]] = ("cpu", "free", "io", "held")
@@ -41,15 +40,15 @@ class Change:
         option: as the user wrote it: `--cpu quote=0.5x`.
         said: what it changes, in words; ends without a full stop.
         profile: from the profile to the changed one.
-        set_up: from the set-up's table to the changed one.
+        set_up: likewise.
     """
 
     option: str
     said: str
     profile: Callable[[Profile], Profile]
-    set_up: Callable[[Table], Table]
+    set_up: Callable[[SetUp], SetUp]
 
-    def apply(self, profile: Profile, set_up: Table) -> tuple[Profile, Table]:
+    def apply(self, profile: Profile, set_up: SetUp) -> tuple[Profile, SetUp]:
         """Both changed."""
         changed = self.profile(profile)
         if changed is not profile:
@@ -65,7 +64,7 @@ class Change:
         return changed, self.set_up(set_up)
 
 
-def applied(changes: Sequence[Change], profile: Profile, set_up: Table) -> tuple[Profile, Table]:
+def applied(changes: Sequence[Change], profile: Profile, set_up: SetUp) -> tuple[Profile, SetUp]:
     """All of them, one after the other."""
     for change in changes:
         profile, set_up = change.apply(profile, set_up)
@@ -101,10 +100,6 @@ def _cpu(profile: Profile, text: str) -> Change:
 def _rate(profile: Profile, text: str) -> Change:
     names, how = _named(profile, "--rate", text)
     by = amount("--rate", how, PER_SECOND)
-    clients = profile.arrivals.clients
-    if clients is not None and (names or by.how != "times"):
-        hint = "give a factor for all, such as 2x: then so many times the clients ask"
-        raise _wrong("--rate", text, f"a change that {clients} clients who wait for their answers can make", hint)
 
     def change(profile: Profile) -> Profile:
         whole = None if names else by
@@ -116,8 +111,7 @@ def _rate(profile: Profile, text: str) -> Change:
             if whole or route.route in names else route
             for route in profile.routes
         )  # fmt: skip
-        asking = profile.arrivals.clients and max(1, round(profile.arrivals.clients * factor))
-        arrivals = replace(profile.arrivals, rate_per_s=sum(route.rate_per_s for route in routes), clients=asking)
+        arrivals = replace(profile.arrivals, rate_per_s=sum(route.rate_per_s for route in routes))
         return replace(profile, routes=routes, arrivals=arrivals)
 
     words = f"{_whose(names)} rate {'is ' if by.how == 'to' else ''}{by.said('per_s')}"
@@ -132,17 +126,19 @@ def _split(profile: Profile, text: str) -> Change:
         raise _wrong("--split", text, "some of the routes, not all: nobody would be left to keep away from")
     word = re.sub(r"[^a-z0-9]+", "-", given.split(",")[0].strip().lower()).strip("-") or "apart"
 
-    def laned(set_up: Table) -> Table:
-        kept = [_without(lane, names) for lane in set_up.get("lanes", ())]
-        lane = {"name": word, "routes": list(names), "kind": "hard", "processes": processes}
-        return {**set_up, "lanes": [*(each for each in kept if each["routes"] and each["name"] != word), lane]}
+    def laned(set_up: SetUp) -> SetUp:
+        kept = (
+            replace(lane, routes=tuple(route for route in lane.routes if route not in names)) for lane in set_up.lanes
+        )
+        lane = SetUpLane(word, names, "hard", processes)
+        return replace(set_up, lanes=(*(each for each in kept if each.routes and each.name != word), lane))
 
     has = "have" if len(names) > 1 else "has"
     whose = "a process" if processes == 1 else f"{processes} processes"
     return Change(f"--split {text}", f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
 
 
-def _same(set_up: Table) -> Table:
+def _same(set_up: SetUp) -> SetUp:
     return set_up
 
 
@@ -200,10 +196,6 @@ def _more(steps: tuple[Step, ...], ms: float) -> tuple[Step, ...]:
 def _kept(steps: Steps, found: tuple[Step, ...]) -> Steps:
     """A sequence is never empty: one without any work waits for no time."""
     return replace(steps, steps=joined(found) or (Step("io", 0.0),))
-
-
-def _without(lane: Table, names: tuple[str, ...]) -> dict[str, Any]:
-    return {**lane, "routes": [route for route in lane.get("routes", ()) if route not in names]}
 
 
 def _named(profile: Profile, option: str, text: str) -> tuple[tuple[str, ...], str]:

@@ -12,7 +12,7 @@ from greenlane_tools.plan.band import Band
 from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import LEVELS, carried
-from greenlane_tools.plan.options import GoalStanding, Judged, Option
+from greenlane_tools.plan.options import Judged, Option
 from greenlane_tools.plan.seen import per_cent
 
 __all__ = ["COLUMNS", "answers", "breaks_said", "rows_of", "table_of", "way_said"]
@@ -31,7 +31,6 @@ _CAUSES: Final = {
 _WORTH_FRAC: Final = 0.02
 #: A share that reads as 0.1 %; what is less would read as none.
 _SHOWN_FRAC: Final = 0.0005
-_STANDING: Final = {GoalStanding.MET: "met", GoalStanding.CLOSE: "at the edge", GoalStanding.MISSED: "missed"}
 
 
 def answers(advice: Advice) -> list[str]:
@@ -52,7 +51,7 @@ def table_of(advice: Advice, *, everything: bool = False) -> list[Row]:
         {
             "way": option.candidate.name + _mark(advice, option),
             "cores": option.cost,
-            "goals": _STANDING[option.at.standing],
+            "goals": "met" if option.at.reached else "missed",
             "worst": _short(option.at.worst) if option.at.settled else "never settles",
             "breaks at": breaks_said(advice, option),
             "what it is": way_said(advice, option),
@@ -108,7 +107,7 @@ def breaks_said(advice: Advice, option: Option) -> str | None:
         return None
     if not option.holds:
         return f"≤ {_load(advice, option.breaks)}"
-    return _where(advice, option, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
+    return _load(advice, option.breaks) if math.isfinite(option.breaks) else "no load looked at"
 
 
 def _best(advice: Advice) -> Sequence[Option]:
@@ -161,11 +160,6 @@ def _load(advice: Advice, times: float) -> str:
     return f"{times:.2f}× {whose} load"
 
 
-def _where(advice: Advice, option: Option, times: float) -> str:
-    """A load near which the goal breaks, and whether that is known by short runs alone."""
-    return f"{'' if option.sure else 'about '}{_load(advice, times)}"
-
-
 def _how_far(advice: Advice, option: Option) -> str:
     """Up to which load what is met stays so."""
     if option.holds is None or option.breaks is None:
@@ -174,7 +168,7 @@ def _how_far(advice: Advice, option: Option) -> str:
         return f", but not at {_load(advice, option.breaks)}, the lowest that was looked at"
     if not math.isfinite(option.breaks):
         return ", at every load that was looked at"
-    return f", up to {_where(advice, option, option.holds)}"
+    return f", up to {_load(advice, option.holds)}"
 
 
 def _why_nothing(now: Option) -> str:
@@ -208,7 +202,7 @@ def _predicted(advice: Advice, option: Option, judged: Judged) -> str:
     band = advice.band(option, judged.goal)
     limit, level = milliseconds(judged.goal.limit_ms), level_said(judged.goal.share)
     if band is None:
-        return f"{_latency(judged)}, {per_cent(judged.within.at)} within {limit}"
+        return f"{_latency(judged)}, {per_cent(judged.within)} within {limit}"
     return f"{level} {_from_to(band)}, {_share(band)} within {limit}"
 
 
@@ -243,10 +237,9 @@ def _price(advice: Advice, now: Option, best: Option) -> Iterator[str]:
         pay = "Against the what-if alone the others pay" if advice.what_if else "The others pay"
         yield f"{pay}: {'; '.join(worse[:_SHOWN])}."
     refused = sum(route.refused for route in best.at.run.routes)
-    if refused:
-        ended = sum(route.ended for route in best.at.run.routes)
-        share = per_cent(refused / ended) if refused / ended >= _SHOWN_FRAC else "Fewer than 0.1 %"
-        yield f"{share} of the requests are refused at once, since they would have come too late."
+    share = refused / max(1, sum(route.ended for route in best.at.run.routes))
+    if share >= _SHOWN_FRAC:
+        yield f"{per_cent(share)} of the requests are refused at once, since they would have come too late."
 
 
 def _cliff(advice: Advice, now: Option, best: Option) -> Iterator[str]:
@@ -267,7 +260,7 @@ def _breaks_at(advice: Advice, option: Option) -> str:
     if not math.isfinite(breaks):
         return "at no load that was looked at"
     rate = amount(breaks * advice.profile.arrivals.rate_per_s)
-    where = f"at {_where(advice, option, breaks)} ({rate} requests a second)"
+    where = f"at {_load(advice, breaks)} ({rate} requests a second)"
     full = full_load(advice.profile, option.set_up)
     one = option.set_up.processes == 1
     whose = "the first of its processes is" if option.set_up.hard else f"its process{' is' if one else 'es are'}"
@@ -309,16 +302,15 @@ def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
             "cores": option.cost,
             "endpoint": judged.goal.route,
             "goal": judged.goal.said(),
-            "standing": judged.standing.value if option.at.settled else GoalStanding.MISSED.value,
+            "standing": "met" if judged.met and option.at.settled else "missed",
             "latency_ms": _finite(judged.latency_ms),
             "latency_low_ms": _finite(band.low_ms) if band else None,
             "latency_high_ms": _finite(band.high_ms) if band else None,
-            "within_deadline_frac": _finite(judged.within.at),
+            "within_deadline_frac": _finite(judged.within),
             "within_deadline_low_frac": band.low_within if band else None,
             "within_deadline_high_frac": band.high_within if band else None,
             "holds_at_load": _finite(option.holds),
             "breaks_at_load": _finite(option.breaks),
-            "breaks_at_length": option.sure,
             "cpu_frac": option.at.run.cpu_frac,
             "settled": option.at.settled,
         }
@@ -347,7 +339,7 @@ def _curve_rows(option: Option) -> Iterator[Row]:
             "load": run.load,
             "endpoint": run.worst.goal.route,
             "latency_ms": _finite(run.worst.latency_ms),
-            "within_deadline_frac": _finite(run.worst.within.at),
+            "within_deadline_frac": _finite(run.worst.within),
             "settled": run.settled,
         }
 

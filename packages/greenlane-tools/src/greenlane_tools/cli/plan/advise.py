@@ -115,13 +115,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane_tools.plan import goal, what_if
-    from greenlane_tools.plan.advice import open_loop
-    from greenlane_tools.plan.set_up import SetUp, present
+    from greenlane_tools.plan.set_up import present
     from greenlane_tools.plan.sources import keyed, opened
 
-    profile, notes = open_loop(keyed(opened(arguments.source, skip_s=arguments.skip)))
-    base = present(profile)
-    notes += profile.notes[:_MOST_NOTES]
+    profile = keyed(opened(arguments.source, skip_s=arguments.skip))
+    base, notes = present(profile), list(profile.notes[:_MOST_NOTES])
     changes = what_if.asked(profile, **{name: getattr(arguments, name) for name in _WHAT_IFS})
     notes += [f"What if: {change.said}." for change in changes]
     goals = goal.goals(arguments.goal, profile)
@@ -130,11 +128,11 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         notes.append(said)
     if not changes:
         return _Asked(profile, base, goals, tuple(notes), what_if=False)
-    changed, table = what_if.applied(changes, profile, base.to_json())
+    changed, then = what_if.applied(changes, profile, base)
     # Processes of its own stand beside those that there are.
-    own = sum(lane["processes"] for lane in table["lanes"] if lane["kind"] == "hard")
-    table = {**table, "processes": table["processes"] + own, "cores": max(table["cores"], table["processes"] + own)}
-    return _Asked(changed, SetUp.from_json(table), goals, tuple(notes), what_if=True)
+    own = sum(lane.processes for lane in then.hard)
+    then = replace(then, processes=then.processes + own, cores=max(then.cores, then.processes + own))
+    return _Asked(changed, then, goals, tuple(notes), what_if=True)
 
 
 def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tuple[Sequence[Compared], Sequence[str]]:

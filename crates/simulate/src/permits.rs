@@ -15,7 +15,7 @@ pub(crate) struct Holder {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Gate {
+pub struct ProcessPermits {
     pub(crate) rule: PermitRule,
     pub(crate) queue: PermitQueue,
     /// By route, then phase.
@@ -26,7 +26,7 @@ pub struct Gate {
     pub interval: Interval,
 }
 
-impl Gate {
+impl ProcessPermits {
     /// Nothing is known of any phase. `own_ns`: the process' switch interval.
     pub fn new(rule: PermitRule, routes: usize, own_ns: u64) -> Self {
         Self {
