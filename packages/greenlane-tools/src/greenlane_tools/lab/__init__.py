@@ -12,6 +12,7 @@ resampling    a statistic of thousands of resamples at once
 differences   one side against another: difference, ratio, how likely by chance
 verdict       a claim against what was measured, with its interval over repetitions
 columns       a table for people
+relay         a TCP relay whose cable can be cut, slowed and watched
 listeners     listening sockets as the kernel lists them
 rabbitmq      what a RabbitMQ of one's own needs
 load/         open-loop load, timed from the scheduled send
