@@ -3,7 +3,8 @@
 processes     children on loopback: started, watched through /proc, ended; blocks of several
 interruption  Ctrl-C and SIGTERM end a run alike
 ending        how a demo or a measuring command ends
-arguments     what a demo is asked for
+arguments     what a demo is asked for: options as fields of a dataclass
+demo          what demos share: start and end, JSON, row fields, table cells
 written       what a measuring command leaves in a folder
 environment   the machine and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)
