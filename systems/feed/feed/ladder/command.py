@@ -7,19 +7,15 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every request'
 
 from __future__ import annotations
 
-import json
-import math
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final, TextIO
 
 from feed.build import PROFILE
 from greenlane.errors import PlatformError
-from greenlane_tools.lab.ending import exit_code
-from greenlane_tools.lab.environment import about
-from greenlane_tools.lab.run.talk import LiveTalk, give
+from greenlane_tools.lab import demo
+from greenlane_tools.lab.run.talk import LiveTalk
 
 from . import tables
 from .article import steps_of
@@ -41,16 +37,8 @@ _ALONE_S, _PAIR_S = 40, 20
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the ladder. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-
-    def demo() -> int:
-        options = parse(argv)
-        if isinstance(options, str):
-            out.write(options)
-            return 0
-        return _measured(options, out, err)
-
     stopped = "stopped; every process was ended; the same command goes on where it was"
-    return exit_code(ATTEMPTED, demo, err, stopped)
+    return demo.run(argv, out, err, ATTEMPTED, parse, _measured, stopped)
 
 
 def _measured(options: Options, out: TextIO, err: TextIO) -> int:
@@ -74,7 +62,7 @@ def _measured(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _report(
-    options: Options, result: Result, environment: dict[str, object], talk: LiveTalk, out: TextIO
+    options: Options, result: Result, environment: demo.Json, talk: LiveTalk, out: TextIO
 ) -> int:  # fmt: skip
     rows, verdicts, steps = rows_of(result), verdicts_of(result), steps_of(result)
     document = {
@@ -82,27 +70,11 @@ def _report(
         "environment": environment,
         "rows": rows,
         "steps": [step.row() for step in steps],
-        "verdicts": [verdict.row() for verdict in verdicts],
         "outage": result.outage,
     }
-    document = finite(document)
-    path = options.out / "rows.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = tables.shown(result, rows, verdicts, steps)
-    give(document if options.json else None, text, talk, out)
-    for remark in _remarks(result, rows):
-        talk.say(remark)
-    talk.say(f"rows {path}, every request {options.out / 'run.json'}")
+    demo.left(options, document, verdicts, text, "every request", talk, out, _remarks(result, rows))
     return 0 if all(row["samples"] > row["errors"] for row in rows if row["stage"] is None) else 1
-
-
-def finite(value: Any) -> Any:
-    """JSON knows neither infinity (a ratio to nothing) nor NaN: they become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
-    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _remarks(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -114,27 +86,19 @@ def _remarks(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
     return said
 
 
-def _environment(options: Options) -> dict[str, object]:
-    chosen = {
-        name: str(value) if name in ("out", "folder") else value for name, value in asdict(options).items()
-    }  # fmt: skip
-    return {
-        **about(_PACKAGES),
-        "options": chosen,
-        "sources": sources_digest(),
-        "native_profile": PROFILE,
-        "cpu_ms_per_job_of": "the service and its workers, not stores and models",
-        "path_cpu_ms_per_job_of": "cpu_ms_per_job times the ranking path's share with one request at a time",
-        "loop_lag_of": "how late the loop looks at what arrives at a random moment, from the lengths of its rounds",
-    }
+def _environment(options: Options) -> demo.Json:
+    return demo.environment(
+        _PACKAGES, options, sources=sources_digest(), native_profile=PROFILE,
+        cpu_ms_per_job_of="the service and its workers, not stores and models",
+        path_cpu_ms_per_job_of="cpu_ms_per_job times the ranking path's share with one request at a time",
+        loop_lag_of="how late the loop looks at what arrives at a random moment, from the lengths of its rounds",
+    )  # fmt: skip
 
 
-def _identity(environment: dict[str, object]) -> dict[str, object]:
+def _identity(environment: demo.Json) -> demo.Json:
     """What the meaning of a result depends on."""
-    chosen = environment["options"]
-    assert isinstance(chosen, dict)
-    same = {name: value for name, value in environment.items() if name not in ("load_average_1min", "options")}
-    return {**same, "options": {name: value for name, value in chosen.items() if name not in _OUTWARD}}
+    same = {name: value for name, value in environment.items() if name != "load_average_1min"}
+    return {**same, "options": {name: one for name, one in same["options"].items() if name not in _OUTWARD}}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Final
 from feed.compiled import NAME as COMPILED
 from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS
-from greenlane_tools.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Values, number, options, path, some_of, switch, whole
 
 ATTEMPTED: Final = "run the feed demo"
 ALL: Final = (*VARIANTS, COMPILED)
@@ -21,33 +21,19 @@ _VALUES: Final = Values(ATTEMPTED, "greenlane demo feed --help lists every optio
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be run.
+    """What is to be run. `variants` are in the order of the ladder; OURS is always one of them."""
 
-    Args:
-        variants: in the order of the ladder; OURS is always one of them.
-        seconds: of load per cell, all its repetitions together.
-        repetitions: interleaved runs that make up a cell.
-        users: how many ask in turn.
-        workers: processes of variants that have some.
-        items: of the world; fewer than 120,000 are for trying out.
-        seed: of arrivals.
-        json: one object on stdout in place of the tables.
-        fresh: forget what an interrupted run of the same kind has left.
-        out: folder of the result.
-        folder: where world, model and filled stores are kept.
-    """
-
-    variants: tuple[str, ...] = ALL
-    seconds: float = 12.0
-    repetitions: int = 3
-    users: int = 50
-    workers: int = 3
-    items: int = ITEMS
-    seed: int = 1
-    json: bool = False
-    fresh: bool = False
-    out: Path = Path("out/demo/feed")
-    folder: Path = Path("out/feed")
+    variants: tuple[str, ...] = some_of(ALL, ALL, f"some of {', '.join(ALL)} (all); {OURS} is always measured")
+    seconds: float = number(12.0, 0.5, 3_600, "load per cell, over all repetitions")
+    repetitions: int = whole(3, 1, 100, "interleaved runs that make up a cell")
+    users: int = whole(50, 1, 1_000, "users that ask in turn; 1 in 25 is a very active one")
+    workers: int = whole(3, 1, 64, "processes of variants that have some")
+    items: int = whole(ITEMS, 3_000, 1_000_000, "items of the world; a smaller one is quicker to make, and says less")
+    seed: int = whole(1, 0, 2**31, "of arrivals; the same for all variants")
+    json: bool = switch("one JSON object on stdout in place of the tables")
+    fresh: bool = switch("forget what an interrupted run of the same kind has left")
+    out: Path = path("out/demo/feed", "folder for raw samples and rows")
+    folder: Path = path("out/feed", "where world, model and stores are kept")
 
 
 def parse(argv: Sequence[str]) -> Options | str:
@@ -56,50 +42,13 @@ def parse(argv: Sequence[str]) -> Options | str:
     Raises:
         SettingsError: an unknown option, or a value outside its rule.
     """
-    given = _parser().given(argv)
-    if isinstance(given, str):
-        return given
-    return Options(
-        variants=_variants(given.variants),
-        seconds=_VALUES.number("--seconds", given.seconds, 0.5, 3_600),
-        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
-        users=_VALUES.whole("--users", given.users, 1, 1_000),
-        workers=_VALUES.whole("--workers", given.workers, 1, 64),
-        items=_VALUES.whole("--items", given.items, 3_000, 1_000_000),
-        seed=_VALUES.whole("--seed", given.seed, 0, 2**31),
-        json=given.json, fresh=given.fresh, out=given.out, folder=given.folder,
-    )  # fmt: skip
-
-
-def _parser() -> Parser:
-    default = Options()
-    parser = Parser(
-        _VALUES,
-        prog="greenlane demo feed",
-        description="A recommendation service in every variant of its ranking, on the same requests: CPU, memory, "
-        "latency, the most requests a second; each variant beside `greenlane` at the same rate.",
+    said = (
+        "A recommendation service in every variant of its ranking, on the same requests: CPU, memory, latency, the "
+        "most requests a second; each variant beside `greenlane` at the same rate."
     )
-    add = parser.add_argument
-    add("--variants", help=f"some of {', '.join(ALL)} (all); {OURS} is always measured")
-    for name, said in (
-        ("seconds", "load per cell, over all repetitions"),
-        ("repetitions", "interleaved runs that make up a cell"),
-        ("users", "users that ask in turn; 1 in 25 is a very active one"),
-        ("workers", "processes of variants that have some"),
-        ("items", "items of the world; a smaller one is quicker to make, and says less"),
-        ("seed", "of arrivals; the same for all variants"),
-    ):
-        value = getattr(default, name)
-        add(f"--{name}", default=f"{value:g}" if name == "seconds" else str(value), help=f"{said} ({value:g})")
-    add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
-    add("--fresh", action="store_true", help="measure anew what an interrupted run has left")
-    add("--out", type=Path, default=default.out, help=f"folder for raw samples and rows ({default.out})")
-    add(
-        "--folder", type=Path, default=default.folder, help=f"where world, model and stores are kept ({default.folder})"
-    )
-    return parser
-
-
-def _variants(text: str | None) -> tuple[str, ...]:
-    names = ALL if text is None else _VALUES.names("--variants", text, ALL)
-    return tuple(name for name in ALL if name in (*names, OURS))
+    found = options(Options, _VALUES, "greenlane demo feed", said, argv)
+    if isinstance(found, str):
+        return found
+    named, _ = found
+    named["variants"] = tuple(name for name in ALL if name in (*named["variants"], OURS))
+    return Options(**named)

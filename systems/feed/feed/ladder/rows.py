@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from greenlane_tools.lab import verdict
-from greenlane_tools.lab.statistics import quantile, wilson
+from greenlane_tools.lab.demo import Json, percentiles, shares
+from greenlane_tools.lab.statistics import quantile
 
 from .loaded import DEADLINE_MS
 from .options import OURS
 from .run import Result
 
-Json = dict[str, Any]
 Runs = Sequence[Json]
 _ENDPOINT: Final = "/feed"
-#: Percentiles beyond it are noise below so many samples.
-_MOST_EXACT: Final = 10_000
 
 
 def rows_of(result: Result) -> list[Json]:
@@ -43,18 +41,13 @@ def _row(result: Result, contender: str, runs: Runs, costs: Json, beside: str, c
     latencies = sorted(one for run in runs for one in run["latency_ms"])
     errors = sum(run["errors"] for run in runs)
     sent = len(latencies) + errors
-    within = sum(one <= DEADLINE_MS for one in latencies)
-    low, high = wilson(within, sent)
     seconds = sum(run["usage"]["seconds"] for run in runs)
     row: Json = {
         "contender": contender, "endpoint": _ENDPOINT, "stage": None, "cell": cell, "beside": beside,
         "utilisation_frac": runs[0]["per_s"] / (itself["rush"]["per_s"] or math.inf),
         "offered_per_s": runs[0]["per_s"],
         "done_per_s": len(latencies) / seconds,
-        "within_deadline_frac": within / sent if sent else 0.0,
-        "within_deadline_low_frac": low, "within_deadline_high_frac": high,
-        **{f"p{share * 100:g}_ms".replace(".", ""): quantile(latencies, share) if latencies else None
-           for share in (0.5, 0.95, 0.99, *((0.999,) if sent >= _MOST_EXACT else ()))},
+        **shares("within_deadline", sum(one <= DEADLINE_MS for one in latencies), sent), **percentiles(latencies),
         "samples": sent, "errors": errors, "degraded": sum(run["usage"]["problems"] for run in runs),
         "cpu_ms_per_job": cpu_ms(runs), "parts_cpu_ms": parts_cpu_ms(runs),
         "path_cpu_ms_per_job": path_ms(runs, costs),

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from greenlane_tools.lab.columns import columns
+from greenlane_tools.lab.demo import cell, must_show
 from greenlane_tools.lab.verdict import Verdict
-from greenlane_tools.page.quantities import amount, share
+from greenlane_tools.page.quantities import share
 
 from .article import PROFILE, Step, said
 from .options import OURS
@@ -15,8 +16,8 @@ from .run import Result
 
 Row = Mapping[str, Any]
 _CELL: Final = (
-    ("variant", "contender"), ("beside", "beside"), ("per s", "offered_per_s"), ("p50 ms", "p50_ms"),
-    ("p95 ms", "p95_ms"), ("p99 ms", "p99_ms"), ("in 500 ms", "within_deadline_frac"), ("CPU ms", "cpu_ms_per_job"),
+    ("variant", "contender"), ("beside", "beside"), ("per s", "offered_per_s"), ("p50", "p50_ms"),
+    ("p95", "p95_ms"), ("p99", "p99_ms"), ("in 500 ms", "within_deadline_frac"), ("CPU ms", "cpu_ms_per_job"),
     ("path CPU ms", "path_cpu_ms_per_job"), ("loop lag p99", "loop_lag_p99_ms"), ("moved MB", "bytes_moved_per_job"),
     ("n", "samples"),
 )  # fmt: skip
@@ -47,7 +48,7 @@ def shown(result: Result, rows: Sequence[Row], verdicts: Sequence[Verdict], step
     parts.append("Shares of CPU\n" + _shares(result))
     if steps:
         parts.append("The article's steps\n" + "\n".join(map(said, steps)))
-    parts.append("Must show\n" + "\n".join(verdict.said() for verdict in verdicts))
+    parts.append(must_show(verdicts))
     return "\n\n".join(parts)
 
 
@@ -73,15 +74,6 @@ def _shares(result: Result) -> str:
 
 
 def _cell(name: str, value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    assert isinstance(value, int | float)
-    if name == "bytes_moved_per_job":
-        return amount(value / 1e6)
-    if name == "within_deadline_frac":
-        return share(value)
-    if name == "ndcg":
-        return f"{value:.4f}"
-    return amount(value)
+    if isinstance(value, float) and name == "bytes_moved_per_job":
+        return cell(name, value / 1e6)
+    return f"{value:.4f}" if isinstance(value, float) and name == "ndcg" else cell(name, value)

@@ -13,13 +13,14 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
 from greenlane_tools.lab import verdict
+from greenlane_tools.lab.demo import Json, percentiles
 from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.load.schedule import Schedule
@@ -41,7 +42,6 @@ from .warm import FROM_S, asked_before
 
 __all__ = ["ENDPOINT", "Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
-Json = dict[str, Any]
 _WARM_S: Final = 4.0
 #: How long each load is sent by which it is learned what the mix costs.
 _COST_S: Final = 6.0
@@ -52,7 +52,6 @@ _SOME: Final = 4.0
 _FIFTH: Final = 0.2
 _RIVAL: Final = "go"
 _OURS: Final = "greenlane"
-_MOST_EXACT: Final = 10_000
 #: What has a latency: an answer, or that it was not there when it was given up.
 _TIMED: Final = (200, UNANSWERED)
 #: As rows call what is measured.
@@ -247,8 +246,7 @@ def _row(runs: Sequence[Wait]) -> Json:
         "core_wait_frac": sum(run.core_wait_frac for run in runs) / len(runs),
         "computing_per_s": sum(run.computing_per_s for run in runs) / len(runs),
         "offered_per_s": (len(added) + errors) / seconds, "done_per_s": (len(added) - lost) / seconds,
-        "samples": len(added), "p50_ms": quantile(added, 0.5), "p95_ms": quantile(added, 0.95),
-        "p99_ms": quantile(added, 0.99), "p999_ms": quantile(added, 0.999) if len(added) >= _MOST_EXACT else None,
+        "samples": len(added), **percentiles(added.tolist()),
         "alone_p50_ms": first.own_ms, "errors": errors, "lost": lost,
     }  # fmt: skip
 

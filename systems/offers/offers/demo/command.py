@@ -7,16 +7,14 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every poll) an
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
-from greenlane_tools.lab.ending import exit_code
-from greenlane_tools.lab.environment import about, front
-from greenlane_tools.lab.run.talk import LiveTalk, give
-from greenlane_tools.lab.written import prepared, written
+from greenlane_tools.lab import demo
+from greenlane_tools.lab.environment import front
+from greenlane_tools.lab.run.talk import LiveTalk
+from greenlane_tools.lab.written import prepared
 from offers import traced
 from offers.contenders import FIXES
 from offers.table import read
@@ -38,23 +36,19 @@ _PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "urllib3", "aioh
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
+    return demo.run(argv, out, err, ATTEMPTED, parse, _demo)
 
-    def demo() -> int:
-        options = parse(argv)
-        if isinstance(options, str):
-            out.write(options)
-            return 0
-        if FIXES["lane"] in options.contenders:
-            front()
-        talk = LiveTalk(err, err)
-        if options.page:
-            from .live.command import serve
 
-            return serve(options, talk, out)
-        prepared(options.out, "run.json", "[]", ATTEMPTED)
-        return _measured(options, talk, out)
+def _demo(options: Options, out: TextIO, err: TextIO) -> int:
+    if FIXES["lane"] in options.contenders:
+        front()
+    talk = LiveTalk(err, err)
+    if options.page:
+        from .live.command import serve
 
-    return exit_code(ATTEMPTED, demo, err, "stopped; every process was ended")
+        return serve(options, talk, out)
+    prepared(options.out, "run.json", "[]", ATTEMPTED)
+    return _measured(options, talk, out)
 
 
 def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
@@ -65,39 +59,24 @@ def _measured(options: Options, talk: LiveTalk, out: TextIO) -> int:
     else:
         turns = run(options, talk)
         rows, verdicts = rows_of(turns), verdicts_of(turns, bad(read().regions))
-    document = _document(options, rows, [verdict.row() for verdict in verdicts])
-    path = options.out / "rows.json"
-    written(path, json.dumps(document, indent=1))
-    text = shown(rows, verdicts)
-    give(document if options.json else None, text, talk, out)
-    if not options.json and (said := sentence(rows)):
-        out.write(f"\n{said}\n")
+    remarks = [*dict.fromkeys(turn.warning for turn in turns if turn.warning), *warnings(rows)]
     if traced.enabled():
-        talk.say("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
-    for warning in (*dict.fromkeys(turn.warning for turn in turns if turn.warning), *warnings(rows)):
-        talk.say(warning)
-    if verdicts and options.repetitions == 1:
-        talk.say("one run each: with --repetitions 3 verdicts have intervals")
-    talk.say(f"rows {path}, every poll {options.out / 'run.json'}")
-    return 0 if all(row["samples"] > row["errors"] + row["lost"] for row in rows if row["endpoint"] in _OFFERED) else 1
-
-
-def _document(options: Options, rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
+        remarks.append("spans are sent, which costs every service CPU: unset OTEL_EXPORTER_OTLP_ENDPOINT for figures")
+    document = {
         "schema": SCHEMA,
-        "environment": {
-            **about(_PACKAGES),
-            "traced": traced.enabled(),
-            "options": {**asdict(options), "out": str(options.out)},
-            "cpu_ms_per_job_of": "pricingservice with all its processes, not offerservice and upstreams",
-            "latency_from": "offers: the instant at which offerservice sends its request; direct: the scheduled send; "
+        "environment": demo.environment(
+            _PACKAGES, options, traced=traced.enabled(),
+            cpu_ms_per_job_of="pricingservice with all its processes, not offerservice and upstreams",
+            latency_from="offers: the instant at which offerservice sends its request; direct: the scheduled send; "
             "polls: the instant at which they are due",
-            "flicker": "changes of offered modes between a rider's successive polls (every 2 s), per rider-minute",
-            "wasted_cpu": "offers whose upstream calls were made and that no rider saw, at the CPU of an offer alone",
-        },
+            flicker="changes of offered modes between a rider's successive polls (every 2 s), per rider-minute",
+            wasted_cpu="offers whose upstream calls were made and that no rider saw, at the CPU of an offer alone",
+        ),
         "rows": rows,
-        "verdicts": verdicts,
-    }
+    }  # fmt: skip
+    text = "\n\n".join(part for part in (shown(rows, verdicts), sentence(rows)) if part)
+    demo.left(options, document, verdicts, text, "every poll", talk, out, remarks)
+    return 0 if all(row["samples"] > row["errors"] + row["lost"] for row in rows if row["endpoint"] in _OFFERED) else 1
 
 
 if __name__ == "__main__":

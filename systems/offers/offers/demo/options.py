@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane_tools.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Values, number, options, path, switch, whole, words
 from offers.contenders import CONTENDERS, FIXES
 from offers.table import Region, read
 
@@ -27,33 +27,23 @@ class Options:
     Args:
         contenders: who serves pricingservice, in the order of the tables.
         regions: measured one after the other; the page shows them beside each other.
-        seconds: of riders in each run, after the warm-up.
-        repetitions: interleaved runs that make up a row.
         utilisations_frac: shares of one core at which I/O endpoints' added wait is measured; empty = offers are.
-        cancel: offerservice ends calls whose offer came too late.
-        propagate_deadline: it tells pricingservice how long it will wait.
-        seed: of all load.
-        json: one object on stdout in place of the tables.
-        page: serve the page in place of measuring.
-        port: of the page; 0 = a free one.
-        open_s: the page ends after so many seconds; 0 = at Ctrl-C.
-        out: folder of the result.
     """
 
     contenders: tuple[str, ...] = tuple(FIXES[fix] for fix in _UNSAID)
     regions: tuple[str, ...] = ()
-    # A burst comes every 36 s: less has no shape.
-    seconds: float = 60.0
-    repetitions: int = 1
     utilisations_frac: tuple[float, ...] = ()
-    cancel: bool = False
-    propagate_deadline: bool = False
-    seed: str = "1"
-    json: bool = False
-    page: bool = False
-    port: int = 0
-    open_s: float = 0.0
-    out: Path = Path("out/demo/offers")
+    # A burst comes every 36 s: less has no shape.
+    seconds: float = number(60.0, 1, 3_600, "riders in each run, after the warm-up")
+    repetitions: int = whole(1, 1, 100, "interleaved runs that make up a row")
+    cancel: bool = switch("offerservice ends calls whose offer came too late")
+    propagate_deadline: bool = switch("offerservice tells pricingservice how long it will wait")
+    seed: str = words("1", "of all load")
+    json: bool = switch("one JSON object on stdout in place of the table")
+    page: bool = switch("serve the page: stock and fixed side by side, the fix switched live")
+    port: int = whole(0, 0, _LAST_PORT, "of the page; 0 = a free one")
+    open_s: float = number(0.0, 0, 86_400, "the page ends after so many seconds; 0 = at Ctrl-C")
+    out: Path = path("out/demo/offers", "folder for raw results and rows")
 
 
 def parse(argv: Sequence[str]) -> Options | str:
@@ -63,31 +53,35 @@ def parse(argv: Sequence[str]) -> Options | str:
         SettingsError: an unknown option, a value outside its rule, or one that nothing would come of.
     """
     regions = read().regions
-    given = _parser(regions).given(argv)
-    if isinstance(given, str):
-        return given
-    default, utilisations = Options(), _utilisations(given.utilisations)
-    unsaid = tuple(regions) if given.page else (well(regions) if utilisations else bad(regions),)
-    options = Options(
-        contenders=_contenders(given.fix, given.fixes, given.contenders) or default.contenders,
-        regions=unsaid if given.region is None else _VALUES.names("--region", given.region, tuple(regions)),
-        seconds=_VALUES.number("--seconds", given.seconds, 1, 3_600),
-        repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
-        utilisations_frac=utilisations,
-        cancel=given.cancel,
-        propagate_deadline=given.propagate_deadline,
-        seed=given.seed,
-        json=given.json,
-        page=given.page,
-        port=_VALUES.whole("--port", given.port, 0, _LAST_PORT),
-        open_s=_VALUES.number("--open-s", given.open_s, 0, 86_400),
-        out=given.out,
+    said = (
+        "Riders poll offerservice, which gives each offer 500 ms and asks pricingservice for bikes and scooters: how "
+        "many offers are missing, under the stock server and with each fix. All runs on this machine and ends with the "
+        "demo."
     )
-    if options.page:
+    others = (
+        ("--fix", f"one of {', '.join(FIXES)}"),
+        ("--fixes", f"some of them, with commas ({','.join(_UNSAID)})"),
+        ("--contenders", f"by who serves: some of {', '.join(CONTENDERS)}"),
+        ("--region", f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all; --utilisations: "
+                     f"{well(regions)})"),
+        ("--utilisations", "such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core"),
+    )  # fmt: skip
+    found = options(Options, _VALUES, "greenlane demo offers", said, argv, others)
+    if isinstance(found, str):
+        return found
+    named, given = found
+    utilisations = _VALUES.numbers("--utilisations", given.utilisations, 0.3, 0.95) if given.utilisations else ()
+    unsaid = tuple(regions) if given.page else (well(regions) if utilisations else bad(regions),)
+    chosen = Options(
+        contenders=_contenders(given.fix, given.fixes, given.contenders) or Options().contenders,
+        regions=unsaid if given.region is None else _VALUES.names("--region", given.region, tuple(regions)),
+        utilisations_frac=utilisations, **named,
+    )  # fmt: skip
+    if chosen.page:
         _for_the_page(given)
     elif utilisations:
-        _for_one_service(given, options)
-    return options
+        _for_one_service(given, chosen)
+    return chosen
 
 
 def bad(regions: Mapping[str, Region]) -> str:
@@ -131,38 +125,3 @@ def _for_one_service(given: argparse.Namespace, options: Options) -> None:
     for flag, is_given in (("--cancel", given.cancel), ("--propagate-deadline", given.propagate_deadline)):
         if is_given:
             raise _VALUES.wrong(flag, "on", "it left out beside --utilisations, which asks no offerservice")
-
-
-def _utilisations(text: str | None) -> tuple[float, ...]:
-    if text is None:
-        return ()
-    return tuple(_VALUES.number("--utilisations", part, 0.3, 0.95) for part in text.split(","))
-
-
-def _parser(regions: Mapping[str, Region]) -> Parser:
-    default = Options()
-    parser = Parser(
-        _VALUES,
-        prog="greenlane demo offers",
-        description="Riders poll offerservice, which gives each offer 500 ms and asks pricingservice for bikes and "
-        "scooters: how many offers are missing, under the stock server and with each fix. All runs on this machine and "
-        "ends with the demo.",
-    )
-    add = parser.add_argument
-    add("--fix", help=f"one of {', '.join(FIXES)}")
-    add("--fixes", help=f"some of them, with commas ({','.join(_UNSAID)})")
-    add("--contenders", help=f"by who serves: some of {', '.join(CONTENDERS)}")
-    add("--region", help=f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all; --utilisations: "
-        f"{well(regions)})")  # fmt: skip
-    add("--seconds", default=f"{default.seconds:g}", help="riders in each run (60)")
-    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (1)")
-    add("--utilisations", help="such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core")
-    add("--cancel", action="store_true", help="offerservice ends calls that came too late")
-    add("--propagate-deadline", action="store_true", help="offerservice tells pricingservice how long it will wait")
-    add("--seed", default=default.seed, help="of all load (1)")
-    add("--json", action="store_true", help="one JSON object on stdout in place of the table")
-    add("--page", action="store_true", help="serve the page: stock and fixed side by side, the fix switched live")
-    add("--port", default=str(default.port), help="of the page (a free one)")
-    add("--open-s", default=f"{default.open_s:g}", help="the page ends after so many seconds (0 = at Ctrl-C)")
-    add("--out", type=Path, default=default.out, help=f"folder for raw results and rows ({default.out})")
-    return parser

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from greenlane_tools.lab.demo import MOST_EXACT, Json
 from greenlane_tools.lab.environment import usable_cores
 from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.statistics import bootstrap, quantile, wilson
@@ -23,12 +24,10 @@ from .turn import Turn
 
 __all__ = ["BIKES", "nines", "rows_of", "success"]
 
-Json = dict[str, Any]
 #: Modes whose price pricingservice makes.
 BIKES: Final = tuple(name.removesuffix("_price") for name in OFFERS)
 #: Misses come in groups: neighbouring polls share a fate, windows of this length do not.
 _WINDOW_S: Final = 5.0
-_MOST_EXACT: Final = 10_000
 #: At zero failures of n the share of failures is below 3 / n (95 %, one-sided).
 _NONE_SEEN: Final = 3.0
 _FIX: Final = {contender: fix for fix, contender in FIXES.items()}
@@ -108,7 +107,7 @@ def _of_kind(runs: Sequence[Turn], kind: str) -> Json:
 
 _POLLED: Final = (("poll_p50_ms", 0.5), ("poll_p99_ms", 0.99))
 _SHARES: Final = (
-    ("p50_ms", 0.5, 1), ("p95_ms", 0.95, 1), ("p99_ms", 0.99, 1), ("p999_ms", 0.999, _MOST_EXACT),
+    ("p50_ms", 0.5, 1), ("p95_ms", 0.95, 1), ("p99_ms", 0.99, 1), ("p999_ms", 0.999, MOST_EXACT),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from greenlane_tools.lab import verdict
 from greenlane_tools.lab.columns import columns
+from greenlane_tools.lab.demo import MOST_EXACT, cell, must_show
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.page.quantities import amount, milliseconds, share
 
@@ -32,7 +33,6 @@ _MISSED: Final = 3
 _FLAT: Final = 1.3
 #: So many offers make a claim about three of them; fewer are held to the same share, rounded up.
 FEWEST_OFFERS: Final = 60_000
-_EXACT_FROM: Final = 10_000
 
 Runs = Sequence[Turn]
 
@@ -67,7 +67,7 @@ def _bad(region: str, runs: Runs) -> Iterator[Verdict]:
         remark += f"; {others:,} that were refused or failed are not held against it"
     yield Verdict(f"{_STOCK} in {region}: offers in time", *verdict.alone(runs, _share), "<=", _SUCCESS, remark)
     yield _ratio(f"{_STOCK} in {region}: offers' p99 ÷ p95", runs, 0.99, ">=", _P99_P95)
-    if counts.samples >= _EXACT_FROM:
+    if counts.samples >= MOST_EXACT:
         yield _ratio(f"{_STOCK} in {region}: offers' p99.9 ÷ p95", runs, 0.999, ">=", _P999_P95)
 
 
@@ -79,7 +79,7 @@ def _good(region: str, name: str, runs: Runs) -> Iterator[Verdict]:
     text = f"{name} in {region}: bike and scooter offers missed"
     yield Verdict(text, missed, math.nan, math.nan, "<=", target, remark)
     # Of fewer samples the 99.9th percentile is the largest one.
-    share, word = (0.999, "p99.9") if counts.samples >= _EXACT_FROM else (0.99, "p99")
+    share, word = (0.999, "p99.9") if counts.samples >= MOST_EXACT else (0.99, "p99")
     yield _ratio(f"{name} in {region}: offers' {word} ÷ p95", runs, share, "<=", _FLAT)
 
 
@@ -131,7 +131,6 @@ _ADDED: Final = (
 _MOST_OFF: Final = 0.03
 #: Of the time of a run: more is the machine's doing, not the contender's.
 _MOST_WAIT: Final = 0.05
-_FRACTIONS: Final = ("wasted_cpu_frac", "cpu_utilisation_frac", "utilisation_frac")
 
 
 def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
@@ -146,7 +145,7 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
         title = "What I/O endpoints wait beyond their own time, one core, by its use"
         parts.append(f"{title}\n{columns(added, _ADDED, _cell)}")
     if verdicts:
-        parts.append("Must show\n" + "\n".join(verdict.said() for verdict in verdicts))
+        parts.append(must_show(verdicts))
     return "\n\n".join(parts)
 
 
@@ -194,15 +193,4 @@ def _nines(row: Row) -> str:
 
 
 def _cell(name: str, value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    assert isinstance(value, int | float)
-    if name == "success_frac":
-        return f"{100 * value:.3f} %"
-    if name in _FRACTIONS:
-        return share(value)
-    if name.endswith("_ms"):
-        return milliseconds(value)
-    return f"{value:,.0f}" if isinstance(value, int) else amount(value)
+    return f"{100 * value:.3f} %" if name == "success_frac" and isinstance(value, float) else cell(name, value)

@@ -75,7 +75,7 @@ def _made(given: argparse.Namespace, folder: Path) -> int:
             sys.stderr.write(f"{MOST_HEAVY} receipts of {given.heavy_ms:g} ms while one offer waits …\n")
             staged(service, Plan(heavy_ms=given.heavy_ms))
     rows = rows_of(service.recording)
-    case = case_of(rows, service.relay.passed)
+    case = case_of(rows, service.watched.passed)
     agree, both = agreement(rows)
     verdicts = [] if given.region else verdicts_of(case)
     if given.json:

@@ -16,8 +16,8 @@ from typing import Any, Final
 from greenlane_tools.lab.processes import StartFailed, found_by
 from offers import table
 from offers.children import ROOT
-from offers.slow_offer.relay import Passed
 from offers.slow_offer.service import WATCHED
+from offers.slow_offer.watched import Passed
 
 __all__ = ["AGREES_MS", "Case", "agreement", "case_of", "draw", "rows_of"]
 

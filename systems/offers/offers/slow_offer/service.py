@@ -1,7 +1,7 @@
 """Pricing under stock gunicorn with gevent, recorded; its upstreams in one Python process, a relay before `routing`.
 
 with Recorded(folder) as service:
-    ...                              # service.port, service.relay, service.calls_of("bikes_price")
+    ...                              # service.port, service.watched, service.calls_of("bikes_price")
 service.recording                    # the file, complete once the block has ended
 """
 
@@ -18,10 +18,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from greenlane_tools.lab.processes import free_port
+from greenlane_tools.lab.relay import Relays
 from offers import table, work
 from offers.children import Process
 from offers.site import healthy
-from offers.slow_offer.relay import Relay
+from offers.slow_offer.watched import Watched
 
 __all__ = ["WATCHED", "Recorded"]
 
@@ -44,7 +45,7 @@ class Recorded:
         self.port = free_port()
         self._added = dict(added or {})
         self._upstreams_port = free_port()
-        self.relay = Relay(self._upstreams_port)
+        self.watched = Watched()
         self._running = contextlib.ExitStack()
 
     @property
@@ -56,8 +57,8 @@ class Recorded:
         with contextlib.ExitStack() as undone:
             rates = json.dumps(dict(work.from_environment()))
             self._start_upstreams(undone, rates)
-            undone.enter_context(self.relay)
-            self._start_pricing(undone, rates)
+            relay = undone.enter_context(Relays()).to(self._upstreams_port, self.watched)
+            self._start_pricing(undone, rates, relay.port)
             self._running = undone.pop_all()
         return self
 
@@ -78,8 +79,8 @@ class Recorded:
         undone.callback(upstreams.end)
         upstreams.wait_for_port(self._upstreams_port)
 
-    def _start_pricing(self, undone: contextlib.ExitStack, rates: str) -> None:
-        ports = dict.fromkeys(table.read().upstreams, self._upstreams_port) | {WATCHED: self.relay.port}
+    def _start_pricing(self, undone: contextlib.ExitStack, rates: str, watched_port: int) -> None:
+        ports = dict.fromkeys(table.read().upstreams, self._upstreams_port) | {WATCHED: watched_port}
         known = ",".join(f"{name}=127.0.0.1:{port}" for name, port in ports.items())
         around = {"OFFERS_UPSTREAMS": known, "OFFERS_ITERATIONS": rates, **self._added}
         pricing = Process(self._command(), self.folder / "pricing.log", around, self.folder)

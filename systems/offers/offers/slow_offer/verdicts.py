@@ -29,7 +29,7 @@ def measured(folder: Path) -> list[Verdict]:
     folder.mkdir(parents=True, exist_ok=True)
     with Recorded(folder) as service:
         staged(service, Plan())
-    return verdicts_of(case_of(rows_of(service.recording), service.relay.passed))
+    return verdicts_of(case_of(rows_of(service.recording), service.watched.passed))
 
 
 def verdicts_of(case: Case) -> list[Verdict]:

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from greenlane_tools.lab.processes import StartFailed
+from greenlane_tools.lab.relay import Relays
 from offers import table
 from offers.slow_offer import __main__ as command
 from offers.slow_offer.case import Case, agreement, case_of, draw, rows_of
-from offers.slow_offer.relay import Passed, Relay
 from offers.slow_offer.staged import HEAVY, MOST_HEAVY, OFFER, Plan
 from offers.slow_offer.verdicts import verdicts_of
+from offers.slow_offer.watched import Passed, Watched
 from tests.recordings import pricing, slow_offer
 
 MS = 1_000_000
@@ -50,18 +51,20 @@ def upstream() -> Iterator[int]:
 
 def test_the_relay_passes_all_and_says_when_each_call_went_past(upstream: int) -> None:
     began_ns = time.monotonic_ns()
-    with Relay(upstream) as relay:
+    watched = Watched()
+    with Relays() as relays:
+        relay = relays.to(upstream, watched)
         for number in range(3):
             with urllib.request.urlopen(f"http://127.0.0.1:{relay.port}/routing?id=slow-{number}&region=x") as answer:
                 assert answer.read() == b"x" * 100_000
         # The last call is written down after its reply has been passed on.
         until = time.monotonic() + 10
-        while len(relay.passed) < 3 and time.monotonic() < until:
+        while len(watched.passed) < 3 and time.monotonic() < until:
             time.sleep(0.005)
-    assert [(one.call_id, one.own_ms) for one in relay.passed] == [(f"slow-{n}", 20.125) for n in range(3)]
-    times = [began_ns, *(at for one in relay.passed for at in (one.asked_ns, one.replied_ns)), time.monotonic_ns()]
+    assert [(one.call_id, one.own_ms) for one in watched.passed] == [(f"slow-{n}", 20.125) for n in range(3)]
+    times = [began_ns, *(at for one in watched.passed for at in (one.asked_ns, one.replied_ns)), time.monotonic_ns()]
     assert times == sorted(times)
-    assert all(one.wire_ns >= 20 * MS for one in relay.passed)
+    assert all(one.wire_ns >= 20 * MS for one in watched.passed)
 
 
 @pytest.mark.slow

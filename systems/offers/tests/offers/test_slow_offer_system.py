@@ -27,8 +27,8 @@ def test_the_culprit_of_a_slow_offer_is_named_and_the_upstreams_clock_is_the_wir
     with Recorded(tmp_path) as service:
         offer_id, answer = staged(service, PLAN)
     assert set(answer) == {"price_cents", "eta_s", "route"}
-    [seen] = [one for one in service.relay.passed if one.call_id.startswith(offer_id)]
-    case = case_of(rows_of(service.recording), service.relay.passed)
+    [seen] = [one for one in service.watched.passed if one.call_id.startswith(offer_id)]
+    case = case_of(rows_of(service.recording), service.watched.passed)
     assert (case.route, case.relay_ms) == ("GET /v1/bikes/price", round(seen.wire_ns / 1e6, 3))
     assert case.upstream_ms == seen.own_ms
     # Blame is of the process: on a busy machine the operating system has a part of it.

@@ -6,7 +6,7 @@
 - `merchant`: merchants that write down every call and behave as they are told
 - `orders`: the Celery application of every contender; `contenders`: how each is started
 - `publisher`: N orders at a bounded rate, each confirmed by the broker
-- `brokers`, `relay`, `stores`, `worker`: what is struck: broker, cables, stores and their disks, processes
+- `brokers`, `stores`, `worker`: what is struck: broker, stores and their disks, processes
 - `site`: all of it running; `faults`: what is done to it; `cell`: one contender under one fault
 - `options`, `command`, `page`: the command line, the table, conservation.md
 """

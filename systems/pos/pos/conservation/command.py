@@ -14,35 +14,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
-from greenlane.errors import GreenlaneError
+from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.environment import about
-from greenlane_tools.lab.interruption import ended_by_signals
-from greenlane_tools.lab.processes import StartFailed
 
 from .brokers import Node
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS
 from .faults import FAULTS
-from .options import Options, parse
+from .options import ATTEMPTED, Options, parse
 from .page import page, rows, sentence, table
 
 SCHEMA: Final = "greenlane.pos-conservation/1"
-_INTERRUPTED: Final = 130
 _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "gevent", "requests")
 
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs it. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    try:
-        options = parse(argv)
-        with ended_by_signals():
-            outcomes = _measured(options, err)
-    except (GreenlaneError, StartFailed) as error:
-        err.write(f"{error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        err.write("\nstopped; every process was ended\n")
-        return _INTERRUPTED
+    return exit_code(ATTEMPTED, lambda: _run(parse(argv), out, err), err, "stopped; every process was ended")
+
+
+def _run(options: Options, out: TextIO, err: TextIO) -> int:
+    outcomes = _measured(options, err)
     if options.page:
         options.page.write_text(page(told(outcomes)), encoding="utf-8")
     if options.json:

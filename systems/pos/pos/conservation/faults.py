@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from greenlane_tools.lab.processes import StartFailed, found_by
+from greenlane_tools.lab.relay import Cable
 from pos.children import ROOT
 
 from .contenders import Contender
 from .merchant import Law
 from .publisher import Publisher
-from .relay import Cable
 from .servers import Server
 from .site import Site
 from .stores import SERVERS, File

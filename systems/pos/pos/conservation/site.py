@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from greenlane_tools.lab.processes import StartFailed, free_port
+from greenlane_tools.lab.relay import Relays
 from pos.children import Process
 
 from .books import Entry, Letter, Merchant
@@ -24,7 +25,6 @@ from .brokers import Broker, Node, RabbitQueues, RedisQueues
 from .contenders import Contender
 from .merchant import Law
 from .orders import ORDER, Setup
-from .relay import Relays
 from .stores import KINDS, Store
 from .worker import Worker
 

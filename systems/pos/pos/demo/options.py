@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
-from greenlane_tools.lab.arguments import Parser, Values
+from greenlane_tools.lab.arguments import Values, number, one_of, options, path, some_of, switch, whole
 from pos.contenders import CONTENDERS
 from pos.surroundings import QueueKind
 
@@ -33,31 +33,26 @@ SECONDS: Final = {"slow-merchant": 35.0, "capacity": 12.0, "saturated": 20.0, "o
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be run.
+    """What is to be run. `stages` and `contenders` are in the order of the tables."""
 
-    Args:
-        preset: which case.
-        stages: of it.
-        contenders: in the order of the tables.
-        seconds: of orders in each run; None = as SECONDS says.
-        repetitions: interleaved runs that make up a row.
-        per_s: orders a second in the slow-merchant run.
-        slow_s: what a call takes at the slow merchant there.
-        queues: RabbitMQ's kind of queue.
-        json: one object on stdout in place of the tables.
-        out: folder of the result.
-    """
-
-    preset: Preset = "ten-merchants"
-    stages: tuple[str, ...] = STAGES["ten-merchants"]
-    contenders: tuple[str, ...] = _WHO["ten-merchants"]
-    seconds: float | None = None
-    repetitions: int = 1
-    per_s: float = 100.0
-    slow_s: float = 30.0
-    queues: QueueKind = "classic"
-    json: bool = False
-    out: Path = Path("out/demo/pos")
+    preset: Preset = one_of(tuple(STAGES), f"{', '.join(STAGES)}: its situation, with time divided by 10")
+    stages: tuple[str, ...] = some_of(
+        tuple(SECONDS), STAGES["ten-merchants"],
+        "; ".join(f"{preset}: {', '.join(stages)}" for preset, stages in STAGES.items()) + " (all)",
+    )  # fmt: skip
+    contenders: tuple[str, ...] = some_of(
+        tuple(CONTENDERS), _WHO["ten-merchants"],
+        f"some of {', '.join(CONTENDERS)}, with commas (all; doordash: {', '.join(_WHO['doordash'])})",
+    )  # fmt: skip
+    seconds: float | None = number(
+        None, 1, 3_600, f"orders in each run ({', '.join(f'{stage} {each:g}' for stage, each in SECONDS.items())})"
+    )
+    repetitions: int = whole(1, 1, 100, "interleaved runs that make up a row")
+    per_s: float = number(100.0, 1, 500, "orders a second in the slow-merchant run")
+    slow_s: float = number(30.0, 0.1, 50, "what a call takes at the slow merchant there")
+    queues: QueueKind = one_of(("classic", "quorum"), "RabbitMQ's kind of queue: classic or quorum")
+    json: bool = switch("one JSON object on stdout in place of the tables")
+    out: Path = path("out/demo/pos", "folder for raw samples and rows")
 
     def seconds_of(self, stage: str) -> float:
         """Of orders in one run of a stage."""
@@ -70,24 +65,22 @@ def parse(argv: Sequence[str]) -> Options | str:
     Raises:
         SettingsError: an unknown option, or a value outside its rule.
     """
-    given = _parser().given(argv)
-    if isinstance(given, str):
-        return given
-    preset = cast(Preset, _VALUES.names("--preset", given.preset, tuple(STAGES), at_most=1)[0])
-    return _with_orders_enough(
-        Options(
-            preset=preset,
-            stages=_some("--stages", given.stages, STAGES[preset], STAGES[preset]),
-            contenders=_some("--contenders", given.contenders, tuple(CONTENDERS), _WHO[preset]),
-            seconds=None if given.seconds is None else _VALUES.number("--seconds", given.seconds, 1, 3_600),
-            repetitions=_VALUES.whole("--repetitions", given.repetitions, 1, 100),
-            per_s=_VALUES.number("--per-s", given.per_s, 1, 500),
-            slow_s=_VALUES.number("--slow-s", given.slow_s, 0.1, 50),
-            queues=cast(QueueKind, _VALUES.names("--queues", given.queues, ("classic", "quorum"), at_most=1)[0]),
-            json=given.json,
-            out=given.out,
-        )
+    said = (
+        "Orders over RabbitMQ and Celery workers to ten merchants, of which one is slow: which worker still serves the "
+        "others, and how many orders each can do. All runs on this machine and ends with the demo."
     )
+    found = options(Options, _VALUES, "greenlane demo pos", said, argv)
+    if isinstance(found, str):
+        return found
+    named, given = found
+    stages = STAGES[named["preset"]]
+    if given.stages is not None:
+        _VALUES.names("--stages", given.stages, stages)
+    else:
+        named["stages"] = stages
+    if given.contenders is None:
+        named["contenders"] = _WHO[named["preset"]]
+    return _with_orders_enough(Options(**named))
 
 
 def _with_orders_enough(options: Options) -> Options:
@@ -97,35 +90,3 @@ def _with_orders_enough(options: Options) -> Options:
         rule = f"{_FEWEST} orders or more in a run ({orders:g} are too few)"
         raise _VALUES.wrong("--per-s × --seconds", f"{options.per_s:g} × {options.seconds_of('slow-merchant'):g}", rule)
     return options
-
-
-def _parser() -> Parser:
-    default = Options()
-    parser = Parser(
-        _VALUES,
-        prog="greenlane demo pos",
-        description="Orders over RabbitMQ and Celery workers to ten merchants, of which one is slow: which worker "
-        "still serves the others, and how many orders each can do. All runs on this machine and ends with the demo.",
-    )
-    add = parser.add_argument
-    add(
-        "--contenders",
-        help=f"some of {', '.join(CONTENDERS)}, with commas (all; doordash: {', '.join(_WHO['doordash'])})",
-    )
-    add("--preset", default=default.preset, help=f"{', '.join(STAGES)}: its situation, with time divided by 10")
-    add("--stages", help="; ".join(f"{preset}: {', '.join(stages)}" for preset, stages in STAGES.items()) + " (all)")
-    each = ", ".join(f"{stage} {seconds:g}" for stage, seconds in SECONDS.items())
-    add("--seconds", help=f"orders in each run ({each})")
-    add("--repetitions", default=str(default.repetitions), help="interleaved runs that make up a row (1)")
-    add("--per-s", default=f"{default.per_s:g}", help="orders a second in the slow-merchant run (100)")
-    add("--slow-s", default=f"{default.slow_s:g}", help="what a call takes at the slow merchant (30)")
-    add("--queues", default=default.queues, help="RabbitMQ's kind of queue: classic or quorum (classic)")
-    add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
-    add("--out", type=Path, default=default.out, help=f"folder for raw samples and rows ({default.out})")
-    return parser
-
-
-def _some(flag: str, text: str | None, known: tuple[str, ...], unsaid: tuple[str, ...]) -> tuple[str, ...]:
-    """In the order of the tables, whatever the order in which they were named."""
-    names = unsaid if text is None else _VALUES.names(flag, text, known)
-    return tuple(name for name in known if name in names)

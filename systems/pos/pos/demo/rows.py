@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from greenlane_tools.lab.statistics import quantile, wilson
+from greenlane_tools.lab.demo import Json, percentiles, shares
 from pos.merchants.names import SLOW
 
 from . import article
-from .run import Json, Result, slots
+from .run import Result, slots
 from .stages import rate_per_s, waiting_most
 
 #: Healthy orders are in time when their merchant's 300 ms and this much more have passed since they were published.
@@ -18,7 +18,6 @@ DEADLINE_MS: Final = 360.0
 #: Orders are looked at by the time of their publish in windows of this length.
 WINDOW_MS: Final = 5_000.0
 _ENDPOINT: Final = "send_order"
-_MOST_EXACT: Final = 10_000
 
 
 def rows_of(result: Result) -> list[Json]:
@@ -38,18 +37,13 @@ def _slow(contender: str, stage: str, runs: Sequence[Json], merchant_class: str)
     orders = [one for each in mine for one in each]
     seconds = sum(max(due_ms for _, due_ms, _, _ in run["orders"]) for run in runs) / 1e3
     done = sorted(done_ms for *_, done_ms in orders if done_ms is not None)
-    within = sum(done_ms <= DEADLINE_MS for done_ms in done)
-    low, high = wilson(len(done), len(orders))
-    within_low, within_high = wilson(within, len(orders))
     return {
         **_key(contender, stage, merchant_class),
         "offered_per_s": len(orders) / seconds, "done_per_s": len(done) / seconds,
-        "samples": len(orders), "done": len(done),
-        "done_frac": len(done) / len(orders), "done_low_frac": low, "done_high_frac": high,
-        "within_deadline_frac": within / len(orders),
-        "within_deadline_low_frac": within_low, "within_deadline_high_frac": within_high,
+        "samples": len(orders), "done": len(done), **shares("done", len(done), len(orders)),
+        **shares("within_deadline", sum(done_ms <= DEADLINE_MS for done_ms in done), len(orders)),
         **percentiles(done, len(orders)),
-        **{f"{name[:-3]}_done_ms": value for name, value in percentiles(done, len(done)).items()},
+        **{f"{name[:-3]}_done_ms": value for name, value in percentiles(done).items()},
         "waiting_max": max(waiting_most(each) for each in mine),
         "parked_max": _parked(runs), "running_max": _running(runs, merchant_class),
         "publish_lag_ms": max(run["lag_ms"] for run in runs),
@@ -82,10 +76,7 @@ def _full(contender: str, stage: str, runs: Sequence[Json]) -> Json:
     return {
         **_key(contender, stage, None), **in_article,
         "offered_per_s": runs[0]["offered_per_s"], "done_per_s": per_s,
-        "samples": done, "done": done,
-        "done_frac": len(came) / len(latencies) if latencies else None,
-        "done_low_frac": wilson(len(came), len(latencies))[0] if latencies else None,
-        "done_high_frac": wilson(len(came), len(latencies))[1] if latencies else None,
+        "samples": done, "done": done, **shares("done", len(came), len(latencies)),
         **percentiles(came, len(latencies)),
         "parked_max": _parked(runs), "queue_emptied": any(run["emptied"] for run in runs),
         **common,
@@ -128,17 +119,6 @@ def _common(runs: Sequence[Json], jobs: int) -> Json:
         "effects_doubled": sum(run["effects_doubled"] for run in runs),
         "calls_repeated": sum(run["calls_repeated"] for run in runs), "repetitions": len(runs),
     }  # fmt: skip
-
-
-def percentiles(came: Sequence[float], of: int) -> Json:
-    """Of `of` orders, of which these ascending latencies came; None = later than what was waited for."""
-    shares = (0.5, 0.95, 0.99, *((0.999,) if of >= _MOST_EXACT else ()))
-
-    def at(share: float) -> float | None:
-        return quantile([*came, *[math.inf] * (of - len(came))], share) if of else None
-
-    found = {f"p{share * 100:g}_ms".replace(".", ""): at(share) for share in shares}
-    return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}
 
 
 def _parked(runs: Sequence[Json]) -> int | None:

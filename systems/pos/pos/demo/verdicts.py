@@ -8,15 +8,16 @@ from typing import Any, Final
 
 from greenlane_tools.lab import verdict
 from greenlane_tools.lab.columns import columns
+from greenlane_tools.lab.demo import Json, cell, must_show
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
-from greenlane_tools.page.quantities import amount, factor, milliseconds, share
+from greenlane_tools.page.quantities import amount, factor, share
 from pos.contenders import CONTENDERS, OURS
 from pos.merchants.names import SLOW
 
 from . import article
 from .rows import DEADLINE_MS, cpu_ms, done_per_s
-from .run import Json, Result
+from .run import Result
 
 Runs = Sequence[Json]
 _TIMES: Final = 16.0
@@ -121,7 +122,6 @@ _ARTICLE: Final = (
     ("lost", "lost"),
 )  # fmt: skip
 _OFFERED: Final = (*_ARTICLE[:3], ("p95", "p95_ms"), *_ARTICLE[3:])
-_SHARES: Final = ("done_frac", "cpu_utilisation_frac")
 _NEVER: Final = "never"
 
 
@@ -145,7 +145,7 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
             "What cannot hold in the printed figures\n" + "\n".join(f"- {one}" for one in article.cannot_hold())
         )
     if verdicts:
-        parts.append("Must show\n" + "\n".join(verdict.said() for verdict in verdicts))
+        parts.append(must_show(verdicts))
     return "\n\n".join(parts)
 
 
@@ -181,13 +181,6 @@ def _beside(rows: Sequence[Row]) -> str:
 
 
 def _cell(name: str, value: object) -> str:
-    if value is None:
-        return _NEVER if name.endswith("_ms") and not name.startswith("cpu") else "-"
-    if isinstance(value, str):
-        return value
-    assert isinstance(value, int | float)
-    if name in _SHARES:
-        return share(value)
-    if name.startswith("p") and name.endswith("_ms"):
-        return milliseconds(value)
-    return f"{value:,.0f}" if name == "per_h" or isinstance(value, int) else amount(value)
+    if value is None and name.startswith("p") and name.endswith("_ms"):
+        return _NEVER
+    return f"{value:,.0f}" if name == "per_h" else cell(name, value)

@@ -13,7 +13,7 @@ from greenlane_work.settings import WorkSettings
 from pos.demo import article
 from pos.demo.command import main
 from pos.demo.options import Options, parse
-from pos.demo.rows import percentiles, rows_of
+from pos.demo.rows import rows_of
 from pos.demo.run import Result
 from pos.demo.stages import rate_per_s, waiting_most
 from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, shown, verdicts_of
@@ -90,12 +90,6 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path
     err = io.StringIO()
     assert main(["--out", str(tmp_path / "file" / "x")], io.StringIO(), err) == 2
     assert "--out=" in err.getvalue() and "hint: give another folder" in err.getvalue()
-
-
-def test_an_order_that_never_came_is_later_than_all_that_did() -> None:
-    assert percentiles([1.0, 2.0, 3.0], 4) == {"p50_ms": 2.0, "p95_ms": None, "p99_ms": None}
-    assert percentiles([], 0) == {"p50_ms": None, "p95_ms": None, "p99_ms": None}
-    assert percentiles([1.0] * 10_000, 10_000)["p999_ms"] == 1.0
 
 
 def test_orders_wait_until_they_are_begun() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pos.conservation.relay import Cable, Relay, Relays
+from greenlane_tools.lab.relay import Cable, Relay, Relays
 
 #: Long enough for any machine where something must arrive; short where nothing may.
 ARRIVES_S, NOTHING_S = 10.0, 0.2

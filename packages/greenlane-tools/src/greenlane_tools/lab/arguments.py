@@ -1,16 +1,25 @@
-"""Arguments of a demo or of a lab's command: what is wrong is a SettingsError that names option, value and rule."""
+"""Arguments of a demo or of a lab's command: what is wrong is a SettingsError that names option, value and rule.
+
+A demo's options are the fields of a dataclass, each declared with its rule and its help:
+
+    @dataclass(frozen=True)
+    class Options:
+        seconds: float = number(12.0, 0.5, 3_600, "load per cell")
+        json: bool = switch("one JSON object on stdout")
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
 
 from greenlane.errors import SettingsError
 
-__all__ = ["Parser", "Values"]
+__all__ = ["Parser", "Values", "number", "one_of", "options", "path", "some_of", "switch", "whole", "words"]
 
 
 @dataclass(frozen=True)
@@ -97,3 +106,87 @@ class _HelpAsked(Exception):
 
 def _spelt(high: float) -> str:
     return f"{high:.0f}" if high == int(high) else f"{high:g}"
+
+
+# --- Options as fields of a dataclass. A field without metadata is set by the caller of `options`.
+
+Read = Callable[[Values, str, str], Any]
+
+
+def number(default: float | None, low: float, high: float, said: str) -> Any:
+    """A field that is a number from low to high; a default of None = as `said` says."""
+    return _field(default, said, lambda values, flag, given: values.number(flag, given, low, high))
+
+
+def whole(default: int, low: int, high: int, said: str) -> Any:
+    """A field that is a whole number from low to high."""
+    return _field(default, said, lambda values, flag, given: values.whole(flag, given, low, high))
+
+
+def words(default: str, said: str) -> Any:
+    """A field that is any text."""
+    return _field(default, said, lambda _values, _flag, given: given)
+
+
+def one_of(known: Sequence[str], said: str) -> Any:
+    """A field that is a known name, the first unless one is given."""
+    return _field(known[0], said, lambda values, flag, given: values.names(flag, given, known, at_most=1)[0])
+
+
+def some_of(known: Collection[str], default: tuple[str, ...], said: str) -> Any:
+    """A field that is some known names, in the order of `known`, whatever the order in which they were given."""
+
+    def read(values: Values, flag: str, given: str) -> tuple[str, ...]:
+        named = values.names(flag, given, known)
+        return tuple(name for name in known if name in named)
+
+    return field(default=default, metadata={"said": said.replace("%", "%%"), "read": read})
+
+
+def path(default: str, said: str) -> Any:
+    """A field that is a path."""
+    return _field(Path(default), said, lambda _values, _flag, given: Path(given))
+
+
+def switch(said: str) -> Any:
+    """A field that is off unless its flag is given."""
+    return field(default=False, metadata={"said": said})
+
+
+def _field(default: object, said: str, read: Read) -> Any:
+    usual = "" if default is None else f" ({default:g})" if isinstance(default, float) else f" ({default})"
+    return field(default=default, metadata={"said": said.replace("%", "%%") + usual, "read": read})
+
+
+def options(
+    cls: type, values: Values, prog: str, description: str, argv: Sequence[str], others: Sequence[tuple[str, str]] = ()
+) -> tuple[dict[str, Any], argparse.Namespace] | str:
+    """What `cls` is made of, and all that was given as text; or the text of --help when that was asked for.
+
+    Args:
+        cls: a dataclass; `--some-name` is its field `some_name`.
+        others: flags that are no field, with their help; None when not given.
+
+    Raises:
+        SettingsError: an unknown option, or a value outside its rule.
+    """
+    parser = Parser(values, prog, description)
+    for flag, said in others:
+        parser.add_argument(flag, help=said)
+    declared = [one for one in fields(cls) if one.metadata]
+    for one in declared:
+        action = "store" if "read" in one.metadata else "store_true"
+        parser.add_argument(_flag(one.name), help=one.metadata["said"], action=action)
+    given = parser.given(argv)
+    if isinstance(given, str):
+        return given
+    found = {}
+    for one in declared:
+        said = getattr(given, one.name)
+        read: Read | None = one.metadata.get("read")
+        found[one.name] = one.default if said is None else said if read is None else read(values, _flag(one.name), said)
+    return found, given
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

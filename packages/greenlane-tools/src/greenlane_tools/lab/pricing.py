@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from greenlane.errors import PlatformError
+from greenlane_tools.lab import demo
 from greenlane_tools.lab.arguments import Parser, Values
-from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.page import document, page
 from greenlane_tools.lab.run.runner import Result, run_scenario, stored
@@ -109,14 +109,7 @@ def light_frac(scenario: Scenario) -> float:
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
 
-    def demo() -> int:
-        options = parse(argv)
-        if isinstance(options, str):
-            out.write(options)
-            return 0
-        return _run(options, out, err)
-
-    return exit_code("run the pricing demo", demo, err, "stopped; every server was ended")
+    return demo.run(argv, out, err, _VALUES.attempted, parse, _run, "stopped; every server was ended")
 
 
 def parse(argv: Sequence[str]) -> Options | str:

@@ -1,7 +1,6 @@
 """Runs of a scenario: contenders started side by side, interleaved, calibrated, watched, kept, compared.
 
 server, arena       what is started, where it listens, what one job costs
-relay               stands in front of a service; faults are done in it
 work_unit           how many iterations make a millisecond
 pacing              how many requests per second, and when they are due
 performed           runs to make, in their order; runs that were made

@@ -202,7 +202,7 @@ def started(
     if not gated:
         return Process(service, child, address, address, log)
     front, delay_ms = processes.free_port(), max(one.delay_ms for one in gated)
-    gate = Child([sys.executable, "-m", "greenlane_tools.lab.run.relay", str(front), str(port), str(delay_ms)],
+    gate = Child([sys.executable, "-m", "greenlane_tools.lab.relay", str(front), str(port), str(delay_ms)],
                  child_environment(), log.fileno(), Path(values["folder"]))  # fmt: skip
     return Process(service, child, address, f"127.0.0.1:{front}", log, gate)
 
