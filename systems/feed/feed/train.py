@@ -133,11 +133,6 @@ def train(world: World, files: ModelFiles, trees: int = TREES, users: Sequence[i
     return report
 
 
-def report_of(files: ModelFiles) -> Report:
-    """What the training of a kept model saw."""
-    return Report(**json.loads(files.report.read_text()))
-
-
 def columns_of(lesson: Lesson) -> NDArray[np.float32]:
     """A lesson's features, (n, 60), by the code that serves."""
     return np.asarray(native.features(lesson.records.tobytes(), lesson.user.packed(), lesson.now_s).columns)

@@ -39,8 +39,6 @@ from .queueing import DIVERTED, QUEUE, application, declare, publish
 from .surroundings import VARIABLE, QueueKind, Surroundings
 
 _ANSWER_S: Final = 10.0
-#: A worker that is asked to end may take so long; what it has then goes back to the broker.
-_GRACE_S: Final = 3.0
 _CHECK_S: Final = 0.5
 _NO_WORKER: Final = "none"
 _LAST_PORT: Final = 65_535
@@ -138,10 +136,6 @@ class Site(Block):
         if wait:
             process.wait_for_port(port)
 
-    def kill_merchant(self, name: str) -> None:
-        """A merchant crashes, and with it what it knew."""
-        self._merchants[name].kill()
-
     def set_law(self, name: str, **law: Any) -> dict[str, Any]:
         """Some of a merchant's law changes; the whole of it."""
         return self.asked(name, "/law", law)
@@ -199,10 +193,6 @@ class Site(Block):
         for label, process in parts.items():
             if not process.running():
                 raise StartFailed(f"run {label}: it has ended, expected it to stay; it said:\n{process.said()}")
-
-    def end_worker(self, label: str, grace_s: float = _GRACE_S) -> int | None:
-        """Asks a worker to end, kills it after a while; its exit status."""
-        return self.workers.pop(label).end(grace_s)
 
     def end(self) -> None:
         """Ends every process, and removes a temporary folder. Idempotent."""

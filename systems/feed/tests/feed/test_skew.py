@@ -19,7 +19,7 @@ from feed.fingerprint import FeatureCode, fingerprint, native_fingerprint
 from feed.layout import WRITTEN
 from feed.model import FINGERPRINT_KEY, ModelFiles, SkewError, load_catboost, load_forest
 from feed.record import BY_NAME, unpack
-from feed.train import report_of, train, trained
+from feed.train import Report, train, trained
 from feed.user import User
 from feed.world.world import made
 
@@ -153,7 +153,7 @@ def test_training_is_kept_and_beats_what_one_has_without_a_model(tmp_path: Path)
     told: list[str] = []
     files, again = (trained(tmp_path, 8, 12_000, told.append, trees=100, users=range(1, 81)) for _ in range(2))
     assert files == again and len(told) == 1
-    found = report_of(files)
+    found = Report(**json.loads(files.report.read_text()))
     assert found.ndcg["model"] > 0.8 > 1.3 * found.ndcg["candidates"] > 1.3 * found.ndcg["popularity"]
     assert found.error_bound < 1e-5
     assert sorted(path.name for path in files.folder.iterdir()) == ["model.cbm", "model.json", "report.json"]

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +20,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from greenlane_tools.lab.processes import StartFailed
-from pos.broker import RabbitMQ, program
+from pos.broker import RabbitMQ
 
 from . import servers
 from .orders import queue_of
@@ -98,7 +95,7 @@ class RabbitQueues:
         kind: "classic" or "quorum".
     """
 
-    def __init__(self, node: Node, names: Sequence[str], kind: str) -> None:
+    def __init__(self, node: SharedRabbitMQ, names: Sequence[str], kind: str) -> None:
         self._node, self._names, self._kind = node, names, kind
         # All that there are, as far as it was asked; workers make some.
         self._known = {*names, *(f"{name}.dead" for name in names)}
@@ -215,7 +212,7 @@ class RedisQueues(servers.Redis):
 # --- A RabbitMQ that faults strike: paused, asked how full its queues are, reached by a relay.
 
 
-class Node(RabbitMQ):
+class SharedRabbitMQ(RabbitMQ):
     """A broker with the user guest. Cells may share it: what one does to it strikes all, but none while it reads."""
 
     def __init__(self, folder: Path) -> None:
@@ -250,35 +247,6 @@ class Node(RabbitMQ):
         finally:
             self._down.release()
 
-    def pause(self) -> None:
-        """SIGSTOP: its connections stay and nothing answers."""
-        self.signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """SIGCONT."""
-        self.signal(signal.SIGCONT)
-
-    def depths(self) -> dict[str, tuple[int, int]]:
-        """Per queue: messages that wait, messages that some consumer has and has not acknowledged. About 0.7 s.
-
-        Raises:
-            StartFailed: the node does not answer.
-        """
-        said = self._ask("list_queues", "name", "messages_ready", "messages_unacknowledged")
-        rows = (line.split("\t") for line in said.splitlines() if line)
-        return {name: (int(ready), int(unacked)) for name, ready, unacked in rows}
-
     def _taken(self) -> None:
         if not self._down.acquire(timeout=60):
             raise StartFailed("read RabbitMQ's queues: it was killed and is not back after 60 s")
-
-    def _ask(self, *question: str) -> str:
-        surroundings = {**os.environ, **self.node.environment()}
-        name = surroundings["RABBITMQ_NODENAME"]
-        command = [program("rabbitmqctl"), "--quiet", "--no-table-headers", "-n", name, *question]
-        done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode:
-            raise StartFailed(
-                f"ask RabbitMQ: exit status {done.returncode}, expected an answer; it said:\n{done.stderr}"
-            )
-        return done.stdout

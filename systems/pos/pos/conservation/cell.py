@@ -11,7 +11,7 @@ from typing import Final
 from greenlane_tools.lab.processes import StartFailed
 
 from .books import Balance, balanced, recovered_s, standstill_s
-from .brokers import Node
+from .brokers import SharedRabbitMQ
 from .contenders import CONTENDERS, Contender
 from .faults import FAULTS, Fault, Share
 from .merchant import Law
@@ -116,7 +116,7 @@ class Outcome:
 class Cell:
     """Runs one. The broker runs already, and is used for the next cell too."""
 
-    def __init__(self, folder: Path, node: Node, contender: Contender, fault: Fault, plan: Plan) -> None:
+    def __init__(self, folder: Path, node: SharedRabbitMQ, contender: Contender, fault: Fault, plan: Plan) -> None:
         self._plan, self._fault = plan, fault
         self._folder, self._contender = folder, contender
         orders = [f"{folder.name}-{number:06}" for number in range(plan.orders)]

@@ -17,7 +17,7 @@ from typing import Final, TextIO
 from greenlane_tools.lab.ending import exit_code
 from greenlane_tools.lab.environment import about
 
-from .brokers import Node
+from .brokers import SharedRabbitMQ
 from .cell import Cell, Outcome
 from .contenders import CONTENDERS
 from .faults import FAULTS
@@ -52,7 +52,7 @@ def told(outcomes: Sequence[Outcome]) -> dict[str, object]:
 
 def _measured(options: Options, err: TextIO) -> list[Outcome]:
     outcomes, cells = [], options.cells
-    with _folder(options.out) as folder, Node(folder / "broker") as broker:
+    with _folder(options.out) as folder, SharedRabbitMQ(folder / "broker") as broker:
         for number, (fault, contender) in enumerate(cells, 1):
             err.write(f"{number}/{len(cells)} {fault.name}, {contender.name}: {fault.what}\n")
             err.flush()

@@ -21,7 +21,7 @@ from greenlane_tools.lab.relay import Relays
 from pos.children import Process
 
 from .books import Entry, Letter, Merchant
-from .brokers import Broker, Node, RabbitQueues, RedisQueues
+from .brokers import Broker, RabbitQueues, RedisQueues, SharedRabbitMQ
 from .contenders import Contender
 from .merchant import Law
 from .orders import ORDER, Setup
@@ -52,7 +52,7 @@ class Site:
     """
 
     def __init__(
-        self, folder: Path, node: Node, contender: Contender, orders: list[str], *, workers: int = 2,
+        self, folder: Path, node: SharedRabbitMQ, contender: Contender, orders: list[str], *, workers: int = 2,
         kinds: tuple[str, ...] = _KINDS, usual: Law = _WELL, die_at: tuple[str, ...] = (), lease_s: float = 5.0,
         queue_kind: str = "classic", tries: int = 10,
     ) -> None:  # fmt: skip

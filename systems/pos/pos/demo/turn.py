@@ -143,7 +143,7 @@ def lost(site: Site, published: Collection[str], ended: Collection[str]) -> int:
             missing -= _drained(channel, (QUEUE, DIVERTED, DEAD))
         if missing:
             # Workers make queues of their own for what waits a while.
-            missing -= _drained(channel, site.broker.queues())
+            missing -= _drained(channel, list(site.broker.depths()))
     return len(missing)
 
 

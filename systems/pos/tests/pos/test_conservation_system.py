@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pos.conservation import options
-from pos.conservation.brokers import Node
+from pos.conservation.brokers import SharedRabbitMQ
 from pos.conservation.cell import Cell, Outcome, Plan
 from pos.conservation.command import told
 from pos.conservation.contenders import CONTENDERS
@@ -31,10 +31,10 @@ ROWS = "POS_CONSERVATION_ROWS"
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedRabbitMQ]:
     if not list(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")) or shutil.which("epmd") is None:
         pytest.skip("no rabbitmq-server")
-    with Node(tmp_path_factory.mktemp("broker")) as running:
+    with SharedRabbitMQ(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
@@ -54,14 +54,14 @@ def tell(request: pytest.FixtureRequest, text: str) -> None:
         print(f"\n{text}", file=sys.stderr, flush=True)
 
 
-def ran(node: Node, folder: Path, contender: str, fault: str, plan: Plan) -> Outcome:
+def ran(node: SharedRabbitMQ, folder: Path, contender: str, fault: str, plan: Plan) -> Outcome:
     cell = Cell(folder / f"{contender}.{fault}", node, CONTENDERS[contender], FAULTS[fault], plan)
     return cell.run()
 
 
 @pytest.mark.system
 @ONLY_WHEN_NOT_STARTED
-def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: Node, tmp_path: Path) -> None:
+def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: SharedRabbitMQ, tmp_path: Path) -> None:
     # Killed when all are in flight and about half of them taken in; how they end does not matter, all is at rest.
     plan = Plan(orders=100, rate_per_s=500, workers=1, end_s=0.1)
     with ThreadPoolExecutor(2) as both:
@@ -78,7 +78,7 @@ def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: Node,
 @pytest.mark.system
 @ONLY_WHEN_NOT_STARTED
 def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker_too(
-    node: Node, tmp_path: Path
+    node: SharedRabbitMQ, tmp_path: Path
 ) -> None:
     plan = Plan(orders=700, rate_per_s=200)
     beside = (("greenlane-quorum", "worker-kill-ack"), ("greenlane", "dead-letters"))
@@ -94,7 +94,12 @@ def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker
 @ONLY_WHEN_NOT_STARTED
 @pytest.mark.parametrize(("fault", "contender"), options.CELLS)
 def test_every_order_ends_once_and_is_seen_once_under(
-    fault: str, contender: str, node: Node, outcomes: list[Outcome], tmp_path: Path, request: pytest.FixtureRequest
+    fault: str,
+    contender: str,
+    node: SharedRabbitMQ,
+    outcomes: list[Outcome],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     plan = Plan(orders=options.ORDERS, rate_per_s=options.RATE_PER_S, latency_ms=options.LATENCY_MS)
     outcomes.append(ran(node, tmp_path, contender, fault, plan))

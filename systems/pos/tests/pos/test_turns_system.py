@@ -20,7 +20,7 @@ TALK = LiveTalk(io.StringIO(), io.StringIO())
 @pytest.fixture
 def alone(site: Site) -> Iterator[Site]:
     """The site without its own worker."""
-    site.end_worker("gevent-200", 0)
+    site.workers.pop("gevent-200").end(0)
     yield site
     site.start_worker("gevent-200")
 
