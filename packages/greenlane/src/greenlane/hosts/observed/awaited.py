@@ -99,10 +99,10 @@ def _is_main_interpreter() -> bool:
 
     if hasattr(_thread, "_is_main_interpreter"):  # CPython 3.12
         return bool(_thread._is_main_interpreter())
-    import _signal
+    import _signal  # type: ignore[import-not-found] # `signal` would load more
 
     try:
-        _signal.signal(0, 0)  # type: ignore[arg-type]
+        _signal.signal(0, 0)
     except ValueError as error:  # "signal number out of range", or that this is not the main interpreter
         return "range" in str(error)
     return True
