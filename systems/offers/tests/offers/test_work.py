@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -41,8 +42,13 @@ def _bytecodes(kind: str, iterations: int) -> int:
         sys.settrace(None)
 
     thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    gc.collect()
+    gc.disable()  # finalizers of other tests' objects have lines, too
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        gc.enable()
     return lines
 
 
