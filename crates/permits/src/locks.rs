@@ -1,9 +1,9 @@
 //! Which of the interpreter's locks are held by threads that run jobs.
 //!
 //! A phase that begins while its thread holds a lock never queues for a permit, so nobody who waits for a permit holds
-//! one: no priority inversion. Locks are known by their addresses, from an acquire on a thread that has had a job (its
-//! server may hold one when it opens the next) until their release, by whomever, or their end. While nobody holds one, a
-//! release costs everybody a look at a counter.
+//! one: no priority inversion. Locks are known by their addresses, from an acquire within a job until their release, by
+//! whomever, or their end. What a server's thread acquires between jobs is mostly a signal that there is work (its pool's
+//! wake-up), and would count for ever. While nobody holds one, a release costs everybody a look at a counter.
 
 use crate::face::{self, ThreadFace};
 use crate::running;
@@ -42,9 +42,9 @@ pub fn any() -> bool {
     HELD.load(Ordering::Relaxed) != 0
 }
 
-/// The calling thread has acquired `lock`, `times` times. Of one that has never had a job, nothing is noted.
+/// The calling thread has acquired `lock`, `times` times. Without a job, nothing is noted.
 pub fn taken(lock: usize, times: usize, recursive: bool) {
-    if !running::serves() {
+    if !running::has_job() {
         return;
     }
     let Some(face) = face::face() else { return };

@@ -7,7 +7,6 @@ thread_local! {
     /// Taken out while it is worked on, so that a re-entrant call (a signal handler) finds no job and does nothing.
     /// Dropped with the thread: a permit never outlives the thread that holds it.
     static JOB: Cell<Option<Box<Job>>> = const { Cell::new(None) };
-    static SERVES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Takes this thread's job out; None without one, or while the thread is being torn down.
@@ -19,13 +18,6 @@ pub fn take_job() -> Option<Box<Job>> {
 pub fn put_job(job: Box<Job>) {
     // A failure means that the thread is being torn down; then the job is dropped here, which ends it.
     let _ = JOB.try_with(|place| place.set(Some(job)));
-    SERVES.set(true);
-}
-
-/// Whether this thread runs jobs: it has one, or has had one.
-#[inline]
-pub fn serves() -> bool {
-    SERVES.get()
 }
 
 /// Whether this thread runs a job of which `is` is true.

@@ -4,7 +4,7 @@ use super::waits::{never_waits, number};
 use super::{callers, phase};
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
-use greenlane_permits::{locks, running};
+use greenlane_permits::locks;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
@@ -63,7 +63,7 @@ impl Rule for LockRule {
     #[inline]
     fn wants(&self) -> bool {
         match self.does {
-            Does::Acquires | Does::AcquiresAll => running::serves() || phase::is_heard(),
+            Does::Acquires | Does::AcquiresAll => phase::is_heard(),
             _ => locks::any(),
         }
     }
@@ -90,7 +90,7 @@ impl LockRule {
         let plain = call.placed() == 0 && call.named() == 0;
         // SAFETY: within the call.
         unsafe {
-            if !phase::is_heard() || !plain && never_waits(call, 1) {
+            if !plain && never_waits(call, 1) {
                 let result = call.pass();
                 self.note(call, result, 1);
                 return result;

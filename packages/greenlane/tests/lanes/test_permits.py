@@ -162,19 +162,24 @@ def test_a_thread_that_holds_a_lock_never_queues(heavy: Permits) -> None:
 
 
 @pytest.mark.usefixtures("locks_seen")
-def test_a_lock_that_is_taken_before_the_next_job_counts(heavy: Permits) -> None:
-    lock = threading.Lock()
+def test_a_lock_that_wakes_a_pool_s_thread_is_not_held_by_its_jobs(heavy: Permits) -> None:
+    wakes = threading.Lock()
+    wakes.acquire()
     heavy.open(NOW(), 0, "GET /heavy")
 
-    def other() -> None:
+    def seat() -> None:
         heavy.open(NOW(), 0, "GET /light")
         heavy.close()
-        with lock:  # as a server that serves one request at a time
-            heavy_job(heavy)
+        wakes.acquire()  # until there is work
+        heavy_job(heavy)
 
-    together([other])
-    assert heavy.counters()["skipped_lock"] == 1
+    waiting = threading.Thread(target=seat)
+    waiting.start()
+    wakes.release()
+    until(lambda: heavy.pressure()[1] or not waiting.is_alive())
     heavy.close()
+    waiting.join()
+    assert heavy.counters()["skipped_lock"] == 0
 
 
 @pytest.mark.usefixtures("locks_seen")
