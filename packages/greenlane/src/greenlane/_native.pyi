@@ -178,7 +178,7 @@ def blocking_see(
     at: int = 0,
     name: str | None = None,
     mask: int = 0,
-    asks: Sequence[object] = (),
+    asks: Sequence[object] = ...,
 ) -> None:
     """Have every call of a C function seen, by whatever name it is called: its method table leads to us from now on.
 

@@ -2,7 +2,7 @@
 
 from typing import final
 
-__all__ = ["BurstSketch", "RecordingWriter"]
+__all__ = ["BurstSketch", "RecordingWriter", "slots"]
 
 @final
 class RecordingWriter:
