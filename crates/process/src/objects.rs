@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
@@ -88,12 +89,19 @@ pub struct Slot<'a> {
 }
 
 /// One walk at a time, and none during a `fork()`: the linker's lock, held by a thread that the child does not have,
-/// would stop the child's first import for ever.
+/// would stop the child's first import for ever. Nobody waits longer than [`PATIENCE`]: another library's handler may
+/// wait, between our two, for the thread that wants to walk.
 static GATE: AtomicBool = AtomicBool::new(false);
 static WATCHED: Once = Once::new();
+/// A walk takes less than a millisecond.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 extern "C" fn close_gate() {
+    let mut begun = None;
     while GATE.swap(true, Ordering::Acquire) {
+        if begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            return;
+        }
         // SAFETY: without arguments.
         unsafe { libc::sched_yield() };
     }

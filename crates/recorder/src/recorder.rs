@@ -299,13 +299,9 @@ impl Recorder {
 
     fn live(&self, py: Python<'_>) -> Vec<LiveRow> {
         let routes = py.detach(|| locked(&desk().live).routes.clone());
-        let texts = names::since(0);
         let row = |(route, sums): (u32, live::RouteSums)| {
-            let name = (route as usize)
-                .checked_sub(1)
-                .and_then(|index| texts.get(index));
             (
-                name.map_or_else(String::new, |name| name.to_string()),
+                names::of(route).to_owned(),
                 sums.jobs,
                 sums.latency_ns,
                 sums.cpu_ns,

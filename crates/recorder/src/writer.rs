@@ -277,8 +277,6 @@ struct Writer {
     desk: &'static Desk,
     segments: Segments,
     about: Text,
-    /// Texts as far as they have been fetched.
-    texts: Vec<Arc<str>>,
     /// Texts that the present chunk has defined.
     defined: HashSet<Text>,
     encoder: Encoder,
@@ -298,7 +296,6 @@ impl Writer {
             desk,
             segments,
             about: desk.about.load(Ordering::Relaxed),
-            texts: Vec::new(),
             defined: HashSet::new(),
             encoder: Encoder::default(),
             base_ns: 0,
@@ -481,12 +478,7 @@ impl Writer {
         if text == 0 || !self.defined.insert(text) {
             return;
         }
-        if self.texts.len() < text as usize {
-            self.texts.extend(names::since(self.texts.len()));
-        }
-        if let Some(said) = self.texts.get(text as usize - 1) {
-            self.encoder.text(text, said);
-        }
+        self.encoder.text(text, names::of(text));
     }
 
     fn finish_chunk(&mut self) {

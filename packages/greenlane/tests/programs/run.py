@@ -14,6 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MODES = ("record", "permits")
+#: Where the `sitecustomize` of a mode is: all programs are recorded, also those that serve nobody.
+STARTS = {"record": HERE.parent / "recorded", "permits": HERE / "permits"}
 _COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 #: Lines of ours: what `greenlane record` says at its own end.
 _OURS = re.compile(r"^(greenlane: recorded |next: greenlane report )")
@@ -48,10 +50,8 @@ def run(
     folder.mkdir(exist_ok=True)
     if mode == "record":
         command = [sys.executable, "-c", _COMMAND, "record", "--force", "-o", folder / "trace.glr", "--", *command]
-    elif mode == "permits":
-        variables["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(HERE / "permits"), variables.get("PYTHONPATH", "")])
-        )
+    if mode in STARTS:
+        variables["PYTHONPATH"] = str(STARTS[mode])
     process = subprocess.Popen(
         command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,

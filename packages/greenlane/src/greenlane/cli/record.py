@@ -44,7 +44,7 @@ _MOST_SECONDS: Final = 7 * 86_400
 _NOT_RECORDED: Final = (
     "the command must run Python {version} with its environment and site: not `python -S`, `-I` or `-E`, "
     "no other interpreter, no `env -i`, and no service that runs already. "
-    "A program that imports neither `socket` nor `greenlane.record` has no jobs"
+    "A program with no server that is observed (docs/recording.md), and without `greenlane.record`, has no jobs"
 )
 
 

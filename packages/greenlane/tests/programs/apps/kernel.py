@@ -38,8 +38,8 @@ def main():
     client.wait_for_ready(timeout=40)
     for code in CELLS:
         print(cell(client, code))
-    client.execute("time.sleep(30)")
-    while client.get_iopub_msg(timeout=30)["msg_type"] != "execute_input":
+    client.execute("print('sleeps', flush=True); time.sleep(30)")
+    while client.get_iopub_msg(timeout=30)["msg_type"] != "stream":  # an earlier interrupt would meet the kernel itself
         pass
     manager.interrupt_kernel()
     print(client.get_shell_msg(timeout=30)["content"]["status"])

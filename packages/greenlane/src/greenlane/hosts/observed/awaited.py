@@ -1,14 +1,16 @@
-"""Starts the recording of an unchanged program when it may have something to record: with its first socket, or job.
+"""Starts the recording of an unchanged program when it may have something to record: with a host, or `record.job`.
 
-A program that imports neither `socket` nor `greenlane.record` serves nobody and has no jobs. It loads no more of us
-than this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of the two names is there, and the
-import that brought it is through: what is to be observed is whole then.
+A program that imports no server that we observe, and not `greenlane.record`, has no jobs. It loads no more of us than
+this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of these modules is there, and the import
+that brought it is through: what is to be observed is whole then.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+from greenlane.hosts.observed import OBSERVERS
 
 TYPE_CHECKING = False  # as `typing` has it, which every Python program would load for it
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["start_when_needed"]
 
-_NAMES: Final = ("socket", "greenlane.record")
+#: Starts a program with a `sitecustomize` of its own before ours, which does not look for others. The recording of the
+#: launcher puts ours first again.
+_LAUNCHER: Final = "opentelemetry.instrumentation.auto_instrumentation"
+_NAMES: Final = (*OBSERVERS, "greenlane.record", _LAUNCHER)
 
 
 def start_when_needed(folder: str) -> None:

@@ -1,0 +1,10 @@
+"""Lets the recording of each Python program begin at its start, though it may have no host: with PYTHONPATH, for tests."""
+
+import os
+import sys
+
+_source = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2, "src")
+sys.path.insert(0, os.path.abspath(_source))
+import greenlane.record  # noqa: E402, F401
+
+del sys.path[0]
