@@ -22,6 +22,7 @@ from typing import TextIO
 
 from tests.child import LAUNCHER
 from tests.ecosystem.environment import CACHE, HERE, python, source
+from tests.where import ROOT
 
 MODES = ("stock", "record", "permits")
 #: A process that has died in a test, or hung, is started again without the tests that have run; so often at most.
@@ -31,6 +32,8 @@ _STALL_S = 60.0
 _LOOK_S = 0.2
 #: A process that signal N has ended has this plus N as its exit code, if something like a shell tells of it.
 _SIGNALLED = 128
+#: Its `sitecustomize` begins the recording of programs that serve nobody, too.
+_RECORDED = ROOT / "packages" / "greenlane" / "tests" / "recorded"
 #: What `greenlane record` says when its command has ended and processes that it left behind still record.
 _LEFT = b"greenlane: the command ended with"
 #: Stands for the end of a process, which can hang or fail as well.
@@ -303,6 +306,7 @@ class Run:
         return True
 
     def _environ(self, is_only: bool) -> dict[str, str]:
+        path = (self._suite.environ.get("PYTHONPATH", ""), str(_RECORDED))
         ours = ("GREENLANE_", "PYTEST_", "PYTHON", "ECOSYSTEM_", "COV_", "MAKE", "MFLAGS")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(ours) and name != "CI"},
@@ -313,6 +317,7 @@ class Run:
             "ECOSYSTEM_ONLY": str(self._file(".only")) if is_only else "",
             "ECOSYSTEM_PERMITS": self._suite.permits if self._mode == "permits" else "",
             **self._suite.environ,
+            **({"PYTHONPATH": os.pathsep.join(filter(None, path))} if self._mode == "record" else {}),
         }
 
     def _file(self, suffix: str) -> Path:

@@ -1,4 +1,4 @@
-"""Lets the recording of each Python program begin at its start, though it may have no host: with PYTHONPATH, for tests."""
+"""With its folder in PYTHONPATH the recording of each Python program begins at its start, though it may have no host."""
 
 import os
 import sys

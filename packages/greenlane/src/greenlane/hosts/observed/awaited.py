@@ -1,8 +1,8 @@
 """Starts the recording of an unchanged program when it may have something to record: with a host, or `record.job`.
 
 A program that imports no server that we observe, and not `greenlane.record`, has no jobs. It loads no more of us than
-this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of these modules is there, and the import
-that brought it is through: what is to be observed is whole then.
+this file. Nothing is replaced: the one finder in `sys.meta_path` goes when one of these modules is there, and the
+import that brought it is through: what is to be observed is whole then.
 """
 
 from __future__ import annotations
