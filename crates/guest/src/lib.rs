@@ -3,6 +3,7 @@
 
 mod blocking;
 mod chooser;
+mod control;
 mod descriptors;
 mod gil_looks;
 mod now;
@@ -24,6 +25,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::chooser::Chooser;
+    #[pymodule_export]
+    use super::control::ControlSocket;
     #[pymodule_export]
     use super::descriptors::Descriptor;
     #[pymodule_export]

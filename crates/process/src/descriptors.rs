@@ -32,7 +32,7 @@ impl Identity {
     }
 
     /// Asks the system; None: the number has no descriptor. Allowed in a forked child.
-    fn behind(fd: RawFd) -> Option<Self> {
+    pub fn behind(fd: RawFd) -> Option<Self> {
         // SAFETY: the call fills a local; a number without a descriptor is an error.
         unsafe {
             let mut about: libc::stat = std::mem::zeroed();

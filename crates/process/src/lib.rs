@@ -3,6 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`clock`] | clocks, as integer nanoseconds |
+//! | [`control_socket`] | a socket that a thread of ours answers |
 //! | [`cpu`] | the CPU time of a thread's work |
 //! | [`descriptors`] | descriptors of ours among the program's |
 //! | [`forks`] | whether this process is another one than a moment ago |
@@ -11,6 +12,7 @@
 //! | [`pages`] | which memory may be written |
 
 pub mod clock;
+pub mod control_socket;
 pub mod cpu;
 pub mod descriptors;
 pub mod forks;

@@ -12,7 +12,6 @@ from pathlib import Path
 from greenlane.control.server import Server
 from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
-from greenlane.threads.unpatched import start_new_thread
 from greenlane_serve import folders
 from greenlane_serve.at_once import Assignment, Limits
 from greenlane_serve.group import State
@@ -118,7 +117,7 @@ class Live:
         self.close()
         self._folder = folder
         try:
-            self._server = Server(self, folder, start_thread=start_new_thread)
+            self._server = Server(self, folder)
             self._server.start()
         except GreenlaneError as error:  # the service goes on without
             service.say(str(error))

@@ -21,6 +21,7 @@ __all__ = [
     "Channel",
     "Chooser",
     "Commons",
+    "ControlSocket",
     "Descriptor",
     "GilLooks",
     "Inbox",
@@ -272,6 +273,33 @@ def sampler_start(*, stacks: bool = True, began: Callable[[], object] | None = N
 
 def sampler_stop() -> None:
     """End it, and wait (without the GIL) until it is gone. Idempotent."""
+
+@final
+class ControlSocket:
+    """A Unix socket for its owner alone, answered by a native thread of this process; gone in forked children.
+
+    The program's table of descriptors does not have it (on Linux before 5.9 it does: the program may close it). The
+    thread blocks all signals, and takes the GIL for an answer only.
+    """
+
+    def __new__(cls, path: str, longest: int, answer: Callable[[bytes | None], bytes]) -> ControlSocket:
+        """Make it, in the place of whatever file is there, and answer.
+
+        Args:
+            path: absolute; its folder is there.
+            longest: bytes of a request.
+            answer: called with the line that a client sent; None = it was too long. Nothing is said if it raises.
+
+        Raises:
+            OSError: it cannot be made.
+            RuntimeError: no thread can be started.
+        """
+
+    def is_own(self) -> bool:
+        """Whether this process made it, and not its parent."""
+
+    def stop(self) -> None:
+        """End the thread and remove the file, if it is still that; waits for an answer under way. Idempotent."""
 
 @final
 class Descriptor:

@@ -23,12 +23,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 APPS = HERE / "apps"
 
 
-def modes_without(mode: str, why: str) -> list[object]:
-    """All modes; in one of them the program is known to say something else."""
-    known = pytest.param(mode, marks=pytest.mark.xfail(strict=True, reason=why))
-    return [known if each == mode else each for each in MODES]
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("flags", [(), ("-X", "dev", "-W", "error"), ("-OO",), ("-B", "-u")], ids=" ".join)
 def test_a_program_with_threads_and_children(python: Path, tmp_path: Path, mode: str, flags: tuple[str, ...]) -> None:
@@ -80,7 +74,7 @@ def test_pytest_and_xdist_report_the_same(python: Path, tmp_path: Path, mode: st
     assert reported(mode) == stock
 
 
-@pytest.mark.parametrize("mode", modes_without("record", "the control thread is counted by threading.active_count()"))
+@pytest.mark.parametrize("mode", MODES)
 def test_debugpy_stops_and_goes_on(python: Path, tmp_path: Path, mode: str) -> None:
     """Its adapter is a process of its own; the program waits for no client and ends by itself."""
     port = child.free_port()

@@ -1,4 +1,4 @@
-"""With its folder in PYTHONPATH the recording of each Python program begins at its start, though it may have no host."""
+"""With its folder in PYTHONPATH the recording of each Python program begins at its start, with or without a host."""
 
 import os
 import sys

@@ -70,7 +70,7 @@ def _uvicorn(application: str) -> list[str]:
 
 def _recorded(kind: str, imports: str) -> Host:
     command = [*_COMMAND, "record", "-o", "{folder}/trace.glr", "--", *_program(kind)]
-    return Host(command, _program(kind), imports, by_file=True)
+    return Host(command, _program(kind), f"{imports},http.server", by_file=True)
 
 
 _CELERY_MODULES = "celery.bin.worker,celery.concurrency.thread,json"

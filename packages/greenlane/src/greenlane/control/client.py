@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import contextlib
 import json
 import os
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.control.protocol import ANSWER_MAX_BYTES, LISTENS, SOCKET_NAME, Socket, connecting, read_line, reason
+from greenlane.control.protocol import ANSWER_MAX_BYTES, LISTENS, SOCKET_NAME, connecting, reason
 from greenlane.errors import ControlError
 
 __all__ = ["ANSWER_S", "Process", "ask", "processes"]
@@ -57,11 +58,11 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
     """
     until = time.monotonic() + timeout_s
     try:
-        with Socket(_socket.AF_UNIX, _socket.SOCK_STREAM) as connection:
+        with contextlib.closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as connection:
             connection.settimeout(timeout_s)
             connection.connect(os.fspath(path))
             connection.sendall(json.dumps(request).encode() + b"\n")
-            line = read_line(connection, until, ANSWER_MAX_BYTES)
+            line = _read_line(connection, until, ANSWER_MAX_BYTES)
         answer = json.loads(line)
     except TimeoutError:
         raise _unreached(path, f"an answer within {timeout_s:g} s", "try again, or look whether it hangs") from None
@@ -79,3 +80,21 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
 
 def _unreached(path: str | Path, rule: str, hint: str) -> ControlError:
     return ControlError("ask a process", name="socket", value=str(path), rule=rule, hint=hint)
+
+
+def _read_line(connection: _socket.socket, until: float, most: int) -> bytes:
+    """One line, or what came before the end; TimeoutError after `until`, ValueError when it is longer than `most`."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        piece = connection.recv(65_536)
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise ValueError(f"over {most} bytes")
+        if not piece or b"\n" in piece:
+            return b"".join(pieces).partition(b"\n")[0]

@@ -8,17 +8,16 @@ import errno
 import os
 import re
 import stat
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from greenlane.errors import SettingsError
 
 if TYPE_CHECKING:
     from greenlane.metrics import Learned
 
-__all__ = ["MODES", "Controlled", "Socket", "StartThread", "check_directory", "connecting", "prepared", "read_line"]
+__all__ = ["MODES", "Controlled", "check_directory", "connecting", "prepared"]
 
 MODES: Final = ("on", "observe", "off")
 
@@ -35,9 +34,6 @@ ANSWER_MAX_BYTES: Final = 64 << 20
 LISTENS: Final = (0, errno.EAGAIN, errno.EACCES)
 OPEN: Final = "open the control socket"
 SOCKET_NAME: Final = re.compile(r"([1-9]\d*)\.sock")
-
-
-StartThread = Callable[[Callable[..., None], tuple[Any, ...]], object]
 
 
 class Controlled(Protocol):
@@ -73,21 +69,6 @@ def check_directory(control_dir: str | Path) -> None:
     _check_mode(directory, mode)
     if not os.access(directory, os.W_OK | os.X_OK):
         raise _unusable(directory, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-
-
-class Socket(_socket.socket):
-    """A socket of the operating system, also where green threads have replaced `socket.socket` by theirs."""
-
-    def __enter__(self) -> Socket:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.close()
-
-    def accept(self) -> tuple[Socket, object]:
-        """As in `socket.socket`."""
-        descriptor, address = self._accept()  # type: ignore[attr-defined] # what `socket.socket.accept` calls
-        return Socket(fileno=descriptor), address
 
 
 def prepared(path: Path) -> None:
@@ -137,27 +118,10 @@ def _unusable(directory: Path, error: Exception) -> SettingsError:
 
 def connecting(path: Path) -> int:
     """The error number of connecting; ECONNREFUSED at a socket = nobody listens any more."""
-    with Socket(_socket.AF_UNIX, _socket.SOCK_STREAM) as probe:
+    # The operating system's, also where green threads have replaced `socket.socket`.
+    with contextlib.closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as probe:
         probe.setblocking(False)
         return probe.connect_ex(os.fspath(path))
-
-
-def read_line(connection: Socket, until: float, most: int) -> bytes:
-    """One line, or what came before the end; TimeoutError after `until`, ValueError when it is longer than `most`."""
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        connection.settimeout(left)
-        piece = connection.recv(65_536)
-        pieces.append(piece)
-        size += len(piece)
-        if size > most:
-            raise ValueError(f"over {most} bytes")
-        if not piece or b"\n" in piece:
-            return b"".join(pieces).partition(b"\n")[0]
 
 
 def reason(error: Exception) -> str:

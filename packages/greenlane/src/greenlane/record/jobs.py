@@ -36,15 +36,18 @@ def job(name: str, *, arrival_ns: int = 0, deadline_ns: int = 0) -> Iterator[int
 
     Cost: about 2 us.
     """
-    number = _recorder.open(
-        arrival_ns=arrival_ns, deadline_ns=deadline_ns, clock="given" if arrival_ns else "handler", host="program"
-    )
-    if number:
-        _recorder.name(name)
+    outer, number = _recorder.job(), None
     try:
+        number = _recorder.open(
+            arrival_ns=arrival_ns, deadline_ns=deadline_ns, clock="given" if arrival_ns else "handler", host="program"
+        )
+        if number:
+            _recorder.name(name)
         yield number
     except BaseException:
-        _recorder.close(number, 1)
+        if number is None and _recorder.job() != outer:
+            number = _recorder.job()  # an interrupt came before `open` could give it
+        _recorder.close(number or 0, 1)
         raise
     _recorder.close(number)
 

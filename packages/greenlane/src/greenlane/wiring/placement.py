@@ -72,7 +72,7 @@ class _Own:
                     from greenlane.wiring import shown
 
                     part = _Shown(permits, self)
-                    shown.serve(self._settings.control_dir, "permits", part, start_thread=start_new_thread)
+                    shown.serve(self._settings.control_dir, "permits", part)
                 self._permits = permits
             return self._permits
 

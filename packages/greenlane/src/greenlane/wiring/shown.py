@@ -6,13 +6,13 @@ Permits and a recording may be told different directories, or the same one, in w
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.control.server import Server
 from greenlane.errors import ControlError
-from greenlane.threads.unpatched import allocate_lock, start_new_thread
+from greenlane.threads.unpatched import allocate_lock
 
 if TYPE_CHECKING:
     from greenlane.metrics import Learned
@@ -27,10 +27,8 @@ _parts: dict[str, tuple[Any, Path]] = {}
 _servers: dict[Path, Server] = {}
 
 
-def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., object] | None = None) -> None:
+def serve(directory: str, name: str, part: Any) -> None:
     """Let this process be seen and switched through a socket in `directory`. Again, in a forked child, likewise.
-
-    `start_thread`: what starts the socket's thread; None = one that `threading` knows, but for a recording.
 
     Raises:
         SettingsError, ControlError: the socket cannot be made.
@@ -38,9 +36,7 @@ def serve(directory: str, name: str, part: Any, *, start_thread: Callable[..., o
     where = Path(directory).absolute()
     with _locked():
         if where not in _servers:
-            if start_thread is None and name == "record":
-                start_thread = start_new_thread
-            _servers[where] = Server(_Controlled(), where, start_thread=start_thread)
+            _servers[where] = Server(_Controlled(), where)
         try:
             _servers[where].start()
         except BaseException:
