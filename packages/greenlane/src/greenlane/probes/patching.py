@@ -19,7 +19,6 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -31,15 +30,22 @@ __all__ = ["Patches", "Place"]
 _ABSENT: Final = object()
 
 
-@dataclass(slots=True)
 class _Placed:
-    owner: Any
-    name: str
-    # What stood in the owner's own namespace; _ABSENT when the name was inherited.
-    before: object
-    ours: object
-    # Who had patched over us when we were last uninstalled; _ABSENT while nobody has.
-    overlay: object = _ABSENT
+    """Something that was replaced.
+
+    Args:
+        before: what stood in the owner's own namespace; _ABSENT when the name was inherited.
+    """
+
+    __slots__ = ("before", "name", "ours", "overlay", "owner")
+
+    def __init__(self, owner: Any, name: str, before: object, ours: object) -> None:
+        self.owner = owner
+        self.name = name
+        self.before = before
+        self.ours = ours
+        # Who had patched over us when we were last uninstalled; _ABSENT while nobody has.
+        self.overlay: object = _ABSENT
 
     @property
     def found(self) -> object:

@@ -16,12 +16,14 @@ import sys
 import time
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
-from greenlane.settings import Settings
+
+if TYPE_CHECKING:
+    from greenlane.settings import Settings
 
 __all__ = ["ENDED", "PARTS", "SITE", "ProcessRecorder", "is_over"]
 

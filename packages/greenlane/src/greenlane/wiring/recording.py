@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane import _native, phase, probes
 from greenlane._native import Recorder
@@ -28,8 +28,10 @@ from greenlane.probes.calls import clients
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.patching import Patches
 from greenlane.record.recorder import ProcessRecorder, is_over
-from greenlane.settings import Settings, load
 from greenlane.threads import fork_warning
+
+if TYPE_CHECKING:
+    from greenlane.settings import Settings
 
 __all__ = ["RecordedProcess", "recording", "start_recording", "stop_recording"]
 
@@ -57,7 +59,10 @@ def start_recording(settings: Settings | None = None, *also: Patches) -> Recorde
     global _recording
     with _lock:
         if _recording is None:
-            settings = load() if settings is None else settings
+            if settings is None:
+                from greenlane.settings import load
+
+                settings = load()
             if not settings.record_folder or is_over(Path(settings.record_folder)):
                 return None
             _recording = RecordedProcess(settings, *also)

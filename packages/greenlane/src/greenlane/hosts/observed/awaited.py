@@ -10,14 +10,32 @@ from __future__ import annotations
 import os
 import sys
 
-from greenlane.hosts.observed import OBSERVERS
-
 TYPE_CHECKING = False  # as `typing` has it, which every Python program would load for it
 
 if TYPE_CHECKING:
     from typing import Any, Final
 
-__all__ = ["start_when_needed"]
+__all__ = ["OBSERVERS", "start_when_needed"]
+
+#: Module of a host -> what observes it: loaded, and placed, when the program imports that host.
+OBSERVERS = {
+    "gunicorn.workers.base": "greenlane.hosts.observed.gunicorn:place",
+    "http.server": "greenlane.hosts.observed.http_server:place",
+    "wsgiref.simple_server": "greenlane.hosts.observed.wsgi_servers:place_wsgiref",
+    "waitress.server": "greenlane.hosts.observed.wsgi_servers:place_waitress",
+    "waitress.channel": "greenlane.hosts.observed.wsgi_servers:place_waitress_channel",
+    "waitress.task": "greenlane.hosts.observed.wsgi_servers:place_waitress_task",
+    "cheroot.wsgi": "greenlane.hosts.observed.wsgi_servers:place_cheroot",
+    "celery.signals": "greenlane.hosts.observed.celery:place",
+    "uvicorn.protocols.http.h11_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
+    "uvicorn.protocols.http.httptools_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
+    "uvicorn.protocols.http.zttp_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
+    "uvicorn.protocols.http.zttp_h2_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
+    "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
+    "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
+    "quart.app": "greenlane.hosts.observed.asgi:place_quart",
+    "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
+}
 
 #: Starts a program with a `sitecustomize` of its own before ours, which does not look for others. The recording of the
 #: launcher puts ours first again.

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane.hosts.observed import OBSERVERS
+from greenlane.hosts.observed.awaited import OBSERVERS
 from greenlane.probes.patching import Patches
-from greenlane.settings import load
 from greenlane.wiring import recording as wired
 
 __all__ = ["HOSTS", "start"]
 
-#: What `greenlane record` sets. Other settings are the program's own; a wrong one must not fail what only records.
-_VARIABLES: Final = ("RECORD_FOLDER", "RECORD_ON", "RECORD_MAX_MB", "RECORD_STACKS", "CONTROL_DIR")
+_SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_on", "record_stacks")
 
 HOSTS: Final = Patches(OBSERVERS)
 
 
 def start() -> str:
     """Start what the environment asks for, with the hosts' observers; give why it could not, "" if it could."""
-    names = [f"GREENLANE_{name}" for name in _VARIABLES]
-    environ = {name: os.environ[name] for name in names if name in os.environ}
     try:
-        settings = load(environ={**environ, "GREENLANE_CONFIG": ""})
+        # What `greenlane record` has checked and set. Other settings are the program's own: none is read.
+        given = {name: os.environ.get(f"GREENLANE_{name.upper()}", "") for name in _SET}
+        settings: Any = SimpleNamespace(
+            record_folder=given["record_folder"],
+            control_dir=given["control_dir"],
+            record_max_mb=float(given["record_max_mb"]),
+            record_on=given["record_on"] == "true",
+            record_stacks=given["record_stacks"] == "true",
+        )
         wired.start_recording(settings, HOSTS)
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
