@@ -47,6 +47,7 @@ def job(name: str, *, arrival_ns: int = 0, deadline_ns: int = 0) -> Iterator[int
     except BaseException:
         if number is None and _recorder.job() != outer:
             number = _recorder.job()  # an interrupt came before `open` could give it
+            _recorder.name(name)
         _recorder.close(number or 0, 1)
         raise
     _recorder.close(number)

@@ -110,7 +110,7 @@ def _start(folder: str, is_main: bool) -> None:
     try:
         from greenlane.hosts.observed import program
 
-        why = program.start()
+        why = program.start(OBSERVERS)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if why:

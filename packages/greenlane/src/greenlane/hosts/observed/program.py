@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane.hosts.observed.awaited import OBSERVERS
 from greenlane.probes.patching import Patches
 from greenlane.wiring import recording as wired
 
-__all__ = ["HOSTS", "start"]
+__all__ = ["start"]
 
 _SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_on", "record_stacks")
 
-HOSTS: Final = Patches(OBSERVERS)
 
+def start(observers: Mapping[str, str]) -> str:
+    """Start what the environment asks for; give why it could not, "" if it could.
 
-def start() -> str:
-    """Start what the environment asks for, with the hosts' observers; give why it could not, "" if it could."""
+    Args:
+        observers: module of a host -> "module:function" of what observes it.
+    """
     try:
         # What `greenlane record` has checked and set. Other settings are the program's own: none is read.
         given = {name: os.environ.get(f"GREENLANE_{name.upper()}", "") for name in _SET}
@@ -30,7 +32,7 @@ def start() -> str:
             record_on=given["record_on"] == "true",
             record_stacks=given["record_stacks"] == "true",
         )
-        wired.start_recording(settings, HOSTS)
+        wired.start_recording(settings, Patches(observers))
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
     return ""
