@@ -1,7 +1,8 @@
-//! A Unix socket that a thread of ours answers: one line in, one out, one connection after the other.
+//! A Unix socket that threads of ours answer: one line in, one out, one connection after the other.
 //!
-//! The thread makes the socket in a table of descriptors of its own: the program cannot close it, and its forked
-//! children do not have it. Where the kernel gives no such table, the socket is given up once the program has closed it.
+//! One thread listens, in a table of descriptors of its own: the program cannot close the socket, and its forked children
+//! do not have it. Where the kernel gives no such table, the socket is given up once the program has closed it. Another
+//! thread answers: code of the program may run there (a collection of garbage, for one), and needs the program's table.
 
 use crate::descriptors::{self, Identity};
 use crate::signals;
@@ -31,48 +32,83 @@ const WAKE: c_int = libc::SIGURG;
 pub trait Answer: FnMut(Option<&[u8]>) -> Vec<u8> + Send + 'static {}
 impl<T: FnMut(Option<&[u8]>) -> Vec<u8> + Send + 'static> Answer for T {}
 
-/// A socket that is served, by a thread of the process that made it.
+/// A socket that is served, by threads of the process that made it.
 pub struct Serving {
     pid: u32,
-    state: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The thread, while it may be sent a signal.
-    thread: Option<libc::pid_t>,
+    /// Who listens, while it may be sent a signal; and who answers, until both have ended.
+    listens: Option<libc::pid_t>,
+    answers: Option<libc::pid_t>,
     stops: bool,
 }
 
+/// A line for the thread that answers, and where it gives what it says.
+type Question = (Option<Vec<u8>>, mpsc::SyncSender<Vec<u8>>);
+
 /// Makes the socket at `path`, for its owner alone, and answers there until [`Serving::stop`]. Another file at `path` is
 /// replaced.
-pub fn serve(path: &Path, longest: usize, answer: impl Answer) -> Result<Serving> {
-    let state = Arc::<(Mutex<State>, Condvar)>::default();
+pub fn serve(path: &Path, longest: usize, mut answer: impl Answer) -> Result<Serving> {
+    let shared = Arc::<Shared>::default();
     let (report, reported) = mpsc::sync_channel(1);
-    let (path, shared) = (path.to_owned(), Arc::clone(&state));
-    signals::with_all_blocked(|| {
-        std::thread::Builder::new()
-            .name("greenlane-control".to_owned())
-            .spawn(move || {
-                descriptors::take_own_table();
-                match Listener::new(path) {
-                    Ok(listener) => {
-                        // SAFETY: no arguments, no failure.
-                        locked(&shared.0).thread = Some(unsafe { libc::gettid() });
-                        let _ = report.send(Ok(()));
-                        listener.answer_until(&shared.0, longest, answer);
-                    }
-                    Err(error) => drop(report.send(Err(error))),
-                }
-                locked(&shared.0).thread = None;
-                shared.1.notify_all();
-            })
+    let (ask, asked) = mpsc::sync_channel::<Question>(0);
+    let (path, listening) = (path.to_owned(), Arc::clone(&shared));
+    start(move || {
+        descriptors::take_own_table();
+        match Listener::new(path) {
+            Ok(listener) => {
+                listening.state().listens = Some(this_thread());
+                let _ = report.send(Ok(()));
+                listener.listen_until(&listening, longest, &ask);
+            }
+            Err(error) => drop(report.send(Err(error))),
+        }
+        listening.state().listens = None;
     })?;
-    reported
-        .recv()
-        .unwrap_or_else(|_| Err(ErrorKind::Other.into()))?;
+    let made = reported.recv();
+    made.unwrap_or_else(|_| Err(ErrorKind::Other.into()))?;
     let pid = std::process::id();
-    Ok(Serving { pid, state })
+    let serving = Serving { pid, shared };
+    let answering = Arc::clone(&serving.shared);
+    let started = start(move || {
+        answering.state().answers = Some(this_thread());
+        for (line, told) in asked {
+            let _ = told.send(answer(line.as_deref()));
+        }
+        // What it holds goes before anybody hears that this is over.
+        drop(answer);
+        answering.state().answers = None;
+        answering.ended.notify_all();
+    });
+    if started.is_err() {
+        serving.stop();
+    }
+    started.map(|()| serving)
+}
+
+fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name("greenlane-control".to_owned());
+    signals::with_all_blocked(|| thread.spawn(run)).map(drop)
+}
+
+fn this_thread() -> libc::pid_t {
+    // SAFETY: no arguments, no failure.
+    unsafe { libc::gettid() }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Serving {
@@ -81,32 +117,24 @@ impl Serving {
         self.pid == std::process::id()
     }
 
-    /// Ends the thread, which removes the socket's file if it is still that; waits for it, at most some seconds. In a
-    /// forked child nothing happens.
+    /// Ends the threads, and removes the socket's file if it is still that; waits for an answer that is under way, at
+    /// most some seconds. In a forked child nothing happens.
     pub fn stop(&self) {
         if !self.is_own() {
             return;
         }
-        let mut state = locked(&self.state.0);
+        let mut state = self.shared.state();
         state.stops = true;
-        // SAFETY: no arguments, no failure.
-        if state.thread == Some(unsafe { libc::gettid() }) {
-            return; // An answer ends its own socket.
-        }
-        if let Some(thread) = state.thread {
+        if let Some(thread) = state.listens {
             // SAFETY: the thread lives as long as it stands there, and has blocked the signal.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, thread, WAKE) };
         }
-        let waited = self
-            .state
-            .1
-            .wait_timeout_while(state, PATIENCE, |state| state.thread.is_some());
-        drop(waited);
+        if state.answers == Some(this_thread()) {
+            return; // An answer ends its own socket.
+        }
+        let runs = |state: &mut State| state.listens.is_some() || state.answers.is_some();
+        drop(self.shared.ended.wait_timeout_while(state, PATIENCE, runs));
     }
-}
-
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Listener {
@@ -160,8 +188,8 @@ impl Listener {
         })
     }
 
-    fn answer_until(self, state: &Mutex<State>, longest: usize, mut answer: impl Answer) {
-        while !locked(state).stops && self.is_ours() {
+    fn listen_until(self, shared: &Shared, longest: usize, ask: &mpsc::SyncSender<Question>) {
+        while !shared.state().stops && self.is_ours() {
             if !wait(
                 &[self.woken.as_raw_fd(), self.socket.as_raw_fd()],
                 libc::POLLIN,
@@ -169,12 +197,12 @@ impl Listener {
             ) {
                 continue;
             }
-            if locked(state).stops || !self.is_ours() {
+            if shared.state().stops || !self.is_ours() {
                 break;
             }
             match self.accept() {
                 // A client that fails is gone.
-                Ok(connection) => drop(converse(connection, longest, &mut answer)),
+                Ok(connection) => drop(converse(connection, longest, ask)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => drop(wait(&[self.woken.as_raw_fd()], libc::POLLIN, PAUSE_MS)),
             }
@@ -226,7 +254,11 @@ fn bind(socket: &OwnedFd, path: &Path) -> Result<()> {
 }
 
 /// Reads a line, or what comes before the end, and writes what is answered.
-fn converse(mut connection: UnixStream, longest: usize, answer: &mut impl Answer) -> Result<()> {
+fn converse(
+    mut connection: UnixStream,
+    longest: usize,
+    ask: &mpsc::SyncSender<Question>,
+) -> Result<()> {
     let until = Instant::now() + CONNECTION;
     let mut line = Vec::new();
     let mut piece = [0; 8192];
@@ -248,11 +280,14 @@ fn converse(mut connection: UnixStream, longest: usize, answer: &mut impl Answer
             break Some(line.len());
         }
     };
-    let answered = match ended {
-        Some(0) => return Ok(()),
-        Some(end) => answer(Some(&line[..end])),
-        None => answer(None),
-    };
+    if ended == Some(0) {
+        return Ok(());
+    }
+    let line = ended.map(|end| line[..end].to_vec());
+    let (told, answered) = mpsc::sync_channel(1);
+    let gone = |_| Error::from(ErrorKind::Other);
+    ask.send((line, told)).map_err(|_| ErrorKind::Other)?;
+    let answered = answered.recv().map_err(gone)?;
     let until = Instant::now() + CONNECTION;
     let mut left = &answered[..];
     while !left.is_empty() {

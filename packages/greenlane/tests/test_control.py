@@ -62,7 +62,7 @@ class Running:
 
 
 def control_threads() -> list[str]:
-    """Ids of the native threads that answer in this process; one that has ended stands there for a moment."""
+    """Ids of the native threads that listen and answer here; one that has ended stands there for a moment."""
     found: list[str] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
@@ -245,16 +245,30 @@ def test_the_program_sees_neither_the_thread_nor_the_descriptors(tmp_path: Path,
     before = set(os.listdir("/proc/self/fd")), threading.enumerate(), _thread._count()
     for _ in range(3):
         server.start()
-        assert len(control_threads()) == 1
+        assert len(control_threads()) == 2
         assert ask(server.path, {"do": "show"})["ok"]
         assert (set(os.listdir("/proc/self/fd")), threading.enumerate(), _thread._count()) == before
         server.stop()
         assert no_control_thread()
 
 
-def test_a_program_that_closes_all_descriptors_is_still_shown(
-    tmp_path: Path, run_python: Callable[..., object]
-) -> None:
+def test_an_answer_uses_the_programs_descriptors(server: Server, running: Running) -> None:
+    """What wakes somebody by an eventfd, or a finalizer that closes a file, must meet the table that all others have."""
+    reading, writing = os.pipe()
+
+    def told() -> dict[str, int]:
+        os.write(writing, b"x")
+        os.close(writing)
+        return {}
+
+    running.counters = told  # type: ignore[method-assign]
+    assert ask(server.path, {"do": "show"})["ok"]
+    assert os.read(reading, 10) == b"x"
+    assert os.read(reading, 10) == b""
+    os.close(reading)
+
+
+def test_a_program_may_close_all_descriptors(tmp_path: Path, run_python: Callable[..., object]) -> None:
     program = """
         import os, sys
         from tests.test_control import Running, Server, ask

@@ -276,10 +276,10 @@ def sampler_stop() -> None:
 
 @final
 class ControlSocket:
-    """A Unix socket for its owner alone, answered by a native thread of this process; gone in forked children.
+    """A Unix socket for its owner alone, answered by native threads of this process; gone in forked children.
 
-    The program's table of descriptors does not have it (on Linux before 5.9 it does: the program may close it). The
-    thread blocks all signals, and takes the GIL for an answer only.
+    One thread listens: the program's table of descriptors does not have the socket (on Linux before 5.9 it does, and the
+    program may close it). The other one answers, and takes the GIL for that only. Both block all signals.
     """
 
     def __new__(cls, path: str, longest: int, answer: Callable[[bytes | None], bytes]) -> ControlSocket:
@@ -299,7 +299,7 @@ class ControlSocket:
         """Whether this process made it, and not its parent."""
 
     def stop(self) -> None:
-        """End the thread and remove the file, if it is still that; waits for an answer under way. Idempotent."""
+        """End the threads and remove the file, if it is still that; waits for an answer under way. Idempotent."""
 
 @final
 class Descriptor:

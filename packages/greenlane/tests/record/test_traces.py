@@ -124,7 +124,7 @@ print(len(os.listdir("/proc/self/task")), "threads")
 
 def test_a_program_that_waits_for_blocked_signals_gets_them(tmp_path: Path) -> None:
     ended = program(tmp_path, WAITS)
-    assert (ended.code, ended.out) == (0, "4 threads\n"), ended.err
+    assert (ended.code, ended.out) == (0, "5 threads\n"), ended.err
 
 
 def test_a_pipe_that_is_closed_ends_its_writer(tmp_path: Path) -> None:
