@@ -46,10 +46,12 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Who listens, while it may be sent a signal; and who answers, until both have ended.
+    /// Who listens, while it may be sent a signal.
     listens: Option<libc::pid_t>,
     answers: Option<libc::pid_t>,
     stops: bool,
+    /// Nobody listens or answers any more.
+    over: bool,
 }
 
 /// A line for the thread that answers, and where it gives what it says.
@@ -86,10 +88,11 @@ pub fn serve(path: &Path, longest: usize, mut answer: impl Answer) -> Result<Ser
         }
         // What it holds goes before anybody hears that this is over.
         drop(answer);
-        answering.state().answers = None;
+        answering.state().over = true;
         answering.ended.notify_all();
     });
     if started.is_err() {
+        serving.shared.state().over = true;
         serving.stop();
     }
     started.map(|()| serving)
@@ -132,8 +135,11 @@ impl Serving {
         if state.answers == Some(this_thread()) {
             return; // An answer ends its own socket.
         }
-        let runs = |state: &mut State| state.listens.is_some() || state.answers.is_some();
-        drop(self.shared.ended.wait_timeout_while(state, PATIENCE, runs));
+        let waited = self
+            .shared
+            .ended
+            .wait_timeout_while(state, PATIENCE, |state| !state.over);
+        drop(waited);
     }
 }
 

@@ -245,8 +245,8 @@ def test_the_program_sees_neither_the_thread_nor_the_descriptors(tmp_path: Path,
     before = set(os.listdir("/proc/self/fd")), threading.enumerate(), _thread._count()
     for _ in range(3):
         server.start()
-        assert len(control_threads()) == 2
         assert ask(server.path, {"do": "show"})["ok"]
+        assert len(control_threads()) == 2
         assert (set(os.listdir("/proc/self/fd")), threading.enumerate(), _thread._count()) == before
         server.stop()
         assert no_control_thread()

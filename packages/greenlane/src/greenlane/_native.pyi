@@ -278,8 +278,8 @@ def sampler_stop() -> None:
 class ControlSocket:
     """A Unix socket for its owner alone, answered by native threads of this process; gone in forked children.
 
-    One thread listens: the program's table of descriptors does not have the socket (on Linux before 5.9 it does, and the
-    program may close it). The other one answers, and takes the GIL for that only. Both block all signals.
+    One thread listens: the program's table of descriptors does not have the socket (on Linux before 5.9 it does, and
+    the program may close it). The other one answers, and takes the GIL for that only. Both block all signals.
     """
 
     def __new__(cls, path: str, longest: int, answer: Callable[[bytes | None], bytes]) -> ControlSocket:
