@@ -387,7 +387,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _is_asked(suite: Suite, asked: argparse.Namespace) -> bool:
-    return (not asked.suite or suite.name in asked.suite) and (not asked.slice or suite.slice)
+    return (not asked.suite or suite.name in asked.suite) and (not asked.slice or bool(suite.slice))
 
 
 def _show(row: Row, out: TextIO) -> None:
