@@ -16,7 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -54,7 +54,7 @@ class Suite:
     permits: str = "wsgi"
     stall_s: float = _STALL_S
     limit_s: float = _LIMIT_S
-    slice: bool = False
+    slice: bool | Sequence[str] = False
 
     def command(self, interpreter: Path, item: str) -> list[str]:
         """Give what runs the suite, or one item of `each`."""
@@ -93,7 +93,7 @@ class Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; give the exit code."""
     asked = _parse(arguments)
-    suites = [each for each in load(asked.suites) if _is_asked(each, asked)]
+    suites = [sliced(each) if asked.slice else each for each in load(asked.suites) if _is_asked(each, asked)]
     if not suites:
         print("ecosystem: no such suite; --list shows them", file=sys.stderr)
         return 2
@@ -126,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     empty = [row.suite for row in rows if row.mode == "stock" and not row.passed]
     if empty:
         print(f"no test passes stock: {', '.join(empty)} (see {CACHE / 'logs'})", file=out)
+    print(f"the suites took {_took(rows, modes)}", file=out)
     apart = sum(len(row.differing) for row in rows)
     # The plain last line that CI reads.
     print(f"{sum(row.passed for row in rows)} passed, {apart} failed", file=out)
@@ -136,6 +137,11 @@ def load(file: Path = HERE / "suites.toml") -> list[Suite]:
     """Give all suites of a file."""
     with file.open("rb") as stream:
         return [Suite(name, **table) for name, table in tomllib.load(stream).items()]
+
+
+def sliced(suite: Suite) -> Suite:
+    """Give what CI runs of a suite that it runs."""
+    return suite if isinstance(suite.slice, bool) else replace(suite, each=suite.slice)
 
 
 def known() -> dict[str, dict[str, str]]:
@@ -372,7 +378,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make ecosystem ARGS=…", description=__doc__, allow_abbrev=False)
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this one; may be given again")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this one, beside stock")
-    parser.add_argument("--slice", action="store_true", help="only what CI runs, in five minutes")
+    parser.add_argument("--slice", action="store_true", help="only what CI runs, in three minutes")
     parser.add_argument("--suites", metavar="FILE", type=Path, default=HERE / "suites.toml", help="other suites")
     parser.add_argument("--python", metavar="PATH", type=Path, help="run them there: what they need is installed")
     parser.add_argument("--list", action="store_true", help="name the suites")
@@ -381,7 +387,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _is_asked(suite: Suite, asked: argparse.Namespace) -> bool:
-    return (not asked.suite or suite.name in asked.suite) and (not asked.slice or suite.slice)
+    return (not asked.suite or suite.name in asked.suite) and (not asked.slice or bool(suite.slice))
 
 
 def _show(row: Row, out: TextIO) -> None:
@@ -394,6 +400,12 @@ def _show(row: Row, out: TextIO) -> None:
     for name in row.flaky:
         print(f"    flaky: {name}", file=out)
     out.flush()
+
+
+def _took(rows: Sequence[Row], modes: Sequence[str]) -> str:
+    by_mode = {mode: sum(row.seconds for row in rows if row.mode == mode) for mode in modes}
+    parts = " + ".join(f"{mode} {seconds:.0f}" for mode, seconds in by_mode.items())
+    return f"{sum(by_mode.values()):.0f} s: {parts}"
 
 
 def _said(outcomes: Outcomes) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ...}; at the end {"jobs": number} with permits.
+#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ...}; at the end {"jobs": number} with permits. "at": when.
 REPORT = os.environ.get("ECOSYSTEM_REPORT", "")
 #: Names of tests that are not run: they were already, or others are asked for. One a line.
 SKIP = os.environ.get("ECOSYSTEM_SKIP", "")
@@ -31,6 +31,7 @@ PERMITS = os.environ.get("ECOSYSTEM_PERMITS", "")
 
 ROUTE = "a test of the ecosystem"
 _PID = os.getpid()
+_now = time.monotonic  # tests replace it
 _running: Any = None
 _opened = 0
 
@@ -40,7 +41,7 @@ def tell(**line: object) -> None:
     if REPORT and os.getpid() == _PID:
         fd = os.open(REPORT, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, json.dumps(line).encode() + b"\n")
+            os.write(fd, json.dumps({**line, "at": _now()}).encode() + b"\n")
         finally:
             os.close(fd)
 

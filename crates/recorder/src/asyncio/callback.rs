@@ -1,7 +1,7 @@
 //! What stands in a loop's queue for a callback: the callback itself, and since when it could run.
 //!
 //! To whom looks at it (a loop in debug mode, a handle's `repr`) it is as good as the callback: attributes are the
-//! callback's, `__wrapped__` is the callback.
+//! callback's, it is equal to it, `__wrapped__` is the callback.
 
 use super::here::{here, Cause, Source};
 use super::steps;
@@ -49,6 +49,8 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
                 slot(ffi::Py_tp_clear, clear as *const ()),
                 slot(ffi::Py_tp_getattro, attribute as *const ()),
                 slot(ffi::Py_tp_repr, repr as *const ()),
+                slot(ffi::Py_tp_richcompare, compare as *const ()),
+                slot(ffi::Py_tp_hash, hash as *const ()),
             ],
         )
     })?;
@@ -262,4 +264,23 @@ unsafe extern "C" fn attribute(this: *mut PyObject, name: *mut PyObject) -> *mut
 
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     unsafe { ffi::PyObject_Repr((*this.cast::<Callback>()).callback) }
+}
+
+unsafe extern "C" fn compare(
+    this: *mut PyObject,
+    other: *mut PyObject,
+    how: c_int,
+) -> *mut PyObject {
+    unsafe {
+        let other = if is_ours(other) {
+            (*other.cast::<Callback>()).callback
+        } else {
+            other
+        };
+        ffi::PyObject_RichCompare((*this.cast::<Callback>()).callback, other, how)
+    }
+}
+
+unsafe extern "C" fn hash(this: *mut PyObject) -> ffi::Py_hash_t {
+    unsafe { ffi::PyObject_Hash((*this.cast::<Callback>()).callback) }
 }

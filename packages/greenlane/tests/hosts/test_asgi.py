@@ -293,8 +293,25 @@ def test_blocking_functions_have_more_threads_than_anyio_gives_unless_the_applic
 
     async def program(_: Any) -> None:
         assert await most_at_once(work.LONGEST_S) == 45
-        to_thread.current_default_thread_limiter().total_tokens = 5
+        limiter = to_thread.current_default_thread_limiter()
+        assert limiter.borrowed_tokens == 0
+        limiter.total_tokens = 5
         assert await most_at_once(0.01) <= 5
+
+    served(fastapi.FastAPI(), program)
+
+
+def test_the_default_limiter_counts_the_threads_that_block() -> None:
+    from anyio import from_thread, to_thread
+
+    async def program(_: Any) -> None:
+        limiter = to_thread.current_default_thread_limiter()
+
+        def counted() -> Any:
+            return from_thread.run_sync(lambda: limiter.borrowed_tokens)
+
+        assert {await to_thread.run_sync(counted) for _ in range(3)} == {1}
+        assert limiter.borrowed_tokens == 0
 
     served(fastapi.FastAPI(), program)
 

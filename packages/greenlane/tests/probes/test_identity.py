@@ -97,11 +97,25 @@ def test_a_recording_replaces_what_is_listed_and_gives_it_back(run_python: Calla
     assert {*left} <= {"os._exit", "os.execv", "os.execve"}
 
 
-@pytest.mark.parametrize("start", ["", PERMITS[0]], ids=["without", "with permits"])
-def test_trio_runs(start: str, run_python: Callable[..., Any]) -> None:
+#: What begins each mode, in an empty folder.
+MODES = {
+    "stock": "",
+    "recorded": (
+        "from greenlane.settings import load\n"
+        "from greenlane.wiring.recording import start_recording\n"
+        'recorded = start_recording(load({"record_folder": "."}, environ={}))\n'
+        "assert recorded is not None"
+    ),
+    "permits": PERMITS[0],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_trio_runs(mode: str, run_python: Callable[..., Any]) -> None:
     pytest.importorskip("trio")
     program = f"""
-{start}
+{MODES[mode]}
 import trio
 
 async def main():
@@ -109,9 +123,40 @@ async def main():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 0.01)
             nursery.start_soon(trio.to_thread.run_sync, sum, [1, 2])
+            await trio.run_process(["true"])
     return "done"
 
 print(trio.run(main))
+"""
+    assert run_python(program).stdout.split() == ["done"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dill_pickles_what_has_locks(mode: str, run_python: Callable[..., Any]) -> None:
+    pytest.importorskip("dill")
+    program = f"""
+import threading
+from queue import SimpleQueue
+before = threading.Lock()
+{MODES[mode]}
+import dill, time
+
+class Guarded:
+    def __init__(self):
+        self.locks = [before, threading.Lock(), threading.RLock()]
+        self.factories = [threading.Lock, threading.RLock, SimpleQueue, time.sleep]
+
+ours = Guarded()
+ours.locks[0].acquire()
+with ours.locks[2]:
+    theirs = dill.loads(dill.dumps(ours))
+assert [type(lock) for lock in theirs.locks] == [type(lock) for lock in ours.locks]
+assert theirs.factories == ours.factories
+assert theirs.locks[0].locked() and not theirs.locks[1].locked() and theirs.locks[2]._is_owned()
+theirs.locks[0].release()
+theirs.locks[2].release()
+assert before.locked() and not ours.locks[2]._is_owned()
+print("done")
 """
     assert run_python(program).stdout.split() == ["done"]
 

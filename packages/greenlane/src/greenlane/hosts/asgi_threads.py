@@ -32,8 +32,8 @@ from greenlane.wiring import placed_calls
 
 __all__ = ["place"]
 
-#: Loop -> (anyio's limiter, ours).
-_limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
+#: Loop -> (anyio's limiter; ours for what goes beyond, or None; what anyio raises when all tokens are borrowed).
+_limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
 #: anyio's own number of threads: an application that wants another one has said so.
 _ANYIO_THREADS: Final = 40
 
@@ -61,7 +61,7 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
             return func(*args)
         loop = asyncio.get_running_loop()
         if not placement.belongs_on_lane(name):
-            limiter = _wide(loop, anyio)
+            limiter = _tokens(loop, anyio)
             placed = placement.on_any_thread(func, name)
             return await original(placed, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
         call = placement.call(functools.partial(_as_worker, loop, func), args, name)
@@ -74,15 +74,33 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     return run_sync_in_worker_thread
 
 
-def _wide(loop: Any, anyio: Any) -> Any:
-    """Give the loop's limiter for many threads that block; None = the application's own."""
+def _tokens(loop: Any, anyio: Any) -> _Tokens | None:
+    """Give what lets one more thread block; None = the application's own limiter."""
     found = _limiters.get(loop)
     if found is None:  # anyio's own search takes some 10 us
         default = anyio.to_thread.current_default_thread_limiter()
-        more = anyio.CapacityLimiter(max(_ANYIO_THREADS, placed_calls.placement().threads))
-        found = _limiters[loop] = default, more
-    default, more = found
-    return more if default.total_tokens == _ANYIO_THREADS else None
+        more = placed_calls.placement().threads - _ANYIO_THREADS
+        found = _limiters[loop] = default, anyio.CapacityLimiter(more) if more > 0 else None, anyio.WouldBlock
+    return _Tokens(*found) if found[1] is not None and found[0].total_tokens == _ANYIO_THREADS else None
+
+
+class _Tokens:
+    """One token: anyio's own, which a program may count, and while all of them are borrowed one of ours."""
+
+    __slots__ = ("_borrowed", "_default", "_full", "_more")
+
+    def __init__(self, default: Any, more: Any, full: type[Exception]) -> None:
+        self._borrowed, self._default, self._more, self._full = default, default, more, full
+
+    async def __aenter__(self) -> None:
+        try:
+            self._default.acquire_nowait()
+        except self._full:
+            self._borrowed = self._more
+            await self._more.acquire()
+
+    async def __aexit__(self, *problem: object) -> None:
+        self._borrowed.release()
 
 
 def _function(func: Callable[..., Any]) -> Callable[..., Any]:

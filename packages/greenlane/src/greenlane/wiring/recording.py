@@ -98,6 +98,10 @@ class RecordedProcess:
         self._switching = threading.Lock()
         self._jobs = _Jobs(self.recorder)
         if settings.control_dir:
+            # Here: were a thread of ours to import it, a child forked meanwhile would have a lock that nobody releases.
+            from greenlane.wiring import shown
+
+            self._shown = shown
             check_directory(settings.control_dir)
         self._process.start()
         self.finish = self._process.finish
@@ -124,9 +128,7 @@ class RecordedProcess:
         atexit.unregister(self.recorder.stop)
         self._take_out()
         if self.settings.control_dir:
-            from greenlane.wiring import shown
-
-            shown.withdraw("record")
+            self._shown.withdraw("record")
 
     # --- probes -------------------------------------------------------------------------------------------------------
 
@@ -186,9 +188,7 @@ class RecordedProcess:
     def listen(self) -> None:
         """Let the recording be seen and switched over the control socket of this process."""
         if self.settings.control_dir and not self._ended:
-            from greenlane.wiring import shown
-
-            shown.serve(self.settings.control_dir, "record", self)
+            self._shown.serve(self.settings.control_dir, "record", self)
 
 
 class _Jobs:

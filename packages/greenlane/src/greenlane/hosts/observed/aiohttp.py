@@ -82,6 +82,8 @@ def _open(request: Any) -> int:
 
 
 def _route_of(request: Any) -> str:
+    if not hasattr(request, "match_info"):  # of a low-level `web.Server`, which has no routes
+        return shape(request.method, request.path)
     resource = getattr(getattr(request.match_info, "route", None), "resource", None)
     canonical = getattr(resource, "canonical", None)
     if canonical is None:
