@@ -11,7 +11,8 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 CARGO_TARGET_DIR ?= target
-export CARGO_TARGET_DIR := $(abspath $(CARGO_TARGET_DIR))
+override CARGO_TARGET_DIR := $(abspath $(CARGO_TARGET_DIR))
+export CARGO_TARGET_DIR
 BIN := $(VENV)/bin
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml)

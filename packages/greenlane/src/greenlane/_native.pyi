@@ -26,6 +26,7 @@ __all__ = [
     "GilLooks",
     "Inbox",
     "KeyLook",
+    "NEWEST_PYTHON",
     "Outbox",
     "Paused",
     "PermitQueue",
@@ -61,6 +62,8 @@ __all__ = [
 ]
 
 __version__: Final[str]
+#: The newest CPython whose private structures are known: (major, minor). On a later one no wait for the GIL is seen.
+NEWEST_PYTHON: Final[tuple[int, int]]
 
 @final
 class Permits:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from greenlane._native import NEWEST_PYTHON
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
@@ -21,8 +22,6 @@ from greenlane.settings.shown import DEFAULT, effective, installed
 
 __all__ = ["COMMAND"]
 
-# The newest CPython that is tested.
-PYTHON_NEWEST: Final = (3, 13)
 # The oldest gunicorn whose thread worker is built as `greenlane.hosts.gunicorn` expects.
 GUNICORN_OLDEST: Final = 27
 
@@ -76,8 +75,8 @@ def check_platform() -> str:
 
     process.check_platform()
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}"
-    newest = ".".join(map(str, PYTHON_NEWEST))
-    return f"{found} (newer than what is tested, {newest})" if sys.version_info[:2] > PYTHON_NEWEST else found
+    newer = sys.version_info[:2] > NEWEST_PYTHON
+    return f"{found} (newer than what is tested, {'.'.join(map(str, NEWEST_PYTHON))})" if newer else found
 
 
 def check_gunicorn() -> str:

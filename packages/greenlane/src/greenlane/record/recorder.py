@@ -82,6 +82,8 @@ class ProcessRecorder:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
+        if sys.version_info[:2] > _native.NEWEST_PYTHON:
+            _say_newer(self._folder)
         _native.sampler_start(stacks=self._settings.record_stacks, began=self._began)
         _write_before_leaving(self.native, self._undo)
         if not self._settings.record_on:
@@ -143,6 +145,15 @@ class ProcessRecorder:
             "record_stacks": self._settings.record_stacks,
             "threads_are_greenlets": self._threads_are_greenlets(),
         }
+
+
+def _say_newer(folder: Path) -> None:
+    """Say what is done without in an unknown CPython: once a recording; `greenlane record` repeats it at its end."""
+    python, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], _native.NEWEST_PYTHON))
+    why = f"CPython {python} is newer than what this Greenlane knows, {newest}: waits for the GIL are not seen"
+    with contextlib.suppress(OSError), (folder / "skipped-newer").open("x", encoding="utf-8") as note:
+        note.write(why)
+        os.write(2, f"greenlane: {why}\n".encode())
 
 
 def _boot_id() -> str:

@@ -11,7 +11,6 @@ import contextlib
 import gc
 import importlib
 import importlib.machinery
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -40,7 +39,6 @@ _LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probe
 
 _lock = threading.Lock()
 _recording: RecordedProcess | None = None
-_fork_hooks_set = False
 
 
 def start_recording(settings: Settings | None = None, *also: Patches) -> RecordedProcess | None:
@@ -106,7 +104,7 @@ class RecordedProcess:
             self._place()
         # Registered before the program's own: runs after them.
         atexit.register(self.recorder.stop)
-        _set_fork_hooks()
+        fork_warning.watch()
 
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
@@ -273,10 +271,3 @@ def _listen() -> None:
     with contextlib.suppress(Exception):
         if _recording is not None:
             _recording.listen()
-
-
-def _set_fork_hooks() -> None:
-    global _fork_hooks_set
-    if not _fork_hooks_set:
-        _fork_hooks_set = True
-        os.register_at_fork(before=fork_warning.before_fork)
