@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 FILE: Final = Path(__file__).resolve().parent.parent / "constraints.txt"
-_HEAD: Final = """# What `make build` installs, so that everybody has the same: scripts/constraints.py writes it from environments whose tests
-# have passed. `make newest` tries without it, and says what is newer.
+_HEAD: Final = """\
+# What `make build` installs, so that everybody has the same: scripts/constraints.py writes it from environments whose
+# tests have passed. `make newest` tries without it, and says what is newer.
 """
 #: pip itself is made new by the Makefile; ours are installed in place.
 _NOT_OURS: Final = re.compile(r"^(pip|setuptools|greenlane[\w-]*)$")

@@ -726,8 +726,8 @@ class Steps:
     def hook(name: str, original: Callable[..., Any], silent: list[bool]) -> Any:
         """Make what stands in the place of a loop's method `name`, which is `original`; `silent` not empty = passes by.
 
-        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms); or add, of
-        the set in which asyncio registers its tasks. Raises ValueError for another one.
+        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms),
+        create_task; or add, of the set in which asyncio registers its tasks. Raises ValueError for another one.
         """
 
     @staticmethod

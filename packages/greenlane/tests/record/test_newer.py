@@ -1,4 +1,4 @@
-"""A CPython newer than what is known: a recording goes on without what follows private structures, and says so."""
+"""A CPython that is not known, or has no GIL: a recording goes on without what depends on that, and says so once."""
 
 from __future__ import annotations
 
@@ -63,3 +63,32 @@ def test_an_unknown_version_runs_without_waits_for_the_gil_and_says_so_once(
     assert "newer" not in second.stderr
     note = tmp_path / "unknown" / "skipped-newer"
     assert note.read_text().startswith("CPython 3.99 is newer")
+
+
+WITHOUT_A_GIL = """
+import sys
+
+sys._is_gil_enabled = lambda: False
+"""
+LOOP = """
+import asyncio
+from greenlane.settings import load
+from greenlane.wiring.recording import start_recording
+
+before = asyncio.BaseEventLoop.call_soon
+recorded = start_recording(load({{"record_folder": {folder!r}}}, environ={{}}))
+print(asyncio.BaseEventLoop.call_soon is before)
+recorded.end()
+"""
+
+
+def test_without_a_gil_no_probe_is_placed_whose_tables_it_guards(
+    run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    def ran(pretended: str, name: str) -> Any:
+        return run_python(pretended + LOOP.format(folder=str(tmp_path / name)))
+
+    assert ran("", "with").stdout.split() == ["False"]
+    first, second = ran(WITHOUT_A_GIL, "without"), ran(WITHOUT_A_GIL, "without")
+    assert [first.stdout.split(), second.stdout.split()] == [["True"], ["True"]]
+    assert first.stderr.count("has no GIL") == 1 and "GIL" not in second.stderr

@@ -26,7 +26,7 @@ from greenlane.probes import children, cooperative
 from greenlane.probes.calls import clients
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.patching import Patches
-from greenlane.record.recorder import ProcessRecorder, is_over
+from greenlane.record.recorder import ProcessRecorder, gil_enabled, is_over
 from greenlane.threads import fork_warning
 
 if TYPE_CHECKING:
@@ -164,8 +164,9 @@ class RecordedProcess:
         ):
             install()
             self._undo.append(uninstall)
-        for library, probe in _LATE.items():
-            self._install_late(library, probe)
+        if gil_enabled():  # it guards their tables
+            for library, probe in _LATE.items():
+                self._install_late(library, probe)
 
     def _install_late(self, library: str, name: str) -> None:
         def install(_library: ModuleType) -> None:
