@@ -11,9 +11,15 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 CARGO_TARGET_DIR ?= target
-export CARGO_TARGET_DIR := $(abspath $(CARGO_TARGET_DIR))
+override CARGO_TARGET_DIR := $(abspath $(CARGO_TARGET_DIR))
+export CARGO_TARGET_DIR
 BIN := $(VENV)/bin
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
+# Releases that everybody has; CONSTRAINTS= takes the newest.
+CONSTRAINTS ?= constraints.txt
+PINNED := $(CONSTRAINTS:%=--constraint %)
+# The CPython of `make test-newer`.
+NEWER ?= 3.14
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGES := greenlane greenlane-serve greenlane-work greenlane-tools
 # Those with native code, and what only tests call: built in place.
@@ -36,20 +42,20 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all ecosystem soak prove bench lint format types docs wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest ecosystem soak prove bench lint format types docs wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: $(VENV)/.native.stamp ## .venv with dependencies, native module (release) and bin/greenlane
 
-$(VENV)/.deps.stamp: pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml) tests/native/pyproject.toml
+$(VENV)/.deps.stamp: pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml) tests/native/pyproject.toml $(CONSTRAINTS)
 	@scripts/toolchain build
 	@$(if $(PYTHON),$(MADE_BY_PYTHON),$(BIN)/python -c '' 2>/dev/null) \
 		|| { python=$$(scripts/toolchain python) && "$$python" -m venv --clear $(VENV); }
 	@# --group is pip 25.1's; ensurepip's own is often older.
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --group dev $(PINNED)
 	@# Plain Python in place, without what they need: that is in the group, and what is native is built below.
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(foreach each,$(filter-out $(NATIVE),$(PACKAGES:%=packages/%)),-e $(each))
 	@touch $@
@@ -83,7 +89,7 @@ guest: ## the guest alone, in an environment of its own: installed and tested in
 	@scripts/toolchain build
 	@[ -x $(VENV)-guest/bin/python ] || "$$(scripts/toolchain python)" -m venv $(VENV)-guest
 	$(VENV)-guest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(VENV)-guest/bin/python -m pip install --quiet --group guest
+	$(VENV)-guest/bin/python -m pip install --quiet --group guest $(PINNED)
 	cd packages/greenlane && PIP_QUIET=1 PYO3_PYTHON=$(abspath $(VENV)-guest/bin/python) VIRTUAL_ENV=$(abspath $(VENV)-guest) \
 		$(abspath $(VENV)-guest/bin/maturin) develop --release $(LOCKED)
 	$(VENV)-guest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow and not system and not measured and not soak" \
@@ -105,6 +111,20 @@ test-all: test ## the tests on each supported CPython of this machine (3.11 to 3
 		$(MAKE) --no-print-directory test-python VENV=.venv-$$version PYTHON=$$python \
 			CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cpython-$$version </dev/null || failed="$$failed $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed on CPython$$failed" >&2; exit 1; }; }
+
+test-newer: ## the guest and its tests on one newer CPython (NEWER=3.14), which is fetched: three minutes
+	@$(BIN)/python -m pip install --quiet --group release $(PINNED)
+	@python=$$($(BIN)/python scripts/python.py $(NEWER)) && $(MAKE) --no-print-directory guest \
+		VENV=.venv-$(NEWER) PYTHON="$$python" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cpython-$(NEWER)
+
+newest: ## each night: the newest releases of what we depend on, also beyond our bounds; what is newer, then tests and hosts
+	rm -rf .venv-newest
+	$(MAKE) --no-print-directory build VENV=.venv-newest CONSTRAINTS=
+	.venv-newest/bin/python -m pip install --quiet --upgrade gunicorn celery kombu gevent greenlet uvicorn
+	.venv-newest/bin/python scripts/constraints.py .venv-newest
+	$(MAKE) --no-print-directory test-python VENV=.venv-newest CONSTRAINTS=
+	.venv-newest/bin/python -m pytest -q -m "system and not measured and not soak" --timeout 180 \
+		packages/greenlane/tests/hosts packages/greenlane/tests/record packages/greenlane-work/tests
 
 ecosystem: build ## public test suites, stock and with us: the same tests pass (half an hour; ARGS="--suite trio --mode permits")
 	@$(BIN)/python -m tests.ecosystem.run $(ARGS)
@@ -157,11 +177,11 @@ wheel: build ## release wheels of all distributions, in dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
 
 python: build ## VERSION=3.14: a newer CPython below target/python, for make test-all; nothing is installed on the machine
-	@$(BIN)/python -m pip install --quiet --group release
+	@$(BIN)/python -m pip install --quiet --group release $(PINNED)
 	@$(BIN)/python scripts/python.py "$(VERSION)"
 
 wheels: build ## the release, in dist/: wheels for CPython 3.11-3.15 and free-threaded ones, x86-64 and aarch64; tried where they run
-	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python -m pip install --quiet --group release $(PINNED)
 	$(BIN)/python scripts/wheels.py $(ARGS)
 
 clean: ## remove everything that make has built

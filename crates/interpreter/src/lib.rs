@@ -9,6 +9,20 @@ pub fn address() -> usize {
     pyo3::ffi::Py_IsInitialized as *const () as usize
 }
 
+/// The newest CPython whose private structures are known.
+pub const NEWEST: (u8, u8) = (3, 15);
+
+/// Whether what follows private structures may be used in this interpreter.
+pub fn is_known(py: Python<'_>) -> PyResult<bool> {
+    // As Python says it: what a program sees is what it is told about.
+    let version = py.import("sys")?.getattr("version_info")?;
+    let (major, minor): (u8, u8) = (
+        version.get_item(0)?.extract()?,
+        version.get_item(1)?.extract()?,
+    );
+    Ok((major, minor) <= NEWEST)
+}
+
 /// Whether this interpreter runs with a GIL now.
 pub fn gil_enabled(py: Python<'_>) -> PyResult<bool> {
     match py.import("sys")?.getattr("_is_gil_enabled") {

@@ -134,7 +134,7 @@ impl Permits {
 
     fn leave(&self, py: Python<'_>, kind: u8) -> PyResult<()> {
         if let Some(mut job) = running::take_job() {
-            if let Some(error) = late_error(&job, kind) {
+            if let Some(error) = late_error(py, &job, kind) {
                 running::put_job(job);
                 return Err(PyErr::from_value(error.bind(py).call0()?));
             }
@@ -331,9 +331,9 @@ impl Paused {
     }
 }
 
-fn late_error(job: &Job, kind: u8) -> Option<Py<PyAny>> {
+fn late_error(py: Python<'_>, job: &Job, kind: u8) -> Option<Py<PyAny>> {
     let error = job.shared.late_error.as_ref()?;
-    (kind <= LAST_RAISING_KIND && job.is_late()).then(|| Python::attach(|py| error.clone_ref(py)))
+    (kind <= LAST_RAISING_KIND && job.is_late()).then(|| error.clone_ref(py))
 }
 
 fn row(row: PhaseRow) -> Row {

@@ -41,9 +41,10 @@ pub fn make<'py>(
         "call_at" => call_at,
         "call_later" => call_later,
         "add" => registered,
+        "create_task" => created,
         _ => {
             return Err(PyValueError::new_err(format!(
-            "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later or add"
+            "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later, add or create_task"
         )))
         }
     };
@@ -274,6 +275,23 @@ unsafe extern "C" fn registered(
         let result = this.pass(args, nargsf, kwnames);
         if !result.is_null() && !this.is_silent() && ffi::PyVectorcall_NARGS(nargsf) == 1 {
             steps::registered(*args);
+        }
+        result
+    }
+}
+
+/// `loop.create_task(coro, ...)`: from 3.14 on C tells nobody else that it has made a task.
+unsafe extern "C" fn created(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    nargsf: usize,
+    kwnames: *mut PyObject,
+) -> *mut PyObject {
+    unsafe {
+        let this = &*this.cast::<Hook>();
+        let result = this.pass(args, nargsf, kwnames);
+        if !result.is_null() && !this.is_silent() {
+            steps::created(result);
         }
         result
     }

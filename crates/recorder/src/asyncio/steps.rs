@@ -211,6 +211,27 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
     Some(met)
 }
 
+/// A task, or what a program's factory gives for one, has been made. Those that wait in the loop's queue are known; an
+/// eager one that has ended needs nothing more.
+pub unsafe fn created(made: *mut PyObject) {
+    let here = here();
+    if !here.is_loop || here.running.is_null() || known(here, made).is_some() {
+        return;
+    }
+    let waits = Python::try_attach(|py| {
+        // SAFETY: the caller's result lives during the call.
+        let made = unsafe { Bound::from_borrowed_ptr(py, made) };
+        let done = made
+            .call_method0("done")
+            .and_then(|done| done.extract::<bool>());
+        made.hasattr("get_context").unwrap_or(false) && !done.unwrap_or(true)
+    });
+    if waits == Some(true) {
+        // SAFETY: as above.
+        unsafe { registered(made) };
+    }
+}
+
 /// A task has been made and registered. The unknown ones are eager: they have run a step within their creator's.
 pub unsafe fn registered(task: *mut PyObject) {
     let here = here();

@@ -1,6 +1,6 @@
 //! Waits for the GIL, exactly: the interpreter waits for it in `pthread_cond_timedwait`, and nowhere else.
 //!
-//! In CPython 3.11 to 3.13 only `take_gil` calls that function, and only `drop_gil` calls `pthread_cond_wait` (a thread
+//! In CPython 3.11 to 3.15 only `take_gil` calls that function, and only `drop_gil` calls `pthread_cond_wait` (a thread
 //! that was asked for the GIL waits until somebody has it). Libraries linked into the interpreter may call them too, so
 //! the condition must lie in the interpreter's own state, `_PyRuntime`. A subinterpreter with a GIL of its own keeps it
 //! elsewhere: its waits are not seen.

@@ -3,7 +3,7 @@
 use super::redirection::{self, Found};
 use super::{gil, originals, redirected, sockets, symbols};
 use crate::names;
-use greenlane_interpreter::address as interpreter;
+use greenlane_interpreter::{address as interpreter, is_known};
 use greenlane_process::forks;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -74,7 +74,9 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
         let name = name.trim_start_matches("__").trim_end_matches("_chk");
         redirected::name(index, names::text(name));
     }
-    find_runtime();
+    if is_known(py).unwrap_or(false) {
+        find_runtime();
+    }
     INSTALLED.store(true, Ordering::Relaxed);
     note(redirection::redirect(interpreter(), &INSTALLED));
     test(py)

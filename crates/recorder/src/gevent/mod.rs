@@ -54,8 +54,8 @@ impl Switches {
     }
 
     #[staticmethod]
-    fn uninstall() {
-        places::put_back();
+    fn uninstall(py: Python<'_>) {
+        places::put_back(py);
         switches::set_installed(false);
         switches::end();
     }

@@ -44,27 +44,25 @@ pub fn put(owner: &Bound<'_, PyType>, name: &str, role: Role) -> PyResult<bool> 
 }
 
 /// Puts every original back where ours still stands. Who wrapped ours keeps it; it passes everything on.
-pub fn put_back() {
+pub fn put_back(py: Python<'_>) {
     let put = std::mem::take(&mut *PUT.lock().unwrap_or_else(PoisonError::into_inner));
-    Python::attach(|py| {
-        for place in put {
-            let class = place.owner.bind(py).as_type_ptr();
-            // SAFETY: as in `put`.
-            unsafe {
-                let dictionary = (*class).tp_dict;
-                let standing = ffi::PyDict_GetItemWithError(dictionary, place.name.as_ptr());
-                if standing != place.ours.as_ptr() {
-                    continue;
+    for place in put {
+        let class = place.owner.bind(py).as_type_ptr();
+        // SAFETY: as in `put`.
+        unsafe {
+            let dictionary = (*class).tp_dict;
+            let standing = ffi::PyDict_GetItemWithError(dictionary, place.name.as_ptr());
+            if standing != place.ours.as_ptr() {
+                continue;
+            }
+            if let Some(wrapped) = wrapped(standing) {
+                let original = ffi::Py_NewRef(wrapped.original);
+                if ffi::PyDict_SetItem(dictionary, place.name.as_ptr(), original) != 0 {
+                    ffi::PyErr_Clear();
                 }
-                if let Some(wrapped) = wrapped(standing) {
-                    let original = ffi::Py_NewRef(wrapped.original);
-                    if ffi::PyDict_SetItem(dictionary, place.name.as_ptr(), original) != 0 {
-                        ffi::PyErr_Clear();
-                    }
-                    ffi::Py_DECREF(original);
-                    ffi::PyType_Modified(class);
-                }
+                ffi::Py_DECREF(original);
+                ffi::PyType_Modified(class);
             }
         }
-    });
+    }
 }

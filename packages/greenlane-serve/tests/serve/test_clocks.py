@@ -174,7 +174,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         raise ValueError("mine")
     else:
         burn(4)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
     await send({"type": "http.response.body", "body": b""})
     burn(20)  # nobody waits for this
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import kombu
 import pytest
+from tests.worker.site import eventually
 
 from greenlane_work.diversion import Sighting, open_place
 from greenlane_work.diversion.watch import ShareWatch
@@ -20,8 +21,10 @@ Run = Callable[..., Any]
 
 
 def test_a_share_is_set_seen_and_shown(run_cli: Run, url: str, flow: str) -> None:
-    watch = ShareWatch(open_place(url), flow)
+    place = open_place(url)
+    watch = ShareWatch(place, flow)
     assert watch.share.revision == 0
+    eventually(lambda: bool(place.sightings(flow)))
     said = run_cli("divert", flow, "--to", "new", "--share", "30%", "--diversion", url, "--wait-s", "20")
     assert said.code == 0
     assert said.err.startswith("seen by all 1 producers after ")

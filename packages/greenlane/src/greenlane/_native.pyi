@@ -26,6 +26,7 @@ __all__ = [
     "GilLooks",
     "Inbox",
     "KeyLook",
+    "NEWEST_PYTHON",
     "Outbox",
     "Paused",
     "PermitQueue",
@@ -61,6 +62,8 @@ __all__ = [
 ]
 
 __version__: Final[str]
+#: The newest CPython whose private structures are known: (major, minor). On a later one no wait for the GIL is seen.
+NEWEST_PYTHON: Final[tuple[int, int]]
 
 @final
 class Permits:
@@ -723,8 +726,8 @@ class Steps:
     def hook(name: str, original: Callable[..., Any], silent: list[bool]) -> Any:
         """Make what stands in the place of a loop's method `name`, which is `original`; `silent` not empty = passes by.
 
-        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms); or add, of
-        the set in which asyncio registers its tasks. Raises ValueError for another one.
+        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms),
+        create_task; or add, of the set in which asyncio registers its tasks. Raises ValueError for another one.
         """
 
     @staticmethod

@@ -309,6 +309,33 @@ recorder.stop()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with CPython 3.12")
+def test_a_job_of_an_eager_task_is_not_its_creator_s(run) -> None:
+    run("""
+start()
+async def work(number):
+    assert recorder.job() == 0, number
+    job = recorder.open(); assert job
+    probes.JOB.set(job)
+    await asyncio.sleep(0.001)
+    assert recorder.job() == job, (recorder.job(), job)
+    recorder.close(job)
+async def ends():
+    return 1
+async def main():
+    def factory(loop, coro, name=None, context=None, **more):
+        return asyncio.eager_task_factory(loop, coro, name=name, context=context)
+    asyncio.get_running_loop().set_task_factory(factory)
+    made = [asyncio.create_task(work(1)), asyncio.create_task(ends()), asyncio.create_task(work(2))]
+    assert recorder.job() == 0
+    await asyncio.gather(*made)
+run(main())
+recorder.stop()
+jobs, = [recorder.stats()["jobs"]]
+assert jobs == 2, jobs
+""")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with CPython 3.12")
 def test_eager_tasks_belong_to_the_job_in_their_context(run) -> None:
     run("""
 start()

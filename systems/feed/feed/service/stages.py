@@ -215,11 +215,11 @@ class CountingLoop(asyncio.SelectorEventLoop):
         task.add_done_callback(lambda _: coro.close())
         return task
 
-    # asyncio has no public name for it; CPython 3.11 to 3.13 call it so.
+    # asyncio has no public name for it; CPython 3.11 to 3.15 call it so; `more` came with 3.15.
     def _make_socket_transport(
-        self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
+        self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None, **more: Any
     ) -> _Timed:
-        return _Timed(self, sock, protocol, waiter, extra, server)
+        return _Timed(self, sock, protocol, waiter, extra, server, **more)
 
 
 class _Timed(selector_events._SelectorSocketTransport):  # type: ignore[name-defined,misc]

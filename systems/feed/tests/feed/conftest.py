@@ -31,6 +31,7 @@ def world() -> World:
 
 @pytest.fixture(scope="session")
 def model_of_few_trees(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("catboost", reason="CatBoost has no wheel for this CPython")
     files = ModelFiles(tmp_path_factory.mktemp("model"))
     train(world, files, trees=30, users=range(1, 31))
     return files.folder

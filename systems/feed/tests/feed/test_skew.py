@@ -122,6 +122,7 @@ def test_an_exchange_of_two_columns_has_another_fingerprint() -> None:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
+    pytest.importorskip("catboost", reason="CatBoost has no wheel for this CPython")
     files = ModelFiles(tmp_path_factory.mktemp("small"))
     train(made(seed=7, items=2_000), files, trees=20, users=range(1, 11))
     return files

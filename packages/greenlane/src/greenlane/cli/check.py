@@ -5,26 +5,21 @@ from __future__ import annotations
 import argparse
 import functools
 import platform
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from greenlane._native import NEWEST_PYTHON
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.control.protocol import check_directory
-from greenlane.errors import GreenlaneError, HostError, SettingsError
+from greenlane.errors import GreenlaneError, SettingsError
 from greenlane.settings import Settings
 from greenlane.settings.shown import DEFAULT, effective, installed
 
 __all__ = ["COMMAND"]
-
-# The newest CPython that is tested.
-PYTHON_NEWEST: Final = (3, 13)
-# The oldest gunicorn whose thread worker is built as `greenlane.hosts.gunicorn` expects.
-GUNICORN_OLDEST: Final = 27
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -76,25 +71,20 @@ def check_platform() -> str:
 
     process.check_platform()
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}"
-    newest = ".".join(map(str, PYTHON_NEWEST))
-    return f"{found} (newer than what is tested, {newest})" if sys.version_info[:2] > PYTHON_NEWEST else found
+    newer = sys.version_info[:2] > NEWEST_PYTHON
+    return f"{found} (newer than what is tested, {'.'.join(map(str, NEWEST_PYTHON))})" if newer else found
 
 
 def check_gunicorn() -> str:
     """The installed gunicorn, if any; HostError where the worker does not support it."""
     import importlib.metadata
 
+    from greenlane.hosts.gunicorn.release import check_release
+
     try:
-        found = importlib.metadata.version("gunicorn")
+        return check_release("check the host")
     except importlib.metadata.PackageNotFoundError:
         return "not installed; only `gunicorn -k greenlane.hosts.gunicorn.Worker` needs it"
-    major = re.match(r"\d+", found)
-    if not major or int(major[0]) < GUNICORN_OLDEST:
-        rule = f"gunicorn {GUNICORN_OLDEST} or later"
-        raise HostError(
-            "check the host", name="gunicorn", value=found, rule=rule, hint="pip install --upgrade gunicorn"
-        )
-    return found
 
 
 def check_learned_file(settings: Settings) -> str:

@@ -108,12 +108,19 @@ def _asyncio(patches: Patches, module: ModuleType) -> None:
         patches.replace(loop, name, _hook(name))
     patches.replace(loop, "run_forever", _run_forever)
     patches.replace(loop, "run_in_executor", _run_in_executor)
+    _created(patches, loop)
+
+
+def _created(patches: Patches, loop: Any) -> None:
+    if sys.version_info >= (3, 14):
+        # C keeps its tasks to itself from then on; see `_tasks`.
+        patches.replace(loop, "create_task", _hook("create_task"))
 
 
 def _tasks(patches: Patches, module: ModuleType) -> None:
     task = module._PyTask
     Steps.know_python_tasks(task._Task__step, task._Task__wakeup)
-    if sys.version_info >= (3, 12):
+    if (3, 12) <= sys.version_info < (3, 14):
         # The only place where C says that an eager task has been made.
         patches.replace(module._scheduled_tasks, "add", _hook("add"))
 
@@ -123,6 +130,7 @@ def _uvloop(patches: Patches, module: ModuleType) -> None:
         patches.replace(module.Loop, name, _hook(name))
     patches.replace(module.Loop, "run_forever", _run_forever)
     patches.replace(module.Loop, "run_in_executor", _run_in_executor)
+    _created(patches, module.Loop)
 
 
 def _anyio(patches: Patches, module: ModuleType) -> None:

@@ -140,7 +140,11 @@ _WITHIN: Final[Mapping[str, Mapping[str, Kind]]] = {
     "queue": {"Queue.get": Kind.QUEUE, "Queue.put": Kind.QUEUE, "Queue.join": Kind.QUEUE},
     "concurrent.futures._base": {"Future.result": Kind.FUTURE, "Future.exception": Kind.FUTURE},
     "subprocess": {"Popen.wait": Kind.PROCESS, "Popen.communicate": Kind.PROCESS},
-    "socket": {"socket.sendfile": Kind.SOCKET, "socket._sendfile_use_sendfile": Kind.SOCKET},
+    "socket": {
+        "socket.sendfile": Kind.SOCKET,
+        "socket._sendfile_use_sendfile": Kind.SOCKET,
+        "?socket._sendfile_zerocopy": Kind.SOCKET,
+    },
     "multiprocessing.connection": {"Connection._recv": Kind.PROCESS, "Connection._send": Kind.PROCESS},
 }
 
@@ -188,9 +192,10 @@ def _place(name: str, patches: Patches, module: ModuleType) -> None:
                 patches.miss(f"{path.lstrip('?')}: {error}")
     for path, kind in _WITHIN.get(name, {}).items():
         try:
-            function = _found(f"{name}:{path}")
+            function = _found(f"{name}:{path.lstrip('?')}")
         except AttributeError as error:
-            patches.miss(f"{name}.{path}: {error}")
+            if not path.startswith("?"):
+                patches.miss(f"{name}.{path}: {error}")
         else:
             if isinstance(function, FunctionType):  # else somebody has put something else there
                 _native.blocking_within(function.__code__, kind)

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from greenlane.errors import RecordError
 if TYPE_CHECKING:
     from greenlane.settings import Settings
 
-__all__ = ["ENDED", "PARTS", "SITE", "ProcessRecorder", "is_over"]
+__all__ = ["ENDED", "PARTS", "SITE", "ProcessRecorder", "gil_enabled", "is_over"]
 
 #: File in the folder that says that its recording is over: nobody starts another one there.
 ENDED: Final = "ended"
@@ -82,6 +82,8 @@ class ProcessRecorder:
                 rule=f"a folder that can be written to ({error.args[-1]})",
                 hint="record into a folder that the service's user owns",
             ) from None
+        for name, why in _without():
+            _say_once(self._folder, name, why)
         _native.sampler_start(stacks=self._settings.record_stacks, began=self._began)
         _write_before_leaving(self.native, self._undo)
         if not self._settings.record_on:
@@ -143,6 +145,30 @@ class ProcessRecorder:
             "record_stacks": self._settings.record_stacks,
             "threads_are_greenlets": self._threads_are_greenlets(),
         }
+
+
+def gil_enabled() -> bool:
+    """Whether this interpreter has a GIL now: on a free-threaded build an import may have switched it on."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def _without() -> Iterator[tuple[str, str]]:
+    """What is done without in this CPython, by name."""
+    if sys.version_info[:2] > _native.NEWEST_PYTHON:
+        python, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], _native.NEWEST_PYTHON))
+        yield "newer", f"CPython {python} is newer than what is known here, {newest}: waits for the GIL are not seen"
+    if not gil_enabled():
+        yield (
+            "nogil",
+            "this CPython has no GIL: asyncio's steps, gevent's switches and stacks are not recorded",
+        )
+
+
+def _say_once(folder: Path, name: str, why: str) -> None:
+    """Say it once a recording; `greenlane record` repeats it at its end."""
+    with contextlib.suppress(OSError), (folder / f"skipped-{name}").open("x", encoding="utf-8") as note:
+        note.write(why)
+        os.write(2, f"greenlane: {why}\n".encode())
 
 
 def _boot_id() -> str:

@@ -25,6 +25,7 @@ from greenlane.probes import deadline_out
 from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
+from greenlane.threads import fork_warning
 from greenlane.threads.unpatched import signals_blocked
 
 __all__ = [
@@ -288,6 +289,7 @@ class Running:
                 threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
 
     def _save_now_and_then(self) -> None:
+        fork_warning.mark_thread()
         while not self._stopping.wait(self.settings.learned_save_s):
             self._save_quietly()
 
@@ -361,6 +363,7 @@ def _set_fork_hooks() -> None:
     global _fork_hooks_set
     if not _fork_hooks_set:
         _fork_hooks_set = True
+        fork_warning.watch()
         os.register_at_fork(after_in_child=_restart_in_child)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import gc
 import importlib
 import importlib.machinery
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from greenlane.probes import children, cooperative
 from greenlane.probes.calls import clients
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.patching import Patches
-from greenlane.record.recorder import ProcessRecorder, is_over
+from greenlane.record.recorder import ProcessRecorder, gil_enabled, is_over
 from greenlane.threads import fork_warning
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ _LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probe
 
 _lock = threading.Lock()
 _recording: RecordedProcess | None = None
-_fork_hooks_set = False
 
 
 def start_recording(settings: Settings | None = None, *also: Patches) -> RecordedProcess | None:
@@ -110,7 +108,7 @@ class RecordedProcess:
             self._place()
         # Registered before the program's own: runs after them.
         atexit.register(self.recorder.stop)
-        _set_fork_hooks()
+        fork_warning.watch()
 
     def record(self, on: bool) -> None:
         """Switch it, live. What was recorded is kept, and in the file when this returns."""
@@ -168,8 +166,9 @@ class RecordedProcess:
         ):
             install()
             self._undo.append(uninstall)
-        for library, probe in _LATE.items():
-            self._install_late(library, probe)
+        if gil_enabled():  # it guards their tables
+            for library, probe in _LATE.items():
+                self._install_late(library, probe)
 
     def _install_late(self, library: str, name: str) -> None:
         def install(_library: ModuleType) -> None:
@@ -273,10 +272,3 @@ def _listen() -> None:
     with contextlib.suppress(Exception):
         if _recording is not None:
             _recording.listen()
-
-
-def _set_fork_hooks() -> None:
-    global _fork_hooks_set
-    if not _fork_hooks_set:
-        _fork_hooks_set = True
-        os.register_at_fork(before=fork_warning.before_fork)

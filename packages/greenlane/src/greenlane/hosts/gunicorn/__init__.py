@@ -5,6 +5,7 @@ permits. What gthread serves, it serves. docs/gunicorn.md says what it adds, wha
 where it differs on purpose.
 
 - `worker` — the worker class: start, stop, health and metrics, a request's job
+- `release` — which gunicorn this is, and whether the worker knows it
 - `settings` — checks of gunicorn's and Greenlane's settings, in the arbiter
 - `listeners` — accepts connections, or leaves them to a less busy worker
 - `front` — the main thread: reads heads, closes idle connections, answers 504 on time, drains
@@ -30,6 +31,9 @@ __all__ = ["Worker"]
 def __getattr__(name: str) -> type[Worker]:
     if name != "Worker":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from greenlane.hosts.gunicorn.release import check_release
+
+    check_release()  # before anything of it is imported that an older one lacks
     from greenlane.hosts.gunicorn import worker
 
     return worker.Worker

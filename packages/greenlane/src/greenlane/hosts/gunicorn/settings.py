@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import gunicorn
-
 from greenlane.errors import HostError
 from greenlane.probes import explain_gevent
 from greenlane.settings import SETTINGS, Settings, load
@@ -17,7 +15,6 @@ from greenlane.wiring import process
 
 __all__ = ["ceiling", "check", "most_kept_alive"]
 
-_OLDEST: Final = (27, 0)
 _ATTEMPT: Final = "set up gunicorn's worker"
 
 _REUSE_PORT: Final = "So a worker leaves no connection to a less busy one; each has listening sockets of its own"
@@ -33,7 +30,6 @@ def check(cfg: Any, log: Any) -> Settings:
     Raises:
         GreenlaneError: something cannot hold; the message names it.
     """
-    _check_release()
     settings = load()
     # Here in the arbiter, where a wrong set-up ends with exit code 2, and not in the worker, which would be restarted.
     process.check_platform()
@@ -83,14 +79,3 @@ def most_kept_alive(cfg: Any, settings: Settings) -> int:
     if cfg.threads <= 1:
         reserved = min(reserved, cfg.worker_connections // 2)
     return int(cfg.worker_connections) - reserved
-
-
-def _check_release() -> None:
-    if gunicorn.version_info < _OLDEST:
-        raise HostError(
-            _ATTEMPT,
-            name="gunicorn",
-            value=gunicorn.__version__,
-            rule="release 27.0 or later",
-            hint="pip install 'gunicorn>=27', or use the middleware greenlane.hosts.wsgi under gthread",
-        )

@@ -1,0 +1,112 @@
+"""The release: one version, whole links on an index's page, and a workflow that trusts nobody by name alone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.where import ROOT
+
+WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What the script touches, and what the links lead to."""
+    for name in ("Cargo.toml", "Cargo.lock", "README.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    for manifest in ROOT.glob("packages/*/pyproject.toml"):
+        folder = tmp_path / "packages" / manifest.parent.name
+        folder.mkdir(parents=True)
+        shutil.copy(manifest, folder)
+        shutil.copy(manifest.parent / "README.md", folder)
+    return tmp_path
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / "release.py"), *arguments, "--root", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_version_is_set_in_every_place(checkout: Path) -> None:
+    old = run(checkout, "version").stdout.strip()
+    assert run(checkout, "version", "7.8.9").returncode == 0
+    assert run(checkout, "version").stdout == "7.8.9\n"
+    for manifest in checkout.glob("packages/*/pyproject.toml"):
+        project = tomllib.loads(manifest.read_text("utf-8"))["project"]
+        assert project.get("version", "7.8.9") == "7.8.9"
+        extras = [each for extra in project.get("optional-dependencies", {}).values() for each in extra]
+        ours = [each for each in [*project["dependencies"], *extras] if each.startswith("greenlane")]
+        assert all(each.endswith("==7.8.9") for each in ours)
+    locked = tomllib.loads((checkout / "Cargo.lock").read_text("utf-8"))["package"]
+    assert {each["version"] for each in locked if each["name"].startswith("greenlane-")} == {"7.8.9"}
+    assert f"=={old}'" not in (checkout / "README.md").read_text("utf-8")
+
+
+def test_a_tag_is_refused_unless_it_is_the_version_and_the_changelog_tells_of_it(checkout: Path) -> None:
+    old = run(checkout, "version").stdout.strip()
+    refused = run(checkout, "check", f"v{old}")
+    assert refused.returncode == 2 and "CHANGELOG.md has no section" in refused.stderr
+    run(checkout, "version", "7.8.9")
+    assert run(checkout, "check", "v7.8.9").returncode == 0
+    assert run(checkout, "check", "v7.8.8").returncode == 2
+    assert "### Added" in run(checkout, "notes").stdout
+
+
+def test_addresses_are_stamped_once_and_no_link_is_left_that_an_index_cannot_follow(checkout: Path) -> None:
+    stamped = run(checkout, "stamp", "https://forge.example/somebody/greenlane")
+    assert stamped.returncode == 0, stamped.stderr
+    for manifest in checkout.glob("packages/*/pyproject.toml"):
+        project = tomllib.loads(manifest.read_text("utf-8"))["project"]
+        assert {"Source", "Documentation", "Changelog", "Issues"} <= set(project["urls"])
+        links = re.findall(r"\]\(([^)]+)\)", (manifest.parent / "README.md").read_text("utf-8"))
+        assert all(link.startswith("https://") for link in links), (manifest, links)
+    assert run(checkout, "stamp", "https://forge.example/somebody/greenlane").returncode == 2
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert sections[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", each) for each in sections[1:])
+    kinds = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def _jobs() -> dict[str, Any]:
+    jobs: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]
+    return jobs
+
+
+def test_every_action_is_pinned_to_a_commit() -> None:
+    used = re.findall(r"uses: (.*)$", WORKFLOW.read_text("utf-8"), re.MULTILINE)
+    assert used
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used), used
+
+
+def test_only_what_was_tried_is_published_and_only_the_publisher_may_write() -> None:
+    jobs = _jobs()
+    assert jobs["publish"]["needs"] == ["build", "try"] and "tag" in jobs["publish"]["if"]
+    assert "permissions" not in jobs["build"] and "permissions" not in jobs["try"]
+    assert yaml.safe_load(WORKFLOW.read_text("utf-8"))["permissions"] == {"contents": "read"}
+    assert "secrets." not in WORKFLOW.read_text("utf-8")
+
+
+def test_each_supported_version_is_tried_and_classified() -> None:
+    supported = re.search(r'^SUPPORTED="(.*)"$', (ROOT / "scripts" / "toolchain").read_text("utf-8"), re.MULTILINE)
+    assert supported
+    versions = supported[1].split()
+    assert _jobs()["try"]["strategy"]["matrix"]["python"] == versions
+    for manifest in ROOT.glob("packages/*/pyproject.toml"):
+        classifiers = tomllib.loads(manifest.read_text("utf-8"))["project"]["classifiers"]
+        named = re.findall(r"Python :: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE)
+        assert named == versions, manifest
