@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ app = Celery("shop", broker=os.environ["BROKER"])
 options: dict[str, object] = {}
 if os.environ["BROKER"].startswith("amqp"):
     options = {"confirm_publish": True}
+if "TRANSPORT" in os.environ:
+    options |= json.loads(os.environ["TRANSPORT"])
 if os.environ["BROKER"].startswith("filesystem"):
     folder = os.environ["FOLDER"]
     options = {"data_folder_in": folder, "data_folder_out": folder, "control_folder": folder, "polling_interval": 0.05}

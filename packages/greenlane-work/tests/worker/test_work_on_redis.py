@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -45,6 +46,27 @@ def test_orders_on_redis_are_done_returned_and_given_back(
         frozen.signal(signal.SIGKILL)
         assert frozen.wait_exit() == -signal.SIGKILL
         assert client.llen(site.queue) + client.hlen("unacked") == 5
+
+
+def test_what_a_killed_worker_had_comes_back_though_another_left_kombus_lock_behind(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    # The least that is accepted: an order stays for less than the time after which Redis gives it to others.
+    brief = ("--task-parked-most-s", "1", "--task-retry-most-s", "0.1", "--task-shutdown-s", "0.1")
+    soon = json.dumps({"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1})
+    killed = site.worker(*brief, TRANSPORT=soon)
+    site.publish("send", "o", seconds=60)
+    eventually(lambda: site.written()["begin o"] == 1)
+    killed.signal(signal.SIGKILL)
+    assert killed.wait_exit() == -signal.SIGKILL
+    with Redis.from_url(redis_url) as client:
+        client.set("unacked_mutex", "whoever asked for it when Redis stood still", ex=300)
+        try:
+            site.worker(*brief, TRANSPORT=soon)
+            eventually(lambda: site.written()["begin o"] == 2)
+        finally:
+            client.delete("unacked_mutex")
 
 
 def test_a_folder_is_a_broker_for_a_demonstration_only(tmp_path: Path, start_process: StartProcess) -> None:

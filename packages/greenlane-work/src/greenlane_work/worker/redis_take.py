@@ -17,6 +17,7 @@ from time import monotonic, time
 from typing import Any, Final
 
 from kombu.utils.encoding import bytes_to_str
+from kombu.transport.redis import QoS
 from kombu.utils.json import loads
 from redis.exceptions import NoScriptError
 
@@ -61,8 +62,29 @@ def take_safely(connection: Any) -> None:
     connection.transport_cls = type("Transport", (transport,), {"Channel": channel})
 
 
+class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
+    """Gives back what dead workers had, without kombu's lock.
+
+    Whoever asks for that lock and then dies, or stops waiting for a Redis that stands still, has it for five minutes:
+    nobody gives anything back meanwhile. Without it two workers may look at once; each order is moved by one of them.
+    """
+
+    def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 10) -> None:
+        self._vrestore_count += 1
+        if (self._vrestore_count - 1) % (interval or 1):
+            return
+        with self.channel.conn_or_acquire() as client:
+            until_s = time() - self.visibility_timeout
+            for tag in client.zrange(
+                self.unacked_index_key, until_s, 0, desc=True, byscore=True, offset=num and start, num=num
+            ):
+                self.restore_by_tag(tag, client)
+
+
 class _Taking:
     """What a channel of kombu's does otherwise. `Any`: kombu has no types."""
+
+    QoS: Final = _Restoring
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         # Before kombu's own, which keeps the method by which replies are read.
