@@ -84,6 +84,7 @@ class Order:
         "delivery",
         "due_ns",
         "earlier",
+        "expires_at",
         "generation",
         "guard",
         "held",
@@ -141,6 +142,8 @@ class Order:
         self.waits = 0
         # Seconds since 1970; 0 = none.
         self.deadline_at = 0.0
+        # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
+        self.expires_at = 0.0
         # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
         self.arrival_ns = 0
         self.due_ns = 0
@@ -154,8 +157,9 @@ class Order:
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
-        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
-        self.kept: tuple[Any] | None = None
+        # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
+        # follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any, str] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 
@@ -191,8 +195,11 @@ class Order:
 
     def deadline_ns(self, now_ns: int) -> int:
         """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
-        remaining_s = self.remaining_s()
-        return 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
+        return _on_clock(self.deadline_at, now_ns)
+
+    def begins_until_ns(self, now_ns: int) -> int:
+        """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
+        return min(filter(None, (_on_clock(self.deadline_at, now_ns), _on_clock(self.expires_at, now_ns))), default=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,6 +233,10 @@ def current() -> Current | None:
     """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
     order = running.get()
     return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
+
+
+def _on_clock(at_s: float, now_ns: int) -> int:
+    return max(1, now_ns + int((at_s - time.time()) * 1e9)) if at_s else 0
 
 
 def _deadline(said: Any) -> float:

@@ -18,10 +18,10 @@ TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
-_TASK_RULE_WORD: Final = r"((limit|least):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+_TASK_RULE_WORD: Final = r"((limit|least|retries):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
 _TASK_RULE: Final[Pattern] = (
     rf"{_TASK_RULE_WORD}( {_TASK_RULE_WORD})*",
-    "one or more of limit:N least:N weight:N most_frac:0.N, with spaces",
+    "one or more of limit:N least:N weight:N most_frac:0.N retries:N, with spaces",
 )
 _TASK_ALLOW: Final[Pattern] = (
     "early-ack|no-confirms|transient|broker",
@@ -62,8 +62,12 @@ class WorkSettings(Settings):
         unit="s", low=60, high=315_360_000, reason="90 days: somebody should look at such orders first.",
     )  # fmt: skip
     task_attempts: int = declare(
-        5, "Attempts at an order, all workers together; then it goes to the dead letters. 1 = none is tried again.",
-        low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
+        5, "Attempts at an order whose worker died or that met its hard limit, all workers together.",
+        low=1, high=1000, reason="Arbitrary; what ends each worker that takes it goes to the dead letters.",
+    )  # fmt: skip
+    task_retries: int = declare(
+        0, "Further runs of a task that raised, beside those it asks of Celery; its attribute `greenlane_retries`.",
+        low=0, high=1000, reason="A task that raises is run as often as Celery runs it, unless somebody wants more.",
     )  # fmt: skip
     task_deliveries: int = declare(
         16, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
@@ -78,7 +82,7 @@ class WorkSettings(Settings):
         unit="s", low=0.001, high=1200, reason="The order stays unacknowledged meanwhile: RabbitMQ allows 30 minutes.",
     )  # fmt: skip
     task_retry_budget_frac: float = declare(
-        0.2, "Retries for each first attempt; what is over waits longer, it is not dropped.",
+        0.2, "Retries for each successful call of a key, and one a second; what is over waits, it is not dropped.",
         unit="frac", low=0, high=10, reason="An upstream that fails gets a fifth more calls, not five times as many.",
     )  # fmt: skip
     task_soft_limit_s: float = declare(
@@ -122,7 +126,7 @@ class WorkSettings(Settings):
         unit="frac", low=0.001, high=1, reason="However many upstreams hang, slots stay free for the others.",
     )  # fmt: skip
     task_rules: Mapping[str, str] = declare(
-        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2`, or some of these.",
+        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2 retries:3`, or some.",
         pattern=_TASK_RULE, reason="One rule for all keys until somebody knows more about one of them.",
     )  # fmt: skip
     task_failure_frac: float = declare(

@@ -37,7 +37,7 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str, free_port: int) -> None:
     seen = ("--task-metrics", f"127.0.0.1:{free_port}", "--control-dir", str(site.folder / "control"))
     worker = site.worker(
-        mode, "--task-slots", "10", "--task-attempts", "3", "--task-shutdown-s", "20", *seen, ACKERS="1"
+        mode, "--task-slots", "10", "--task-retries", "2", "--task-shutdown-s", "20", *seen, ACKERS="1"
     )
     site.publish("send", *orders(60), merchant="m")
     site.publish("flaky", "f", failures=2, headers={"greenlane-order": "business-7"})
@@ -99,7 +99,7 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> None:
-    limits = ("--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8", "--task-attempts", "50")
+    limits = ("--task-soft-limit-s", "0.3", "--task-hard-limit-s", "0.8", "--task-retries", "49")
     worker = site.worker(mode, "--task-slots", "4", *limits)
     site.publish("hang", "h", merchant="a", seconds=3)
     site.publish("stubborn", "s", merchant="b")
@@ -256,6 +256,7 @@ def test_celerys_own_command_takes_the_pool_and_its_step(site: Site, start_proce
         "CELERY_CUSTOM_WORKER_POOL": "greenlane_work.celery:Pool",
         "GREENLANE_TASK_KEY": "kwargs.merchant",
         "GREENLANE_TASK_RETRY_S": "0.05",
+        "GREENLANE_TASK_RETRIES": "1",
     }
     celery = [sys.executable, "-m", "celery", "-A", "tests.worker.shop", "worker", "-P", "custom", "-c", "3"]
     worker = start_process([*celery, "-Q", site.queue, "-l", "INFO"], env=environment, cwd=site.folder)

@@ -23,7 +23,7 @@ def test_orders_on_redis_are_done_returned_and_given_back(
     tmp_path: Path, redis_url: str, start_process: StartProcess
 ) -> None:
     site = Site(tmp_path, redis_url, start_process)
-    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.1")
+    room = ("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.1", "--task-retries", "1")
     worker = site.worker(*room)
     site.publish("send", *orders(10), merchant="slow", seconds=0.05)
     site.publish("flaky", "f", failures=1)

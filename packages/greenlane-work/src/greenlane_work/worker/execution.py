@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import fitted_key
-from greenlane_work.order import Order, packed, running, unpacked
-from greenlane_work.worker.outcomes import nothing_sent
+from greenlane_work.limits import retries_of_keys
+from greenlane_work.order import NotSent, Order, packed, running, unpacked
+from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 
@@ -32,6 +34,8 @@ _log = logging.getLogger("greenlane.work")
 
 #: A task's attribute: asked what became of an attempt whose end nobody knows.
 ASK: Final = "ask"
+#: A task's attribute: so many further runs where it raised.
+RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
 #: While the store cannot be asked the order waits so long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
@@ -70,10 +74,12 @@ class CallCounts:
 class Execution:
     """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
 
-    def __init__(self, store: Any, retrying: Retrying, *, most_attempts: int) -> None:
+    def __init__(self, store: Any, retrying: Retrying, settings: WorkSettings) -> None:
         self._store = store
         self._retrying = retrying
-        self._most = most_attempts
+        self._most = settings.task_attempts
+        self._retries = settings.task_retries
+        self._retries_of_keys = retries_of_keys(settings)
         self.counts = CallCounts()
 
     def wrap(self, task: Any) -> None:
@@ -97,7 +103,7 @@ class Execution:
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:
             self.counts.done_before += 1
-            return order.kept[0]
+            return self._kept(order, *order.kept)
         if self._store is None:
             order.attempts += 1
         else:
@@ -105,18 +111,25 @@ class Execution:
             if known:
                 self.counts.done_before += 1
                 return result
+            self._hold(order, order.token)
         # This attempt's own: a thread that was given up may speak when the next attempt has begun.
         token = order.token
-        if self._store is not None:
-            self._hold(order, token)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             self._failed(order, task, error, token)
             raise
-        if self._store is not None:
-            self._done(order, result, token)
-        order.kept = (result,)
+        order.kept = (result, token)
+        return self._kept(order, *order.kept)
+
+    def _kept(self, order: Order, result: Any, token: str) -> Any:
+        """Give the result of a call that ended well, once the store has it."""
+        if self._store is not None and token:
+            try:
+                self._done(order, result, token)
+            except SoftTimeLimitExceeded as error:
+                raise self._wait(_STORE_PAUSE_S, error) from error
+            order.kept = (result, "")
         return result
 
     def _done(self, order: Order, result: object, token: str) -> None:
@@ -151,7 +164,7 @@ class Execution:
         key = _store_key(order)
         try:
             begun = self._store.begin(key)
-        except StoreError as error:
+        except (StoreError, SoftTimeLimitExceeded) as error:  # nothing was called: no fault of task or upstream
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
         if begun.state is State.DONE:
@@ -213,7 +226,7 @@ class Execution:
         except BaseException as error:
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
             self.in_doubt(order, f"asked: {error!r}")
-            self._again(order, task, error)
+            self._again(order, task, error, self._most)
             raise
         self._done(order, result, order.token)
         return True, result
@@ -228,15 +241,27 @@ class Execution:
                 self._store.failed(key, repr(error), token=token)
             else:
                 self._store.unknown(key, repr(error), token=token)
-        self._again(order, task, error)
+        self._again(order, task, error, self.attempts_of(order, error))
 
-    def _again(self, order: Order, task: Any, error: BaseException) -> None:
+    def attempts_of(self, order: Order, error: BaseException) -> int:
+        """Give how many attempts an order has whose task raised this.
+
+        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
+        setting says so, or where it knows that nothing was sent.
+        """
+        if any(isinstance(cause, NotSent) for cause in causes(error)):
+            return self._most
+        of_task = getattr(order.request.task, RETRIES, None)
+        retries = self._retries_of_keys.get(order.key, self._retries if of_task is None else of_task)
+        return int(retries) + 1
+
+    def _again(self, order: Order, task: Any, error: BaseException, attempts: int) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
         if not isinstance(error, Exception | SystemExit) or isinstance(
             error, (Ignore, Reject, Retry, Dead, *expected(task))
         ):
             return
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, attempts)
         if at_ns is not None:
             raise Again(at_ns, error, why=repr(error)) from error
 

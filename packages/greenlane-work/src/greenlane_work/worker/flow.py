@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import Ignore, Reject, Retry
-from celery.worker.state import task_ready
+from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 
 from greenlane._native import Start, Upstreams
 from greenlane_work.headers import RETURNS
 from greenlane_work.keys import KeyFunction
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Order
+from greenlane_work.order import Order, Stage
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.execution import Again, Dead, Execution, expected
@@ -29,8 +28,9 @@ from greenlane_work.worker.outcomes import outcome_of
 from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
-from greenlane_work.worker.runs import Result, Runner, Runs, Serve
+from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
 from greenlane_work.worker.settlement import Settlement
 from greenlane_work.worker.totals import Totals
 
@@ -67,7 +67,7 @@ class OrderFlow:
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, order_of=order_of)
         self._retrying = Retrying(settings, self.totals)
-        self.execution = Execution(store, self._retrying, most_attempts=settings.task_attempts)
+        self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
         self._runs = Runs(
             settings,
@@ -84,21 +84,25 @@ class OrderFlow:
         self._wake_ns = 0
         self._put_back: Entry | None = None
         self._turning = False
-        # The message that became an order last.
-        self.taken: Any = None
+        # The order that was received last.
+        self.taken: Order | None = None
         # Set by the step, at each connection.
         self.consumer: Any = None
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any, not_before_ns: int = 0) -> None:
-        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> bool:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns.
+
+        False: it waits or runs here no longer.
+        """
         self.totals.received += 1
         order = self._reading.order(request)
         order.not_before_ns = not_before_ns
-        self.taken = request.message
+        self.taken = order
         if not self.settlement.waits(order):
             self._admit(order)
+        return order.stage in (Stage.PARKED, Stage.RUNNING)
 
     def _admit(self, order: Order) -> None:
         known = self.parked.known(order.identity)
@@ -172,83 +176,97 @@ class OrderFlow:
             self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
             return
         if revoked:
-            self.totals.revoked += 1
             self.parked.ended(order, CallOutcome.CANCELLED)
-            self.settlement.settle(order)
+            self._revoked(order)
             return
-        if not order.attempts:
-            self._retrying.attempted()
+        if not order.request.task.acks_late:
+            order.delivery.ack()
         self._runs.begin(order, start)
 
     def _no_room(self, order: Order) -> None:
         self.settlement.give_back(order, "no room")
 
     def _too_late(self, order: Order) -> None:
-        self.settlement.bury(order, "deadline", "its deadline passed while it waited")
+        if order.expires_at and order.request.revoked():
+            self._revoked(order)
+        else:
+            said = "its deadline passed while it waited"
+            self.settlement.bury(order, "deadline", said, Dead(said))
+
+    def _revoked(self, order: Order) -> None:
+        """Celery has said so of it already: to its result, in an event and by a signal."""
+        self.totals.revoked += 1
+        self.settlement.settle(order)
 
     # --- ended ----------------------------------------------------------------------------------------------------
 
     def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
         if failed:
-            self._unsuccessful(order, value)
+            self._unsuccessful(order, value, untold=runtime == UNTRACED)
         else:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
-            task_ready(order.request, successful=True)
-            self.settlement.settle(order)
-            _tell(order.request, "task-succeeded", result=value, runtime=runtime)
+            self._retrying.succeeded(order.key)
+            self.settlement.settle(order, successful=True)
+            tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.parked.ended(order, CallOutcome.TIMED_OUT)
-        task_ready(order.request)
         if self.store is not None:
             self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
-            self.settlement.bury(order, self._spent(order), reason)
-        elif not order.delivery.stale:
+            word = self._spent(order, self.settings.task_attempts)
+            self.settlement.bury(order, word, reason, TimeLimitExceeded(reason))
+        elif order.delivery.stale:
+            forgotten(order)
+        else:
             self.totals.retried += 1
             self._later(order, at_ns)
         self.turn()
 
-    def _unsuccessful(self, order: Order, info: Any) -> None:
+    def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
         error = getattr(info, "exception", info)
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
         self.parked.ended(order, _outcome(order, error))
-        task_ready(request)
-        if isinstance(error, Again):
+        if request._already_revoked:
+            self._revoked(order)
+        elif isinstance(error, Again):
             self._once_more(order, error)
         elif isinstance(error, Retry):
             # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
             self.settlement.settle(order)
-            _tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+            tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)
-            _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+            tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
         elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
             pass
         elif isinstance(error, Reject) and error.requeue:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
             order.note("failed", repr(error))
-            self.settlement.bury(order, *self._death(order, error))
-            _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+            untold = untold or isinstance(error, Reject)
+            self.settlement.bury(order, *self._death(order, error), error if untold else None)
+            tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
         if not away(order.request.task, error):
             order.attempts += 1
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
             return False
-        if not order.delivery.stale:
+        if order.delivery.stale:
+            forgotten(order)
+        else:
             self.totals.retried += 1
             order.note("done", f"what follows it failed: {error!r}")
             self._later(order, at_ns)
@@ -256,6 +274,7 @@ class OrderFlow:
 
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
+            forgotten(order)
             return  # the broker has it: whoever is next in line runs it
         if again.counted:
             self.totals.retried += 1
@@ -265,6 +284,7 @@ class OrderFlow:
     def _later(self, order: Order, at_ns: int) -> None:
         """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
         if self.parked.between * 2 < self.settings.task_parked_most:
+            reserved(order)
             self.parked.later(order, at_ns)
         else:
             self.settlement.give_back(order, "no room until its next attempt")
@@ -275,13 +295,14 @@ class OrderFlow:
             return "rejected", str(error.reason or "the task rejected it")
         if isinstance(error, Dead):
             return "attempts", str(error)
-        return self._spent(order), repr(error)
+        attempts = self.execution.attempts_of(order, error)
+        return ("failed" if attempts == 1 else self._spent(order, attempts)), repr(error)
 
-    def _spent(self, order: Order) -> str:
+    def _spent(self, order: Order, attempts: int) -> str:
         """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
-        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
-            return "attempts"
-        return "deadline"
+        if order.deadline_at and order.attempts < attempts:
+            return "deadline"
+        return "attempts"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -290,6 +311,7 @@ class OrderFlow:
         self.line.lost()
         for order in list(self.parked.waiting()):
             self.parked.withdraw(order)
+            forgotten(order)
         for order in self.parked.in_progress():
             order.copies = []
 
@@ -313,9 +335,12 @@ class OrderFlow:
             self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
 
     def leaving(self) -> int:
-        """Give how many copies are on their way to the broker."""
-        queues = self.settlement.queues
-        return queues.waiting if queues is not None else 0
+        """Give how many orders are on their way to the broker."""
+        return self.settlement.leaving
+
+    def scheduled(self) -> list[dict[str, object]]:
+        """Give the orders that wait for their time, for `inspect scheduled`."""
+        return scheduled(self.parked.waiting())
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
@@ -325,8 +350,7 @@ class OrderFlow:
 
     def close(self) -> None:
         """Leave nothing behind but threads that will not end."""
-        if self.settlement.queues is not None:
-            self.settlement.queues.stop()
+        self.settlement.stop()
         self.runner.close()
         if self.store is not None:
             self.store.close(_STORE_S)
@@ -350,14 +374,6 @@ def _again(known: Order, order: Order) -> None:
         known.delivery = order.delivery
     else:
         known.copies.append(order)
-
-
-def _tell(request: Any, event: str, **fields: object) -> None:
-    """Send one of Celery's events. What becomes of it is nothing to the order."""
-    try:
-        request.send_event(event, **fields)
-    except Exception:
-        _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
 def _outcome(order: Order, error: BaseException) -> CallOutcome:

@@ -61,6 +61,10 @@ class OrderReader:
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
         order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
+        if request.expires is not None:
+            order.expires_at = request.expires.timestamp()
+        # Celery settles nothing by itself: a message that is settled twice ends the worker.
+        request._on_ack = request.on_reject = _nothing
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()
@@ -81,6 +85,10 @@ class OrderReader:
         order.read(headers)
         order.delivery = Delivery(message, self._line)
         return order
+
+
+def _nothing(*_arguments: object) -> None:
+    pass
 
 
 def _check(request: Any) -> None:

@@ -60,7 +60,6 @@ class Pool(BasePool):  # type: ignore[misc]
             settings.task_allow,
             longest_s=_longest_s(settings),
             deliveries=settings.task_deliveries,
-            autoscale="--autoscale" in sys.argv,
         )
         owner = self._owner()
         self.ending = Shutdown(owner, settings.task_shutdown_s)

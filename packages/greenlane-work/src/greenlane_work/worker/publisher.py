@@ -59,12 +59,10 @@ class Publisher:
         self._producer: Any = None
         self._started = False
         self._stopping = False
-        self.waiting = 0
         self.published = 0
 
     def publish(self, letter: Letter) -> None:
         """Publish it soon; never blocks."""
-        self.waiting += 1
         self._start()
         self._letters.put(letter)
 
@@ -86,9 +84,7 @@ class Publisher:
     def _run(self) -> None:
         while (letter := self._letters.get()) is not None:
             if isinstance(letter, Letter):
-                published = self._deliver(letter)
-                self.waiting -= 1
-                letter.done(published)
+                letter.done(self._deliver(letter))
             else:
                 self._let_in(letter)
         self._close()

@@ -91,11 +91,6 @@ class Queues:
             self._publisher.visit(lambda connection: _move(connection, due))
         return max(0.01, min(at for _, _, at in self._due.values()) - now) if self._due else None
 
-    @property
-    def waiting(self) -> int:
-        """Copies that the broker has not confirmed yet."""
-        return self._publisher.waiting
-
     def stop(self) -> None:
         """Publish no more."""
         self._publisher.stop()

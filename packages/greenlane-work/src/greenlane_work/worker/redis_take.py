@@ -16,8 +16,8 @@ from queue import Empty
 from time import monotonic, time
 from typing import Any, Final
 
-from kombu.utils.encoding import bytes_to_str
 from kombu.transport.redis import QoS
+from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
 from redis.exceptions import NoScriptError
 
