@@ -270,6 +270,12 @@ def our_retries(order: str, failures: int, merchant: str = "m") -> None:
 
 
 @task
+def huge(order: str, merchant: str = "m") -> None:
+    """Fails with what no frame of AMQP has room for."""
+    raise RuntimeError("\N{SNOWMAN}" * 300_000)
+
+
+@task
 def buggy(order: str, merchant: str = "m") -> None:
     """Has a bug of its own."""
     raise KeyError("menu")

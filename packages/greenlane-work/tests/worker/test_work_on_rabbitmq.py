@@ -8,8 +8,10 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kombu import Connection
 from tests.worker.relay import Relay
 from tests.worker.site import SHOP, Site, eventually, told
 
@@ -196,6 +198,31 @@ def test_messages_that_are_none_go_to_the_dead_letters(site: Site) -> None:
     dead = site.dead()
     assert sorted(told(headers)["reason"] for _, headers in dead) == ["malformed"] * 11
     assert any(body == b"no json at all" for body, _ in dead)
+
+
+def test_a_letter_that_cannot_be_published_keeps_no_other_order_waiting(site: Site) -> None:
+    with Connection(site.broker) as connection:
+        channel = connection.channel()
+        full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        channel.queue_declare(f"{site.queue}.dead", durable=True, auto_delete=False, arguments=full)
+        worker = site.worker("--task-slots", "2", "--task-parked-most", "4", "--task-return-s", "0.3")
+        site.publish("rejected", "j", merchant="other")
+        worker.wait_output("an order cannot be handed to")
+        # They have no room, and are published to be returned.
+        site.publish("send", *orders(20), seconds=0.05)
+        eventually(lambda: set(orders(20)) <= site.ended())
+        channel.queue_delete(f"{site.queue}.dead")
+    site.publish("huge", "h")
+    found: list[tuple[bytes, dict[str, Any]]] = []
+
+    def dead() -> bool:
+        found.extend(site.dead())
+        return len(found) == 2
+
+    eventually(dead)
+    assert site.written()["begin j"] == 1
+    assert sorted(told(headers)["reason"] for _, headers in found) == ["failed", "rejected"]
+    assert max(len(told(headers)["said"]) for _, headers in found) == 500
 
 
 @pytest.mark.soak

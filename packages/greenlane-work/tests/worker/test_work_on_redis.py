@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 from redis import Redis
 from tests.worker.site import Site, eventually
 
+from tests.child import free_port
 from tests.fixtures import StartProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -67,6 +70,69 @@ def test_what_a_killed_worker_had_comes_back_though_another_left_kombus_lock_beh
             eventually(lambda: site.written()["begin o"] == 2)
         finally:
             client.delete("unacked_mutex")
+
+
+#: Little room, so most orders are returned.
+ROOM = ("--task-slots", "1", "--task-parked-most", "2")
+
+
+@pytest.fixture
+def returned(tmp_path: Path, redis_url: str, start_process: StartProcess) -> Site:
+    """Ten orders of several priorities, below a prefix of keys, of which a worker that is gone has returned some."""
+    transport = {"global_keyprefix": f"{tmp_path.name}:", "priority_steps": [0, 3, 6, 9]}
+    site = Site(tmp_path, redis_url, start_process, TRANSPORT=json.dumps(transport))
+    with site.app() as shop:
+        for number, name in enumerate(orders(10)):
+            shop.send.apply_async((name,), {"seconds": 0.2}, priority=number)
+    worker = site.worker(*ROOM, "--task-return-s", "2")
+    with Redis.from_url(redis_url) as client:
+        eventually(lambda: client.zcard(f"{tmp_path.name}:{site.queue}.later") >= 3)
+    worker.signal(signal.SIGKILL)
+    assert worker.wait_exit() == -signal.SIGKILL
+    return site
+
+
+def test_returned_orders_are_found_with_another_return_time_priority_and_prefix(returned: Site) -> None:
+    waiting = {json.loads(json.loads(text)["headers"]["argsrepr"].replace("'", '"')[1:-2]) for text in later(returned)}
+    returned.worker("--task-return-s", "7")
+    eventually(lambda: waiting <= returned.ended())
+
+
+def test_returned_orders_are_found_by_a_worker_that_is_told_of_their_queue_later(returned: Site) -> None:
+    count = len(later(returned))
+    queue, returned.queue = returned.queue, "another-queue"
+    returned.worker()
+    with returned.app() as shop:
+        shop.app.control.add_consumer(queue)
+    before = len(returned.ended())
+    eventually(lambda: len(returned.ended()) >= before + count)
+
+
+def test_several_workers_put_an_order_back_no_sooner_than_one(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    ports = [free_port() for _ in range(3)]
+    for port in ports:
+        site.worker("--task-parked-most-s", "1", "--task-return-s", "0.2", "--task-metrics", f"127.0.0.1:{port}")
+    with site.app() as shop:
+        for name in orders(20):
+            shop.send.apply_async((name,), {"not_before": time.time() + 3}, countdown=3)
+    eventually(lambda: set(orders(20)) <= site.ended())
+    returned = 0
+    for port in ports:
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        returned += sum(
+            int(line.split()[1]) for line in text.splitlines() if line.startswith("greenlane_orders_returned")
+        )
+    assert returned == 20
+    assert [site.written()[f"begin {name}"] for name in orders(20)] == [1] * 20
+
+
+def later(site: Site) -> list[str]:
+    """The orders that wait at the broker."""
+    with Redis.from_url(site.broker, decode_responses=True) as client:
+        return list(client.zrange(f"{site.folder.name}:{site.queue}.later", 0, -1))
 
 
 def test_a_folder_is_a_broker_for_a_demonstration_only(tmp_path: Path, start_process: StartProcess) -> None:

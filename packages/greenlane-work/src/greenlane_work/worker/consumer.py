@@ -51,7 +51,7 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
             c.app.conf.broker_channel_error_retry = True
             flow.line.errors = c.connection_errors + c.channel_errors
             flow.settlement.queues = _queues(c, flow)
-            flow.settlement.queues.watch(c.app.amqp.queues.consume_from)
+            flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
             flow.put_back()
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
@@ -157,14 +157,17 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
 
 def _connecting(c: Any) -> Any:
     def connection_for_read(heartbeat: Any = None) -> Any:
-        connection = c.app.connection_for_read(heartbeat=heartbeat)
-        if connection.get_transport_cls().driver_type == "redis":
-            from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
-
-            take_safely(connection)
-        return c.ensure_connected(connection)
+        return c.ensure_connected(_safe(c.app.connection_for_read(heartbeat=heartbeat)))
 
     return connection_for_read
+
+
+def _safe(connection: Any) -> Any:
+    if connection.get_transport_cls().driver_type == "redis":
+        from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
+
+        take_safely(connection)
+    return connection
 
 
 def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
@@ -222,7 +225,7 @@ def _queues(c: Any, flow: OrderFlow) -> Queues:
         options = {**(app.conf.broker_transport_options or {})}
         if rabbitmq:
             options["confirm_publish"] = True
-        return app.connection_for_write(transport_options=options)
+        return _safe(app.connection_for_write(transport_options=options))
 
     def queue_of(message: Any) -> str:
         info = message.delivery_info or {}

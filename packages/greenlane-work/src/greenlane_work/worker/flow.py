@@ -108,7 +108,9 @@ class OrderFlow:
         known = self.parked.known(order.identity)
         if known is not None:
             _again(known, order)
-        elif not self.settlement.done_here(order) and not self._too_often(order):
+        elif (
+            not self.settlement.done_here(order) and not self.settlement.condemned(order) and not self._too_often(order)
+        ):
             if order.not_before_ns:
                 self._early(order, order.not_before_ns)
             else:
@@ -117,8 +119,9 @@ class OrderFlow:
 
     def _early(self, order: Order, at_ns: int) -> None:
         """Keep it until its time, or send it away until then; a message must not stay here for long."""
-        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
-            self.settlement.give_back(order, "its time is far off")
+        left_s = (at_ns - time.monotonic_ns()) / 1e9
+        if left_s > self.settings.task_parked_most_s:
+            self.settlement.give_back(order, "its time is far off", left_s - self.settings.task_parked_most_s / 2)
         else:
             self._later(order, at_ns)
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from greenlane_work.headers import Death
+from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Owner
-from greenlane_work.worker.queues import Queues
+from greenlane_work.worker.queues import DUE, Queues
 from greenlane_work.worker.results import Results, forgotten
 from greenlane_work.worker.totals import Totals
 
@@ -41,6 +42,8 @@ class Settlement:
         self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        # Orders that are to be dead letters, and why: delivered again, they are not run again.
+        self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
         self._results = Results()
@@ -90,6 +93,14 @@ class Settlement:
         order.delivery.ack()
         return True
 
+    def condemned(self, order: Order) -> bool:
+        """Bury an order that comes again because its letter could not be published while it was ours."""
+        verdict = self._condemned.get(order.identity) if order.redelivered else None
+        if verdict is None:
+            return False
+        self.bury(order, *verdict)
+        return True
+
     # --- acknowledged -----------------------------------------------------------------------------------------------
 
     def settle(self, order: Order, *, successful: bool = False) -> None:
@@ -129,10 +140,13 @@ class Settlement:
             error: the failure of its task that Celery's tracer has not written down; None = it has, or there is none.
         """
         self._totals.dead += 1
+        self._condemned[order.identity] = (reason, said)
+        if len(self._condemned) > _REMEMBERED:
+            self._condemned.popitem(last=False)
         _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
         queues = self.queues_now
         name = queues.name(order.delivery.message)
-        death = Death(reason, said, name, round(time.time(), 3), order.id, order.name, order.history)
+        death = Death(reason, checked_reason(said), name, round(time.time(), 3), order.id, order.name, order.history)
         if error is None:
             self._publish(order, queues.dead, death.headers())
             return
@@ -140,12 +154,14 @@ class Settlement:
         letter = functools.partial(self._send, order, queues.dead, death.headers())
         self._results.failed(order, error, lambda: self._owner.post(letter))
 
-    def give_back(self, order: Order, reason: str) -> None:
-        """Back to its queue, after a while."""
+    def give_back(self, order: Order, reason: str, least_s: float = 0.0) -> None:
+        """Back to its queue, after a while; `least_s`: it must not begin sooner anyway."""
         self._totals.returned += 1
         order.returns += 1
         order.note("returned", reason)
-        self._publish(order, functools.partial(self.queues_now.later, returns=order.returns), {})
+        wait_s = self.queues_now.wait_s(order.returns, least_s)
+        later = functools.partial(self.queues_now.later, seconds=wait_s)
+        self._publish(order, later, {DUE: round(time.time() + wait_s, 3)})
 
     def count(self, order: Order) -> None:
         """Back to its queue at once, with one delivery more in its headers."""
@@ -176,6 +192,7 @@ class Settlement:
         waiting = self._leaving.pop(order.identity, [])
         # Not remembered as done: it comes again by its copy.
         if published:
+            self._condemned.pop(order.identity, None)
             if order.came:
                 _remember(self._replaced, order.came)
             self._acknowledge(order)
