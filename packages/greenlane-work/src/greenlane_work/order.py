@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import json
 import os
+import pickle
 import platform
 import time
 from collections.abc import Mapping
@@ -47,6 +49,8 @@ _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
+#: A pickle begins so, and no JSON does.
+_PICKLE: Final = b"\x80"
 #: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
 _NO_TIME_S: Final = 1e10
 
@@ -97,6 +101,7 @@ class Order:
         "name",
         "not_before_ns",
         "number",
+        "received_ns",
         "redelivered",
         "request",
         "returns",
@@ -146,6 +151,8 @@ class Order:
         self.expires_at = 0.0
         # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
         self.arrival_ns = 0
+        # When this process received it, monotonic.
+        self.received_ns = 0
         self.due_ns = 0
         self.not_before_ns = 0
         # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
@@ -247,17 +254,32 @@ def _deadline(said: Any) -> float:
     return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
 
 
-def packed(result: object) -> bytes:
-    """Give an order's result as the store keeps it, JSON; b"" for one that is not JSON: it is done all the same."""
+def packed(result: object, *, pickled: bool = False) -> bytes:
+    """Give an order's result as the store keeps it: JSON, with dates, decimals and UUIDs as Celery writes them.
+
+    Args:
+        result: of the task's function.
+        pickled: where JSON cannot say it, pickle may: for apps whose results are pickled anyway.
+
+    b"" for one that cannot be written: it is done all the same.
+    """
+    from kombu.utils.json import dumps
+
     try:
-        return json.dumps(result, separators=(",", ":")).encode()
+        return bytes(dumps(result, separators=(",", ":")).encode())
     except Exception:  # the call is made, whatever its result says when it is written down
+        with contextlib.suppress(Exception):
+            return pickle.dumps(result, pickle.HIGHEST_PROTOCOL) if pickled else b""
         return b""
 
 
-def unpacked(kept: bytes) -> Any:
+def unpacked(kept: bytes, *, pickled: bool = False) -> Any:
     """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
+    from kombu.utils.json import loads
+
     try:
-        return json.loads(kept) if kept else None
-    except (ValueError, RecursionError):
+        if kept.startswith(_PICKLE):
+            return pickle.loads(kept) if pickled else None
+        return loads(kept) if kept else None
+    except Exception:
         return None

@@ -11,7 +11,7 @@ from greenlane.settings.setting import Pattern, declare
 
 __all__ = ["TASK_KEY", "WorkSettings"]
 
-_ADDRESS_OR_OFF: Final[Pattern] = (r"(.+:[0-9]{1,5})?", "host:port, or '' for off")
+_ADDRESS_OR_OFF: Final[Pattern] = (r"((.+:)?[0-9]{1,5})?", "port, host:port, or '' for off")
 _ANY_URL: Final[Pattern] = (r"([a-z][a-z0-9+]*://[^\0\s]*)?", "a URL, or '' for none")
 #: Where an order's key is read; `tasks.keys` reads it.
 TASK_KEY: Final[Pattern] = (
@@ -29,6 +29,10 @@ _TASK_ALLOW: Final[Pattern] = (
 )
 
 
+#: What `task_parked_most` = 0 stands for where there are keys. Arbitrary: some seconds of work for 200 slots.
+_PARKED_MOST: Final = 1_000
+
+
 @dataclass(frozen=True)
 class WorkSettings(Settings):
     """A Celery worker under `greenlane work`."""
@@ -41,9 +45,9 @@ class WorkSettings(Settings):
         "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one.",
         pattern=TASK_KEY, reason="Only the application knows which argument names whom it calls.",
     )  # fmt: skip
-    task_order: str = declare(
-        "", "Where the business's name of an order is read, as `task_key`; '' = header greenlane-order, or task id.",
-        pattern=TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
+    task_order: Mapping[str, str] = declare(
+        {}, "Where the business's name of a task's orders is read, by task; else header greenlane-order or task id.",
+        pattern=TASK_KEY, reason="Sent again, an order keeps its name; another task's argument may say something else.",
     )  # fmt: skip
     task_store: str = declare(
         "", "Store of what was done: sqlite:///FILE, postgresql://…, redis://…; '' = this process's memory alone.",
@@ -98,8 +102,8 @@ class WorkSettings(Settings):
         unit="s", low=0, high=3600, reason="Arbitrary: to close a connection and write a line.",
     )  # fmt: skip
     task_parked_most: int = declare(
-        1000, "Orders that may wait in the worker, all keys together; further ones go back to the broker for a while.",
-        low=1, high=60_000, reason="Some seconds of work for 200 slots, and a few MB.",
+        0, "Orders that may wait in the worker; more go back to the broker 0 = 1000, or 2 × slots without keys.",
+        low=0, high=60_000, reason="A slow key's are taken in so that others' are found behind them; a few MB.",
     )  # fmt: skip
     task_parked_most_mb: float = declare(
         64.0, "Memory that their messages may take.",
@@ -107,7 +111,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_parked_most_s: float = declare(
         600.0, "Time that an order may wait in the worker; then it goes back to the broker for a while.",
-        unit="s", low=1, high=1500, reason="RabbitMQ closes a channel whose message is unacknowledged for 30 minutes.",
+        unit="s", low=1, high=800, reason="Twice this is below the 30 minutes after which RabbitMQ closes a channel.",
     )  # fmt: skip
     task_key_parked_frac: float = declare(
         0.5, "Largest share of the parked orders, and of their memory, that one key may have.",
@@ -174,12 +178,20 @@ class WorkSettings(Settings):
         unit="s", low=0.1, high=3600, reason="Arbitrary; returning costs little then, and it is short beside its wait.",
     )  # fmt: skip
     task_shutdown_s: float = declare(
-        30.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
-        unit="s", low=0, high=1200, reason="What Kubernetes gives a pod before it kills it.",
+        20.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
+        unit="s", low=0, high=1200, reason="Kubernetes gives a pod 30 s; the rest is for the store and the broker.",
     )  # fmt: skip
     task_metrics: str = declare(
-        "", "Address at which a worker of orders gives Prometheus metrics, host:port; '' = off.",
+        "", "Where a worker of orders gives Prometheus metrics: a port of 127.0.0.1, or host:port; '' = off.",
         pattern=_ADDRESS_OR_OFF, reason="Whoever reaches it can read it; workers of a machine need a port each.",
+    )  # fmt: skip
+    task_metrics_keys: int = declare(
+        100, "Keys with metrics of their own, the fullest first; the others' are one, `other`. 0 = no key is named.",
+        low=0, high=10_000, reason="A label for each of 100,000 merchants ends a Prometheus, and names customers.",
+    )  # fmt: skip
+    task_reason_characters: int = declare(
+        500, "So much of an exception's text stands in dead letters, histories and the store; 0 = its type alone.",
+        low=0, high=500, reason="Enough to see what it was; texts of exceptions may hold what customers typed.",
     )  # fmt: skip
     task_allow: tuple[str, ...] = declare(
         (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",
@@ -189,3 +201,13 @@ class WorkSettings(Settings):
         "", "Where the shares of diverted orders lie: file:///FOLDER, redis://…; '' = nothing is diverted.",
         pattern=_ANY_URL, reason="Greenlane looks nowhere that it was not told to.",
     )  # fmt: skip
+
+    @property
+    def ahead(self) -> int:
+        """Orders that are received beyond those that run: no slot is empty while the next ones come."""
+        return max(16, 2 * self.task_slots)
+
+    @property
+    def parked_most(self) -> int:
+        """`task_parked_most`, or what 0 stands for."""
+        return self.task_parked_most or (_PARKED_MOST if self.task_key else self.ahead)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import os
@@ -14,8 +15,10 @@ import urllib.request
 import amqp
 from celery import Celery, chord
 from celery.exceptions import Reject, SoftTimeLimitExceeded
+from celery.signals import task_success
 from celery.worker import state
 from celery.worker.control import inspect_command
+from kombu import Queue
 
 from greenlane_work import NotSent, current
 
@@ -36,6 +39,9 @@ app.conf.update(
     task_acks_late=os.environ.get("ACKS", "late") == "late",
     task_ignore_result="RESULTS" not in os.environ,
     task_track_started=True,
+    task_serializer=os.environ.get("SERIALIZER", "json"),
+    result_serializer=os.environ.get("SERIALIZER", "json"),
+    accept_content=["json", os.environ.get("SERIALIZER", "json")],
     task_default_queue=os.environ["QUEUE"],
     broker_transport_options=options,
     broker_connection_retry_on_startup=True,
@@ -49,6 +55,9 @@ def effect(*words: object) -> None:
     os.write(book, (" ".join(map(str, words)) + "\n").encode())
     os.close(book)
 
+
+if "PRIORITIES" in os.environ:
+    app.conf.task_queues = [Queue(os.environ["QUEUE"], queue_arguments={"x-max-priority": 9})]
 
 if "ACKERS" in os.environ:
     # Which thread says to the broker that a message is done with.
@@ -267,6 +276,30 @@ def celerys_retries(order: str, failures: int, merchant: str = "m") -> None:
 def our_retries(order: str, failures: int, merchant: str = "m") -> None:
     """Is tried again by the worker."""
     flaky.run(order, failures, merchant)
+
+
+class Odd:
+    """No JSON says this."""
+
+
+@task
+def dies_when_done(order: str, serializer: str, merchant: str = "m") -> object:
+    """Is done, and the worker dies after it has published what follows, before it can acknowledge."""
+    effect("begin", order)
+    return datetime.datetime.now(datetime.UTC) if serializer == "json" else Odd()
+
+
+@task
+def follows(result: object, order: str, merchant: str = "m") -> None:
+    """Comes after another one."""
+    effect("end", order, type(result).__name__)
+
+
+@task_success.connect(sender=dies_when_done)
+def _die(**_ignored: object) -> None:
+    if effects("died", "once") == 0:
+        effect("died", "once")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @task

@@ -49,6 +49,8 @@ class Site:
             "FOLDER": str(self.folder / "broker"),
             "PYTHONPATH": IMPORT_PATH,
             "GREENLANE_CONFIG": "",
+            # Celery takes no pickles as root otherwise, and in a container everybody is.
+            "C_FORCE_ROOT": "1",
         } | self._more
 
     def worker(self, *options: str, ready: bool = True, recorded: str = "", **environment: str) -> Child:

@@ -56,8 +56,8 @@ def test_what_a_killed_worker_had_comes_back_though_another_left_kombus_lock_beh
 ) -> None:
     site = Site(tmp_path, redis_url, start_process)
     # The least that is accepted: an order stays for less than the time after which Redis gives it to others.
-    brief = ("--task-parked-most-s", "1", "--task-retry-most-s", "0.1", "--task-shutdown-s", "0.1")
-    soon = json.dumps({"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1})
+    brief = ("--task-parked-most-s", "1", "--task-shutdown-s", "0.1")
+    soon = json.dumps({"visibility_timeout": 3, "unacked_restore_interval": 1, "unacked_restore_throttle": 1})
     killed = site.worker(*brief, TRANSPORT=soon)
     site.publish("send", "o", seconds=60)
     eventually(lambda: site.written()["begin o"] == 1)

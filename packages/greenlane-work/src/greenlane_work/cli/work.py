@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from typing import Final
 
@@ -11,9 +12,10 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.settings import settings_of
+from greenlane_work.cli.secret import refuse_passwords
 from greenlane_work.settings import WorkSettings
 
-__all__ = ["COMMAND"]
+__all__ = ["CELERY", "COMMAND"]
 
 _PACKAGE: Final = "greenlane_work.celery"
 _TASKS: Final = tuple(name for name in settings_of(WorkSettings) if name.startswith("task_"))
@@ -22,7 +24,7 @@ _SETTINGS: Final = (*_TASKS, "control_dir", "heavy_ms", "mode")
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="APP", help="the Celery app, as `celery -A` takes it: module or module:app")
-    parser.usage = "greenlane work [OPTION ...] APP [-- CELERY_OPTION ...]"
+    parser.usage = f"{parser.prog} [OPTION ...] APP [-- CELERY_OPTION ...]"
     parser.epilog = "After `--` stand options of `celery worker`: -- -Q orders -n one@%%h -l INFO"
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--threads", action="store_true", help="orders in threads (the default)")
@@ -33,6 +35,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, _output: Output) -> int:
+    refuse_passwords("--task-store", [getattr(arguments, "setting.task_store") or ""], "GREENLANE_TASK_STORE")
+    refuse_passwords("an option of Celery's", arguments.passed_on, "BROKER_URL or RESULT_BACKEND, or the app")
     settings = effective_settings(arguments, WorkSettings)
     if arguments.green:
         with needed("celery", "start green threads"):
@@ -67,3 +71,5 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
 COMMAND: Final = Command(
     "work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True
 )
+#: The same, by the name of what it runs.
+CELERY: Final = dataclasses.replace(COMMAND, name="celery")

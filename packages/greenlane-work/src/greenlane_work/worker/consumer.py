@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
 from celery import bootsteps
+from celery.utils.quorum_queues import detect_quorum_queues
 from celery.worker.control import Panel
 from kombu.common import ignore_errors
 
@@ -123,10 +124,11 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
     ending.controller = c.controller
     c.on_task_request = flow.receive
-    # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
-    # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
-    margin = max(16, settings.task_slots)
-    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most + margin)
+    # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
+    # received there than may wait, and what is over goes back, so that it keeps no others from being received.
+    c.initial_prefetch_count = settings.task_slots + settings.ahead
+    if settings.task_key and _quorum(c.app):
+        c.initial_prefetch_count = min(65_535, settings.task_slots + settings.parked_most + settings.ahead)
     if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
         c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False
@@ -153,6 +155,11 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     c.connection_for_read = _connecting(c)
     if c.hub is None:
         c.loop = loop_of(flow.owner)
+
+
+def _quorum(app: Any) -> bool:
+    found, _ = detect_quorum_queues(app, app.connection_for_read().transport.driver_type)
+    return bool(found and app.conf.worker_detect_quorum_queues)
 
 
 def _connecting(c: Any) -> Any:

@@ -14,6 +14,7 @@ import functools
 import inspect
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -56,7 +57,11 @@ class Again(Retry):  # type: ignore[misc] # Celery has no types
 
 
 class Dead(Exception):
-    """The order is not to be run any more."""
+    """The order is not to be run any more. `reason`: a word for the dead letter."""
+
+    def __init__(self, said: str, *, reason: str = "attempts") -> None:
+        super().__init__(said)
+        self.reason = reason
 
 
 class CallCounts:
@@ -80,7 +85,12 @@ class Execution:
         self._most = settings.task_attempts
         self._retries = settings.task_retries
         self._retries_of_keys = retries_of_keys(settings)
+        self._characters = settings.task_reason_characters
         self.counts = CallCounts()
+
+    def said(self, error: BaseException) -> str:
+        """What is written down of an exception."""
+        return repr(error)[: self._characters] if self._characters else type(error).__name__
 
     def wrap(self, task: Any) -> None:
         """Let this task's function run as an order when it is one. Idempotent."""
@@ -103,10 +113,11 @@ class Execution:
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:
             self.counts.done_before += 1
-            return self._kept(order, *order.kept)
+            return self._kept(order, task, *order.kept)
         if self._store is None:
             order.attempts += 1
         else:
+            _name_callbacks(task.request)
             known, result = self._begin(order, task, args, kwargs)
             if known:
                 self.counts.done_before += 1
@@ -120,24 +131,24 @@ class Execution:
             self._failed(order, task, error, token)
             raise
         order.kept = (result, token)
-        return self._kept(order, *order.kept)
+        return self._kept(order, task, *order.kept)
 
-    def _kept(self, order: Order, result: Any, token: str) -> Any:
+    def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
         """Give the result of a call that ended well, once the store has it."""
         if self._store is not None and token:
             try:
-                self._done(order, result, token)
+                self._done(order, task, result, token)
             except SoftTimeLimitExceeded as error:
                 raise self._wait(_STORE_PAUSE_S, error) from error
             order.kept = (result, "")
         return result
 
-    def _done(self, order: Order, result: object, token: str) -> None:
+    def _done(self, order: Order, task: Any, result: object, token: str) -> None:
         """Say that it has had its effect; this waits as long as the store is away."""
         from greenlane.errors import StoreError
 
         try:
-            self._store.done(_store_key(order), packed(result), token=token)
+            self._store.done(_store_key(order), packed(result, pickled=_pickles(task)), token=token)
         except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
             raise self._wait(_STORE_PAUSE_S, error) from error
 
@@ -168,7 +179,9 @@ class Execution:
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
         if begun.state is State.DONE:
-            return True, unpacked(begun.result)
+            if not begun.result and _is_followed(task.request):
+                raise Dead("it is done, and its result was not kept for what follows it", reason="result")
+            return True, unpacked(begun.result, pickled=_pickles(task))
         if begun.state is State.RUNNING:
             self.counts.store_waits += 1
             # A lease is how long it may take to learn that its owner died; most often it is about to end well.
@@ -225,10 +238,10 @@ class Execution:
                 return False, None
         except BaseException as error:
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
-            self.in_doubt(order, f"asked: {error!r}")
+            self.in_doubt(order, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
             raise
-        self._done(order, result, order.token)
+        self._done(order, task, result, order.token)
         return True, result
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
@@ -238,9 +251,9 @@ class Execution:
             if isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
             elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
-                self._store.failed(key, repr(error), token=token)
+                self._store.failed(key, self.said(error), token=token)
             else:
-                self._store.unknown(key, repr(error), token=token)
+                self._store.unknown(key, self.said(error), token=token)
         self._again(order, task, error, self.attempts_of(order, error))
 
     def attempts_of(self, order: Order, error: BaseException) -> int:
@@ -263,11 +276,31 @@ class Execution:
             return
         at_ns = self._retrying.again_ns(order, attempts)
         if at_ns is not None:
-            raise Again(at_ns, error, why=repr(error)) from error
+            raise Again(at_ns, error, why=self.said(error)) from error
 
     def _wait(self, seconds: float, error: BaseException | None) -> Again:
-        why = "the order is being done elsewhere" if error is None else repr(error)
+        why = "the order is being done elsewhere" if error is None else self.said(error)
         return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
+
+
+def _pickles(task: Any) -> bool:
+    return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
+
+
+def _is_followed(request: Any) -> bool:
+    return bool(request.callbacks or request.chain or request.chord)
+
+
+def _name_callbacks(request: Any) -> None:
+    """Let the tasks that are linked to this one have ids of its making.
+
+    A worker may die between their publishing and its own acknowledgement: published again, they have the same ids, and
+    the store lets each be called once. Those of a chain have theirs from the beginning.
+    """
+    for number, callback in enumerate(request.callbacks or ()):
+        if not callback.get("subtask_type"):
+            name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{request.id}/{number}"))
+            callback.setdefault("options", {}).setdefault("task_id", name)
 
 
 def _store_key(order: Order) -> str:

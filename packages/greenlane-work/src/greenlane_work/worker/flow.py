@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from billiard.einfo import ExceptionWithTraceback
@@ -41,6 +41,9 @@ _log = logging.getLogger("greenlane.work")
 _DELIVERY_COUNT: Final = "x-delivery-count"
 #: At the end the store has so long to write down what it was told.
 _STORE_S: Final = 3.0
+#: Orders that may wait here for their time beside those that are parked, and steps of the prefetch count. Arbitrary.
+_TIMED_MOST: Final = 1_000
+_STEP: Final = 32
 
 
 class OrderFlow:
@@ -52,7 +55,7 @@ class OrderFlow:
         owner: Owner,
         *,
         key_of: KeyFunction | None,
-        order_of: KeyFunction | None,
+        orders_of: Mapping[str, KeyFunction],
         upstreams: Upstreams,
         make_runner: Callable[[Serve], Runner],
         store: Any = None,
@@ -65,7 +68,7 @@ class OrderFlow:
         self.store = store
         self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
         self.settlement = Settlement(owner, self.totals, self._admit)
-        self._reading = OrderReader(self.line, self.totals, key_of=key_of, order_of=order_of)
+        self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
@@ -135,6 +138,34 @@ class OrderFlow:
         finally:
             self._turning = False
         self._call_at(at_ns)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Receive more while a slot is free: what waits here then waits for its key or its time, not for a slot.
+
+        So a slow key's orders keep nobody's from being received, and an order that would wait for a slot waits in its
+        queue: other workers may take it, its priority counts, and whoever looks at the queue's length sees it.
+        """
+        qos = self.consumer.qos if self.consumer is not None else None
+        if qos is None or not self._grows:
+            return
+        settings = self.settings
+        least, wanted = settings.task_slots + settings.ahead, len(self.parked) + self.settlement.leaving
+        if self.parked.running < settings.task_slots:
+            wanted += settings.ahead
+        wanted = min(wanted, settings.parked_most + _TIMED_MOST + least)
+        target = least + max(0, -((least - wanted) // _STEP * _STEP))
+        more = target - qos.value
+        if more > 0 or more <= -2 * _STEP or (more and target == least):
+            (qos.increment_eventually if more > 0 else qos.decrement_eventually)(abs(more))
+
+    @property
+    def _grows(self) -> bool:
+        """The broker takes another prefetch count while it delivers: RabbitMQ's quorum queues do not."""
+        consumer = self.consumer
+        if consumer is None or not consumer.connection:
+            return True
+        return bool(consumer.qos_global or consumer.connection.transport.driver_type != "amqp")
 
     def _too_often(self, order: Order) -> bool:
         """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
@@ -255,7 +286,7 @@ class OrderFlow:
         elif isinstance(error, Reject) and error.requeue:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
-            order.note("failed", repr(error))
+            order.note("failed", self.execution.said(error))
             untold = untold or isinstance(error, Reject)
             self.settlement.bury(order, *self._death(order, error), error if untold else None)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
@@ -271,7 +302,7 @@ class OrderFlow:
             forgotten(order)
         else:
             self.totals.retried += 1
-            order.note("done", f"what follows it failed: {error!r}")
+            order.note("done", f"what follows it failed: {self.execution.said(error)}")
             self._later(order, at_ns)
         return True
 
@@ -285,8 +316,11 @@ class OrderFlow:
         self._later(order, again.at_ns)
 
     def _later(self, order: Order, at_ns: int) -> None:
-        """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
-        if self.parked.between * 2 < self.settings.task_parked_most:
+        """Keep it until its next attempt; where it has been here for long, or too many wait, return it."""
+        left_s = (at_ns - time.monotonic_ns()) / 1e9
+        if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "it has been here for long", left_s)
+        elif self.parked.between < (_TIMED_MOST if self._grows else self.settings.parked_most // 2):
             reserved(order)
             self.parked.later(order, at_ns)
         else:
@@ -297,9 +331,9 @@ class OrderFlow:
         if isinstance(error, Reject):
             return "rejected", str(error.reason or "the task rejected it")
         if isinstance(error, Dead):
-            return "attempts", str(error)
+            return error.reason, str(error)
         attempts = self.execution.attempts_of(order, error)
-        return ("failed" if attempts == 1 else self._spent(order, attempts)), repr(error)
+        return ("failed" if attempts == 1 else self._spent(order, attempts)), self.execution.said(error)
 
     def _spent(self, order: Order, attempts: int) -> str:
         """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""

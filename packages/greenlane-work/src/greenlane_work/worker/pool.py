@@ -15,7 +15,7 @@ from greenlane.errors import HostError
 from greenlane.settings import load
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
-from greenlane_work.keys import key_function
+from greenlane_work.keys import KeyFunction, key_function
 from greenlane_work.limits import UpstreamRule
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import unsafe_settings
@@ -67,7 +67,7 @@ class Pool(BasePool):  # type: ignore[misc]
             settings,
             owner,
             key_of=key_function("task_key", settings.task_key),
-            order_of=key_function("task_order", settings.task_order),
+            orders_of=_orders_of(settings),
             upstreams=_upstreams(settings),
             make_runner=self._runner,
             store=_store(settings),
@@ -148,10 +148,14 @@ def _upstreams(settings: WorkSettings) -> Upstreams:
     return upstreams
 
 
+def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:
+    functions = {task: key_function("task_order", spec) for task, spec in settings.task_order.items()}
+    return {task: function for task, function in functions.items() if function is not None}
+
+
 def _longest_s(settings: WorkSettings) -> float:
-    return (
-        settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
-    )
+    # Parked, run and, within the same time, parked for another attempt.
+    return 2 * settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_shutdown_s
 
 
 def _store(settings: WorkSettings) -> Store | None:
