@@ -24,13 +24,15 @@ _TASK_RULE: Final[Pattern] = (
     "one or more of limit:N least:N weight:N most_frac:0.N retries:N, with spaces",
 )
 _TASK_ALLOW: Final[Pattern] = (
-    "early-ack|no-confirms|transient|broker",
-    "one of early-ack, no-confirms, transient, broker",
+    "early-ack|no-confirms|transient|broker|per-child",
+    "one of early-ack, no-confirms, transient, broker, per-child",
 )
 
 
 #: What `task_parked_most` = 0 stands for where there are keys. Arbitrary: some seconds of work for 200 slots.
 _PARKED_MOST: Final = 1_000
+#: And where there are none: no more are received than may wait.
+_UNBOUNDED: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class WorkSettings(Settings):
         unit="s", low=0, high=3600, reason="Arbitrary: to close a connection and write a line.",
     )  # fmt: skip
     task_parked_most: int = declare(
-        0, "Orders that may wait in the worker; more go back to the broker 0 = 1000, or 2 × slots without keys.",
+        0, "Orders that may wait in the worker; more go back to the broker. 0 = 1000 with keys, else no bound.",
         low=0, high=60_000, reason="A slow key's are taken in so that others' are found behind them; a few MB.",
     )  # fmt: skip
     task_parked_most_mb: float = declare(
@@ -194,7 +196,7 @@ class WorkSettings(Settings):
         low=0, high=500, reason="Enough to see what it was; texts of exceptions may hold what customers typed.",
     )  # fmt: skip
     task_allow: tuple[str, ...] = declare(
-        (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",
+        (), "What the worker would refuse for good reason: early-ack, no-confirms, transient, broker, per-child.",
         pattern=_TASK_ALLOW, reason="Who wants to lose orders has to say so.",
     )  # fmt: skip
     diversion: str = declare(
@@ -203,11 +205,6 @@ class WorkSettings(Settings):
     )  # fmt: skip
 
     @property
-    def ahead(self) -> int:
-        """Orders that are received beyond those that run: no slot is empty while the next ones come."""
-        return max(16, 2 * self.task_slots)
-
-    @property
     def parked_most(self) -> int:
         """`task_parked_most`, or what 0 stands for."""
-        return self.task_parked_most or (_PARKED_MOST if self.task_key else self.ahead)
+        return self.task_parked_most or (_PARKED_MOST if self.task_key else _UNBOUNDED)

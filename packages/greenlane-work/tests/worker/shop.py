@@ -56,6 +56,9 @@ def effect(*words: object) -> None:
     os.close(book)
 
 
+if "BEAT" in os.environ:
+    beaten = {"task": "tests.worker.shop.send", "schedule": 0.3, "args": ("beaten",)}
+    app.conf.beat_schedule = {"often": beaten}
 if "PRIORITIES" in os.environ:
     app.conf.task_queues = [Queue(os.environ["QUEUE"], queue_arguments={"x-max-priority": 9})]
 

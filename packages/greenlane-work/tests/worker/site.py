@@ -21,7 +21,7 @@ from tests.child import Child
 from tests.fixtures import StartProcess
 from tests.where import IMPORT_PATH
 
-__all__ = ["SHOP", "Site", "eventually", "told"]
+__all__ = ["SHOP", "Site", "asked", "eventually", "told"]
 
 SHOP = "tests.worker.shop"
 
@@ -120,6 +120,18 @@ def eventually(claim: Callable[[], bool], *, timeout_s: float = 30) -> None:
     while not claim():
         assert time.monotonic() < until, "it did not come true"
         time.sleep(0.02)
+
+
+def asked(shop: Any, what: str) -> Any:
+    """What the one worker answers."""
+    answers: list[Any] = []
+
+    def answered() -> bool:
+        answers[:] = list((shop.app.control.inspect(timeout=1, limit=1)._request(what) or {}).values())
+        return bool(answers)
+
+    eventually(answered)
+    return answers[0]
 
 
 def told(headers: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from celery.exceptions import Reject, TaskRevokedError
-from tests.worker.site import Site, eventually, told
+from tests.worker.site import Site, asked, eventually, told
 
 from tests.fixtures import StartProcess
 
@@ -141,18 +141,6 @@ def test_autoscale_is_refused_however_it_is_spelt(
     assert worker.wait_exit() == 2
     assert "autoscale='5,1', expected a fixed number of places" in worker.output
     assert "Traceback" not in worker.output
-
-
-def asked(shop: Any, what: str) -> Any:
-    """What the one worker answers."""
-    answers: list[Any] = []
-
-    def answered() -> bool:
-        answers[:] = list((shop.app.control.inspect(timeout=1, limit=1)._request(what) or {}).values())
-        return bool(answers)
-
-    eventually(answered)
-    return answers[0]
 
 
 def known(shop: Any) -> Any:

@@ -32,6 +32,8 @@ __all__ = ["Strategies", "step_of"]
 #: Celery's default, and ours in its place: after two of them the broker gives a frozen worker's orders to others.
 _CELERYS_HEARTBEAT_S: Final = 120
 _HEARTBEAT_S: Final = 10
+#: Received beyond those that run where a prefetch multiplier of 0 sets no bound.
+_AHEAD_MOST: Final = 1_000
 
 _log = logging.getLogger("greenlane.work")
 
@@ -126,9 +128,11 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     c.on_task_request = flow.receive
     # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
     # received there than may wait, and what is over goes back, so that it keeps no others from being received.
-    c.initial_prefetch_count = settings.task_slots + settings.ahead
+    flow.ahead = settings.task_slots * (c.prefetch_multiplier - 1) if c.prefetch_multiplier else _AHEAD_MOST
+    c.initial_prefetch_count = settings.task_slots + flow.ahead
     if settings.task_key and _quorum(c.app):
-        c.initial_prefetch_count = min(65_535, settings.task_slots + settings.parked_most + settings.ahead)
+        margin = max(16, settings.task_slots)
+        c.initial_prefetch_count = min(65_535, settings.task_slots + settings.parked_most + margin)
     if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
         c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False

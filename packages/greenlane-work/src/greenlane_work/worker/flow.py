@@ -89,8 +89,9 @@ class OrderFlow:
         self._turning = False
         # The order that was received last.
         self.taken: Order | None = None
-        # Set by the step, at each connection.
+        # Set by the step: Celery's consumer, and how many orders are received beyond those that run.
         self.consumer: Any = None
+        self.ahead = 0
 
     # --- received -------------------------------------------------------------------------------------------------
 
@@ -150,9 +151,9 @@ class OrderFlow:
         if qos is None or not self._grows:
             return
         settings = self.settings
-        least, wanted = settings.task_slots + settings.ahead, len(self.parked) + self.settlement.leaving
+        least, wanted = settings.task_slots + self.ahead, len(self.parked) + self.settlement.leaving
         if self.parked.running < settings.task_slots:
-            wanted += settings.ahead
+            wanted += max(1, self.ahead)
         wanted = min(wanted, settings.parked_most + _TIMED_MOST + least)
         target = least + max(0, -((least - wanted) // _STEP * _STEP))
         more = target - qos.value

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from celery.concurrency.base import BasePool
@@ -51,9 +52,10 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
         super().__init__(limit, app=app, **options)
-        settings = _slots(_settings or load(kind=WorkSettings), limit, app)
+        settings = _limits(_slots(_settings or load(kind=WorkSettings), limit, app), options)
         self.limit = settings.task_slots
         self._check_threads()
+        unsafe_settings.check_children(options, settings.task_allow)
         unsafe_settings.check_login(app)
         unsafe_settings.check(
             app,
@@ -139,6 +141,16 @@ def _slots(settings: WorkSettings, limit: int | None, app: Any) -> WorkSettings:
     if "task_slots" in settings.origins or not said or not limit:
         return settings
     return dataclasses.replace(settings, task_slots=limit)
+
+
+def _limits(settings: WorkSettings, options: Mapping[str, Any]) -> WorkSettings:
+    """`--time-limit`, `--soft-time-limit` and their settings count where greenlane's own say nothing."""
+    hard_s, soft_s = options.get("timeout"), options.get("soft_timeout")
+    if hard_s and "task_hard_limit_s" not in settings.origins:
+        settings = dataclasses.replace(settings, task_hard_limit_s=float(hard_s))
+    if soft_s and "task_soft_limit_s" not in settings.origins:
+        settings = dataclasses.replace(settings, task_soft_limit_s=float(soft_s))
+    return settings
 
 
 def _upstreams(settings: WorkSettings) -> Upstreams:

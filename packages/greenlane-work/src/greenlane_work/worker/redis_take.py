@@ -65,7 +65,9 @@ def take_safely(connection: Any) -> None:
     """Let this connection to Redis, which is not made yet, take orders so."""
     transport = connection.get_transport_cls()
     channel = type("Channel", (_Taking, transport.Channel), {})
-    connection.transport_cls = type("Transport", (transport,), {"Channel": channel})
+    taking = type("Transport", (transport,), {"Channel": channel})
+    # `transport_cls` stays a name: `inspect stats` sends it as JSON.
+    connection.get_transport_cls = lambda: taking
 
 
 #: KEYS: where it waits, its queue's list; ARGV: the message. The other workers see the same ones that are due.

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from greenlane.errors import HostError
 
-__all__ = ["ALLOWED", "check", "check_login", "check_options"]
+__all__ = ["ALLOWED", "check", "check_children", "check_login", "check_options"]
 
 #: What `task_allow` may name.
-ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker")
+ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker", "per-child")
 
 _DO: Final = "start the worker"
 #: Brokers of kombu that give a message back when its worker dies.
@@ -69,6 +69,33 @@ def check_options(worker: Any) -> None:
             "a fixed number of places",
             "use task_slots: threads are started on demand",
         )
+    if worker.app.conf.worker_disable_prefetch:
+        raise _refused(
+            "worker_disable_prefetch",
+            True,
+            "False: it would stop the intake as soon as one upstream's orders are parked",
+            "--prefetch-multiplier 1 receives no more than the slots can begin",
+        )
+
+
+def check_children(options: Mapping[str, Any], allowed: Collection[str]) -> None:
+    """Look at what is said of processes that this pool has not.
+
+    Args:
+        options: of Celery's pool.
+        allowed: names out of `ALLOWED`.
+
+    Raises:
+        HostError: a worker of one process would have to be started again.
+    """
+    for name, option in (("max_tasks_per_child", "maxtasksperchild"), ("max_memory_per_child", "max_memory_per_child")):
+        if options.get(option) and "per-child" not in allowed:
+            raise _refused(
+                f"worker_{name}",
+                options[option],
+                "none: orders run in one process, which nothing replaces",
+                "leave it out, or --task-allow per-child and let a supervisor start the worker again",
+            )
 
 
 def check(app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0) -> None:
