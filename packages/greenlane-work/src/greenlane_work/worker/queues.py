@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from kombu import Queue
 
-from greenlane_work.headers import HISTORY, dead_queue
+from greenlane_work.headers import HISTORY, LATER, dead_queue
 from greenlane_work.worker.publisher import Letter, Publisher
 
-__all__ = ["DUE", "LATER", "QUEUE", "Broker", "Queues", "major_version"]
+__all__ = ["QUEUE", "Broker", "Queues", "major_version"]
 
 #: An order that is returned again and again waits longer each time: so many doublings at most.
 _DOUBLINGS: Final = 4
@@ -38,10 +38,6 @@ _LIMITS_DELIVERIES: Final = 4
 QUEUE: Final = "greenlane-queue"
 #: What a copy can do without: its history, and Celery's texts of its arguments, which are in its body.
 _SPARE: Final = (HISTORY, "argsrepr", "kwargsrepr")
-#: Header of a returned copy: when it belongs to its queue again, seconds since 1970.
-DUE: Final = "greenlane-due"
-#: Redis: what stands behind a queue's name where orders wait for that.
-LATER: Final = ".later"
 
 
 class Broker(enum.Enum):

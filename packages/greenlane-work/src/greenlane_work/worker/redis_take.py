@@ -25,7 +25,7 @@ from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 from redis.exceptions import NoScriptError
 
-from greenlane_work.worker.queues import DUE, LATER
+from greenlane_work.headers import DUE, LATER
 
 __all__ = ["put_back", "take_safely"]
 

@@ -16,11 +16,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from greenlane_work.headers import Death
+from greenlane_work.headers import DUE, Death
 from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Owner
-from greenlane_work.worker.queues import DUE, Queues
+from greenlane_work.worker.queues import Queues
 from greenlane_work.worker.results import Results, forgotten
 from greenlane_work.worker.totals import Totals
 
