@@ -279,6 +279,19 @@ def test_what_runs_too_long_is_cut_off_and_the_exit_code_says_so(site: Site) -> 
     assert site.left() == 1
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", MODES)
+def test_a_worker_ends_within_the_time_of_kubernetes_by_default(site: Site, mode: str) -> None:
+    worker = site.worker(mode, "--task-store", f"sqlite:///{site.folder}/orders.db")
+    site.publish("send", *orders(5), seconds=300)
+    eventually(lambda: len(site.written()) == 5)
+    began = time.monotonic()
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit(timeout_s=40) == 1
+    assert time.monotonic() - began < 30
+    assert site.left() == 5
+
+
 @pytest.mark.parametrize("mode", MOSTLY_THREADS)
 def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_call(
     tmp_path: Path, rabbitmq_url: str, start_process: StartProcess, mode: str

@@ -7,10 +7,11 @@ import signal
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
-from tests.worker.site import Site, eventually
+from tests.worker.site import Site, eventually, told
 
 from tests.child import free_port
 from tests.fixtures import StartProcess
@@ -133,6 +134,57 @@ def later(site: Site) -> list[str]:
     """The orders that wait at the broker."""
     with Redis.from_url(site.broker, decode_responses=True) as client:
         return list(client.zrange(f"{site.folder.name}:{site.queue}.later", 0, -1))
+
+
+def test_of_exceptions_only_their_types_are_kept_where_somebody_wants_that_and_metrics_stay_on_this_machine(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site, port = Site(tmp_path, redis_url, start_process), free_port()
+    store = f"sqlite:///{tmp_path}/orders.db"
+    site.worker("--task-reason-characters", "0", "--task-metrics", str(port), "--task-store", store)
+    site.publish("flaky", "f", failures=9)
+    found: list[tuple[bytes, dict[str, Any]]] = []
+
+    def dead() -> bool:
+        found.extend(site.dead())
+        return bool(found)
+
+    eventually(dead)
+    ((_, headers),) = found
+    assert told(headers)["said"] == "ConnectionResetError"
+    assert "hung up" not in str(headers)
+    assert b"hung up" not in b"".join(path.read_bytes() for path in tmp_path.glob("orders.db*"))
+    assert b"greenlane_upstream_parked" in urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read()
+
+
+def test_orders_of_a_merchant_that_is_down_are_looked_at_no_faster_than_it_could_take_them(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site, port = Site(tmp_path, redis_url, start_process), free_port()
+    room = ("--task-slots", "4", "--task-parked-most", "40", "--task-return-s", "0.2", "--task-limit", "1")
+    with site.app() as shop:
+        with shop.app.producer_or_acquire() as producer:
+            for name in orders(2_000):
+                shop.send.apply_async((name,), {"merchant": "down", "seconds": 60}, producer=producer)
+        worker = site.worker(
+            *room, "--task-shutdown-s", "0.1", "--task-metrics", str(port), "--", "-l", "WARNING", ready=False
+        )
+
+        def returned() -> int:
+            text = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read().decode()
+            (line,) = [line for line in text.splitlines() if line.startswith("greenlane_orders_returned")]
+            return int(line.split()[1])
+
+        eventually(lambda: "begin o0" in site.written() and returned() >= 1_900, timeout_s=60)
+        with Redis.from_url(redis_url) as client:
+            eventually(lambda: client.zcard(f"{site.queue}.later") >= 1_900)
+        before, began = returned(), time.monotonic()
+        site.publish("send", *orders(20, "well"), merchant="well")
+        eventually(lambda: set(orders(20, "well")) <= site.ended(), timeout_s=10)
+        time.sleep(max(0.0, began + 5 - time.monotonic()))
+        assert returned() - before <= 25 * (time.monotonic() - began)
+    worker.signal(signal.SIGTERM)
+    worker.wait_exit()
 
 
 def test_a_folder_is_a_broker_for_a_demonstration_only(tmp_path: Path, start_process: StartProcess) -> None:

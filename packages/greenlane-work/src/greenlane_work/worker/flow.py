@@ -20,6 +20,7 @@ from greenlane_work.keys import KeyFunction
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Order, Stage
 from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.comebacks import Comebacks
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.execution import Again, Dead, Execution, expected
 from greenlane_work.worker.jobs import RecordedJobs
@@ -70,6 +71,7 @@ class OrderFlow:
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
+        self._comebacks = Comebacks(settings.task_keys)
         self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
         self._runs = Runs(
@@ -219,7 +221,7 @@ class OrderFlow:
         self._runs.begin(order, start)
 
     def _no_room(self, order: Order) -> None:
-        self.settlement.give_back(order, "no room")
+        self.settlement.give_back(order, "no room", self._comebacks.after_s(order.key))
 
     def _too_late(self, order: Order) -> None:
         if order.expires_at and order.request.revoked():
@@ -243,6 +245,7 @@ class OrderFlow:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
             self._retrying.succeeded(order.key)
+            self._comebacks.succeeded(order.key)
             self.settlement.settle(order, successful=True)
             tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()
