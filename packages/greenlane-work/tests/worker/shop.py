@@ -59,8 +59,8 @@ def effect(*words: object) -> None:
 if "BEAT" in os.environ:
     beaten = {"task": "tests.worker.shop.send", "schedule": 0.3, "args": ("beaten",)}
     app.conf.beat_schedule = {"often": beaten}
-if "PRIORITIES" in os.environ:
-    app.conf.task_queues = [Queue(os.environ["QUEUE"], queue_arguments={"x-max-priority": 9})]
+if "ARGUMENTS" in os.environ:
+    app.conf.task_queues = [Queue(os.environ["QUEUE"], queue_arguments=json.loads(os.environ["ARGUMENTS"]))]
 
 if "ACKERS" in os.environ:
     # Which thread says to the broker that a message is done with.

@@ -234,7 +234,7 @@ def test_a_letter_that_cannot_be_published_keeps_no_other_order_waiting(site: Si
 def test_what_waits_for_a_slot_waits_in_its_queue_where_its_priority_counts(
     tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
 ) -> None:
-    site = Site(tmp_path, rabbitmq_url, start_process, PRIORITIES="1")
+    site = Site(tmp_path, rabbitmq_url, start_process, ARGUMENTS='{"x-max-priority": 9}')
     with site.app() as shop:
         low = [shop.send.apply_async((name,), {"seconds": 0.1}, priority=1) for name in orders(80, "low")]
         worker = site.worker("--key", "", "--task-slots", "2")
@@ -247,6 +247,20 @@ def test_what_waits_for_a_slot_waits_in_its_queue_where_its_priority_counts(
     assert "later" not in worker.output
     ends = [line.split()[1] for line in site.book.read_text().splitlines() if line.startswith("end ")]
     assert all(name in ends[:40] for name in orders(10, "high"))
+
+
+@pytest.mark.parametrize("key", ["", "kwargs.merchant"])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_orders_that_wait_for_their_time_keep_no_others_from_being_received(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess, key: str, kind: str
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process, ARGUMENTS=json.dumps({"x-queue-type": kind}))
+    with site.app() as shop:
+        for name in orders(60, "later"):
+            shop.send.apply_async((name,), {"merchant": "m"}, countdown=300)
+        site.publish("send", *orders(5, "now"), merchant="m")
+    site.worker("--key", key, "--task-slots", "2", "--task-parked-most", "20", "--task-shutdown-s", "0.1")
+    eventually(lambda: set(orders(5, "now")) <= site.ended(), timeout_s=10)
 
 
 def test_a_slow_keys_orders_keep_no_others_from_being_received(site: Site) -> None:

@@ -182,7 +182,8 @@ def test_orders_of_a_merchant_that_is_down_are_looked_at_no_faster_than_it_could
         site.publish("send", *orders(20, "well"), merchant="well")
         eventually(lambda: set(orders(20, "well")) <= site.ended(), timeout_s=10)
         time.sleep(max(0.0, began + 5 - time.monotonic()))
-        assert returned() - before <= 25 * (time.monotonic() - began)
+        # Some are returned for the first time. Every 3.2 s each it would be three thousand.
+        assert returned() - before <= 100 + 30 * (time.monotonic() - began)
     worker.signal(signal.SIGTERM)
     worker.wait_exit()
 

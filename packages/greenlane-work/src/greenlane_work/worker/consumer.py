@@ -129,10 +129,9 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
     # received there than may wait, and what is over goes back, so that it keeps no others from being received.
     flow.ahead = settings.task_slots * (c.prefetch_multiplier - 1) if c.prefetch_multiplier else _AHEAD_MOST
-    c.initial_prefetch_count = settings.task_slots + flow.ahead
     if settings.task_key and _quorum(c.app):
-        margin = max(16, settings.task_slots)
-        c.initial_prefetch_count = min(65_535, settings.task_slots + settings.parked_most + margin)
+        flow.ahead = settings.parked_most + max(16, settings.task_slots)
+    c.initial_prefetch_count = min(65_535, settings.task_slots + flow.ahead)
     if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
         c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False

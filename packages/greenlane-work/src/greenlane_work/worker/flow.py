@@ -324,7 +324,7 @@ class OrderFlow:
         left_s = (at_ns - time.monotonic_ns()) / 1e9
         if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9:
             self.settlement.give_back(order, "it has been here for long", left_s)
-        elif self.parked.between < (_TIMED_MOST if self._grows else self.settings.parked_most // 2):
+        elif self.parked.between < (_TIMED_MOST if self._grows else self.ahead // 2):
             reserved(order)
             self.parked.later(order, at_ns)
         else:
