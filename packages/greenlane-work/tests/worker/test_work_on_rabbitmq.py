@@ -406,7 +406,7 @@ def test_a_broker_that_is_not_there_at_the_start_is_waited_for(
 
 @pytest.mark.soak
 def test_a_green_task_that_never_yields_is_named(site: Site) -> None:
-    worker = site.worker("--green", "--task-soft-limit-s", "4")
+    worker = site.worker("--green", "--task-soft-limit-s", "4", "--task-retries", "1")
     site.publish("burn", "b", merchant="busy")
     site.publish("send", "after")
     worker.wait_output(r"at 'busy' \(tests.worker.shop.burn\) has not yielded for 3", timeout_s=30)
